@@ -1,0 +1,2 @@
+//! dynamic-mcp: one MCP server in front of many.
+pub mod config;
