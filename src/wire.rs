@@ -1,0 +1,275 @@
+//! JSON-RPC as it lies on the wire: the envelope is parsed, every body stays the bytes it was.
+//!
+//! `raw` edits single members of a body, `lines` cuts a stream into messages, `output` writes them,
+//! `peer` is one end of a connection, `stdio` is the process's own stdin and stdout.
+
+use bytes::{Buf, Bytes};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use std::io::IoSlice;
+
+pub mod lines;
+pub mod output;
+pub mod peer;
+#[cfg(unix)]
+pub mod pipes;
+pub mod raw;
+pub mod stdio;
+
+/// JSON text, usually a slice of the line it came in.
+pub type Raw = Bytes;
+
+/// What a response carries: its `result`, or its `error` object.
+pub type Reply = Result<Raw, Raw>;
+
+/// One JSON-RPC message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    Request(Request),
+    Notification { method: String, params: Option<Raw> },
+    Response { id: Raw, reply: Reply },
+}
+
+/// A request as it was received. The id is sent back byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub id: Raw,
+    pub method: String,
+    pub params: Option<Raw>,
+}
+
+/// Why a line is not a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Malformed {
+    NotJson,
+    /// JSON, but neither request, notification nor response; with its id where that can be given back.
+    NotAMessage {
+        id: Option<Raw>,
+    },
+    /// An array of messages, which only revision 2025-03-26 knows.
+    Batch,
+    /// Longer than the limit (both in bytes), with its id where that could be found.
+    TooLong {
+        id: Option<Raw>,
+        bytes: u64,
+        limit: usize,
+    },
+}
+
+/// The members a message may have. `null` is a value here, not an absence (serde's `Option` would swallow it);
+/// a member given twice is refused, since the two readers of a message might choose differently.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(d).map(Some)
+}
+
+impl Message {
+    pub fn parse(line: &Bytes) -> Result<Self, Malformed> {
+        let text = line.trim_ascii_start();
+        // A struct would also be read from an array, member by member.
+        if text.first() == Some(&b'[') {
+            return Err(Malformed::Batch);
+        }
+        let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|e| match e.classify() {
+            serde_json::error::Category::Data => Malformed::NotAMessage { id: None },
+            _ => Malformed::NotJson,
+        })?;
+        let own = |value: &RawValue| line.slice_ref(value.get().as_bytes());
+        let id = envelope.id.map(own);
+        let error = envelope.error.filter(|e| e.get() != "null" || envelope.result.is_none());
+        let result = envelope.result.filter(|_| error.is_none());
+        let method = match envelope.method.map(|m| serde_json::from_str(m.get())).transpose() {
+            Ok(method) => method,
+            Err(_) => return Err(Malformed::NotAMessage { id: id.filter(is_id) }),
+        };
+        match (method, id, result, error) {
+            (Some(method), Some(id), None, None) if is_id(&id) => {
+                Ok(Self::Request(Request { id, method, params: envelope.params.map(own) }))
+            }
+            (Some(method), None, None, None) => {
+                Ok(Self::Notification { method, params: envelope.params.map(own) })
+            }
+            (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(own(result)) }),
+            (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(own(error)) }),
+            (_, id, ..) => Err(Malformed::NotAMessage { id: id.filter(is_id) }),
+        }
+    }
+}
+
+/// The specification allows strings and numbers as ids, and nothing else.
+fn is_id(id: &Raw) -> bool {
+    matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'))
+}
+
+/// A message on its way out, written without being joined or serialised again: head, body, tail.
+#[derive(Debug, Clone)]
+pub struct Frame([Bytes; 3]);
+
+impl Frame {
+    pub fn request(id: u64, method: &str, params: Option<Raw>) -> Self {
+        Self::new(format_args!(",\"id\":{id},\"method\":{}", Quoted(method)), "params", params)
+    }
+
+    pub fn notification(method: &str, params: Option<Raw>) -> Self {
+        Self::new(format_args!(",\"method\":{}", Quoted(method)), "params", params)
+    }
+
+    /// `id` is written as it was received; an error without a readable id has `null`.
+    pub fn response(id: &[u8], reply: Reply) -> Self {
+        let id = String::from_utf8_lossy(id);
+        match reply {
+            Ok(result) => Self::new(format_args!(",\"id\":{id}"), "result", Some(result)),
+            Err(error) => Self::new(format_args!(",\"id\":{id}"), "error", Some(error)),
+        }
+    }
+
+    fn new(head: std::fmt::Arguments<'_>, name: &str, body: Option<Raw>) -> Self {
+        Self(match body {
+            Some(body) => {
+                [format!("{{\"jsonrpc\":\"2.0\"{head},\"{name}\":").into(), body, Bytes::from_static(b"}\n")]
+            }
+            None => [format!("{{\"jsonrpc\":\"2.0\"{head}}}\n").into(), Bytes::new(), Bytes::new()],
+        })
+    }
+
+    /// Bytes still to be written.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Bytes::is_empty)
+    }
+
+    pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
+        self.0.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part))
+    }
+
+    /// Takes the first `n` bytes off, as far as there are that many; returns how many are left to take.
+    pub fn advance(&mut self, mut n: usize) -> usize {
+        for part in &mut self.0 {
+            let step = n.min(part.len());
+            part.advance(step);
+            n -= step;
+        }
+        n
+    }
+}
+
+/// A string as JSON.
+struct Quoted<'a>(&'a str);
+
+impl std::fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&serde_json::Value::from(self.0).to_string())
+    }
+}
+
+/// A JSON-RPC error object.
+pub fn error_object(code: i64, message: &str, data: Option<serde_json::Value>) -> Raw {
+    let mut error = serde_json::json!({ "code": code, "message": message });
+    if let Some(data) = data {
+        error["data"] = data;
+    }
+    error.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(line: &str) -> Result<Message, Malformed> {
+        Message::parse(&Bytes::copy_from_slice(line.as_bytes()))
+    }
+
+    #[test]
+    fn tells_the_three_kinds_apart() {
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Message::Request(_))));
+        assert!(matches!(parse(r#"{"method":"x","jsonrpc":"2.0"}"#), Ok(Message::Notification { .. })));
+        assert!(matches!(parse(r#"{"id":"a","result":null}"#), Ok(Message::Response { reply: Ok(_), .. })));
+        assert!(matches!(
+            parse(r#"{"id":1,"error":{"code":1}}"#),
+            Ok(Message::Response { reply: Err(_), .. })
+        ));
+    }
+
+    #[test]
+    fn a_null_beside_the_other_outcome_is_no_outcome() {
+        for (line, ok) in
+            [(r#"{"id":1,"result":{},"error":null}"#, true), (r#"{"id":1,"error":null}"#, false)]
+        {
+            let Ok(Message::Response { reply, .. }) = parse(line) else { panic!("{line}") };
+            assert_eq!(reply.is_ok(), ok, "{line}");
+        }
+        let both = parse(r#"{"id":1,"result":null,"error":{"code":1}}"#);
+        assert!(matches!(both, Ok(Message::Response { reply: Err(_), .. })));
+    }
+
+    #[test]
+    fn keeps_bodies_and_ids_byte_for_byte() {
+        let body =
+            r#"{"a":1.0,"b":123456789012345678901234567890,"c":1e400,"d":-0.0,"e":"\ud83d\ude00 \u0000"}"#;
+        for id in ["1", "\"s-1\"", "12345678901234567890", "1.5", "-3", "1e2", r#""init \u00e9""#] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{body}}}"#);
+            let Ok(Message::Request(request)) = parse(&line) else { panic!("{line}") };
+            assert_eq!(request.id, id.as_bytes());
+            assert_eq!(request.params.unwrap(), body.as_bytes());
+        }
+    }
+
+    #[test]
+    fn refuses_what_could_be_read_two_ways() {
+        assert!(parse(r#"{"id":1,"result":{},"id":2}"#).is_err());
+        assert!(parse(r#"{"id":1,"method":"a","result":{}}"#).is_err());
+        assert_eq!(parse(r#"[{"id":1,"method":"ping"}]"#), Err(Malformed::Batch));
+        assert_eq!(parse("hello"), Err(Malformed::NotJson));
+        assert_eq!(parse("3"), Err(Malformed::NotAMessage { id: None }));
+    }
+
+    #[test]
+    fn gives_the_id_of_a_bad_request_back() {
+        let id = |line: &str| match parse(line) {
+            Err(Malformed::NotAMessage { id }) => id,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(id(r#"{"id":7,"method":3}"#).unwrap(), "7");
+        assert_eq!(id(r#"{"id":7}"#).unwrap(), "7");
+        assert_eq!(id(r#"{"id":null,"method":"x"}"#), None);
+        assert_eq!(id(r#"{"id":{},"method":"x"}"#), None);
+    }
+
+    #[test]
+    fn frames_are_one_line_of_json() {
+        let text = |frame: Frame| String::from_utf8(frame.0.concat()).unwrap();
+        assert_eq!(
+            text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}")))),
+            "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"a\\\"b\",\"params\":{\"x\":1.0}}\n"
+        );
+        assert_eq!(text(Frame::notification("n", None)), "{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");
+        assert_eq!(
+            text(Frame::response(b"\"s\"", Err(error_object(-1, "no", None)))),
+            "{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"error\":{\"code\":-1,\"message\":\"no\"}}\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _outcome = Message::parse(&bytes.into());
+        }
+    }
+}

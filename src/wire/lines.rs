@@ -1,0 +1,196 @@
+//! A stream cut into lines, one message each, with a limit on their length.
+
+use super::{Malformed, Raw};
+use bytes::{Bytes, BytesMut};
+use memchr::{memchr, memmem};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// First read of a connection; buffers double from here as messages need it, so that 50 idle upstreams stay small.
+const FIRST_READ: usize = 8 << 10;
+/// What is kept of each end of a message that is too long, to find its id in.
+const KEPT: usize = 4 << 10;
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Reads lines. A line longer than the limit is read to its end and reported, not kept.
+pub struct Lines<R> {
+    reader: R,
+    buffer: BytesMut,
+    /// Bytes at the start of `buffer` known to hold no line end.
+    searched: usize,
+    /// Bytes of one line.
+    limit: usize,
+    skipping: Option<Skipping>,
+}
+
+struct Skipping {
+    head: Bytes,
+    tail: Vec<u8>,
+    bytes: u64,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub fn new(reader: R, limit: usize) -> Self {
+        Self { reader, buffer: BytesMut::new(), searched: 0, limit, skipping: None }
+    }
+
+    /// The next line that is not blank, without its end; `None` at the end of the stream or when reading fails.
+    /// A last line without an end counts. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Malformed>> {
+        loop {
+            while let Some(end) = self.line_end() {
+                let mut line = self.buffer.split_to(end + 1);
+                line.truncate(end);
+                self.searched = 0;
+                if let Some(line) = self.finish(line.freeze()) {
+                    return Some(line);
+                }
+            }
+            if self.buffer.len() > self.limit || self.skipping.is_some() {
+                self.skip();
+            }
+            self.buffer.reserve(self.buffer.len().max(FIRST_READ));
+            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                let last = self.buffer.split().freeze();
+                self.searched = 0;
+                return self.finish(last);
+            }
+        }
+    }
+
+    fn line_end(&mut self) -> Option<usize> {
+        let found = memchr(b'\n', &self.buffer[self.searched..]).map(|n| self.searched + n);
+        self.searched = self.buffer.len();
+        found
+    }
+
+    /// Drops what has been read of a line that is too long, but for what its id may be found in.
+    fn skip(&mut self) {
+        let part = self.buffer.split().freeze();
+        self.searched = 0;
+        let head = || Bytes::copy_from_slice(&part[..KEPT.min(part.len())]);
+        let skipping =
+            self.skipping.get_or_insert_with(|| Skipping { head: head(), tail: Vec::new(), bytes: 0 });
+        skipping.add(&part);
+    }
+
+    fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, Malformed>> {
+        if self.skipping.is_none() && line.len() > self.limit {
+            self.skipping =
+                Some(Skipping { head: line.slice(..KEPT.min(line.len())), tail: Vec::new(), bytes: 0 });
+        }
+        if let Some(mut skipped) = self.skipping.take() {
+            skipped.add(&line);
+            let id = find_id(&skipped.head, &skipped.tail);
+            return Some(Err(Malformed::TooLong { id, bytes: skipped.bytes, limit: self.limit }));
+        }
+        let line = if line.starts_with(BOM) { line.slice(BOM.len()..) } else { line };
+        let blank = line.trim_ascii().is_empty();
+        (!blank).then_some(Ok(line))
+    }
+}
+
+impl Skipping {
+    fn add(&mut self, part: &[u8]) {
+        self.bytes += part.len() as u64;
+        self.tail.extend_from_slice(part);
+        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..surplus);
+    }
+}
+
+/// The id of a message of which only the two ends are known: SDKs write it either first or last.
+/// A wrong guess fails another call of the same connection, which is why nothing in the middle is looked at.
+fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
+    let first = || {
+        let before_body = memmem::find(head, b"\"result\"").or_else(|| memmem::find(head, b"\"error\""));
+        let before_params = || memmem::find(head, b"\"params\"");
+        let head = &head[..before_body.or_else(before_params).unwrap_or(0)];
+        scalar(&head[memmem::rfind(head, b"\"id\"")? + 4..]).map(|(id, _)| id)
+    };
+    let last = || {
+        let (id, rest) = scalar(&tail[memmem::rfind(tail, b"\"id\"")? + 4..])?;
+        let rest: Vec<u8> = rest.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
+        matches!(&rest[..], b"}" | br#","jsonrpc":"2.0"}"#).then_some(id)
+    };
+    first().or_else(last)
+}
+
+/// `: VALUE` at the start of `text`, VALUE a number or a string without escapes; with what follows.
+fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
+    let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let end = match text.first()? {
+        b'"' => memchr(b'"', &text[1..])? + 2,
+        _ => text.iter().position(|b| !b.is_ascii_digit() && *b != b'-')?,
+    };
+    let value = &text[..end];
+    serde_json::from_slice::<serde_json::Value>(value).ok()?;
+    Some((Raw::copy_from_slice(value), &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    async fn read(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, Malformed>> {
+        let mut lines = Lines::new(Cursor::new(input), limit);
+        let mut out = Vec::new();
+        while let Some(line) = lines.next().await {
+            out.push(line);
+        }
+        out
+    }
+
+    #[tokio::test]
+    async fn blank_lines_line_ends_and_byte_order_marks_are_no_content() {
+        let lines = read(b"\n\r\n \t\n\xef\xbb\xbf{}\r\nlast".to_vec(), 100).await;
+        assert_eq!(lines, [Ok("{}\r".into()), Ok("last".into())]);
+    }
+
+    #[tokio::test]
+    async fn a_long_line_is_reported_with_its_id_and_the_next_one_is_read() {
+        let filler = "x".repeat(50_000);
+        for message in [
+            format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"t":"{filler}"}}}}"#),
+            format!(r#"{{"result":{{"t":"{filler}","id":3}},"jsonrpc":"2.0","id":7}}"#),
+            format!(r#"{{"result":{{"t":"{filler}"}},"id" : 7 ,"jsonrpc":"2.0"}}"#),
+        ] {
+            let bytes = message.len() as u64;
+            let lines = read(format!("{message}\n{{}}\n").into_bytes(), 10_000).await;
+            let id = Some(Bytes::from("7"));
+            assert_eq!(lines, [Err(Malformed::TooLong { id, bytes, limit: 10_000 }), Ok("{}".into())]);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_id_inside_a_body_is_not_taken_for_the_message_s() {
+        let filler = "x".repeat(50_000);
+        let lines = read(format!(r#"{{"result":{{"id":3,"t":"{filler}"}}}}"#).into_bytes(), 1000).await;
+        assert!(matches!(&lines[..], [Err(Malformed::TooLong { id: None, .. })]), "{lines:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(text in "[a-c\n]{0,60}", cut in 1usize..7) {
+            let expected: Vec<_> = text.split('\n').filter(|l| !l.is_empty()).map(String::from).collect();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let got = runtime.block_on(async {
+                let (mut tx, rx) = tokio::io::duplex(cut);
+                let writer = async move {
+                    tokio::io::AsyncWriteExt::write_all(&mut tx, text.as_bytes()).await.unwrap();
+                };
+                let reader = async {
+                    let mut lines = Lines::new(rx, 1000);
+                    let mut out = Vec::new();
+                    while let Some(line) = lines.next().await {
+                        out.push(String::from_utf8(line.unwrap().to_vec()).unwrap());
+                    }
+                    out
+                };
+                tokio::join!(writer, reader).1
+            });
+            prop_assert_eq!(got, expected);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One end of a JSON-RPC connection, the same for both sides: it owns the ids of what it asks, matches answers,
+//! maps progress tokens, cancels what nobody waits for any more, and bounds every wait.
+//!
+//! A call is a future: dropping it cancels the request at the other side. Whoever owns the connection calls `receive`
+//! in a loop; it settles answers and progress itself and hands out all else, in the order it came.
+
+use super::lines::Lines;
+use super::output::Output;
+use super::{Frame, Malformed, Message, Raw, Reply, Request, raw};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::io::AsyncRead;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+/// An answer larger than this is given to its caller before the next line is read, so that large answers do not
+/// pile up in memory when the caller's own reader is slow.
+const LARGE: usize = 32 << 10;
+
+pub struct Peer {
+    output: Output,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    /// The last id given out; also the progress token of that request.
+    last: u64,
+    open: HashMap<u64, Call>,
+    /// Set when no answer can come any more.
+    ended: bool,
+}
+
+struct Call {
+    answer: oneshot::Sender<Result<Reply, CallError>>,
+    progress: Option<Progress>,
+    /// When this call last showed life: sent, or progress came.
+    alive: Instant,
+}
+
+/// Where the progress of a call goes: to another connection, under the token that its client chose.
+#[derive(Clone)]
+pub struct Progress {
+    pub output: Output,
+    pub token: Raw,
+}
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// `sent`: the request may have been carried out.
+    #[error("the connection was closed")]
+    Closed { sent: bool },
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    TimedOut(Duration),
+    #[error("the answer was longer than the limit of {limit} bytes ({bytes} bytes)")]
+    TooLong { bytes: u64, limit: usize },
+}
+
+/// How long to wait for an answer, and what else concerns one call.
+#[derive(Clone)]
+pub struct CallOptions {
+    /// Without progress.
+    pub quiet: Duration,
+    /// In all.
+    pub total: Duration,
+    pub progress: Option<Progress>,
+    /// False for `initialize`, which must not be cancelled.
+    pub cancellable: bool,
+    /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
+    pub cancelled: Cancelled,
+}
+
+/// Filled with the params of a client's cancellation before the call's future is dropped.
+pub type Cancelled = Arc<OnceLock<Raw>>;
+
+impl CallOptions {
+    pub fn within(time: Duration) -> Self {
+        Self { quiet: time, total: time, progress: None, cancellable: true, cancelled: Cancelled::default() }
+    }
+}
+
+/// What came in.
+#[derive(Debug)]
+pub enum Incoming {
+    Request(Request),
+    Notification {
+        method: String,
+        params: Option<Raw>,
+    },
+    /// An answer or progress, which went to its call.
+    Settled,
+    /// A line that is no message.
+    Malformed(Malformed),
+}
+
+impl Peer {
+    pub fn new(output: Output) -> Arc<Self> {
+        Arc::new(Self { output, calls: Mutex::default() })
+    }
+
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    pub fn notify(&self, method: &str, params: Option<Raw>) {
+        self.output.send(Frame::notification(method, params));
+    }
+
+    pub fn reply(&self, id: &Raw, reply: Reply) {
+        self.output.send(Frame::response(id, reply));
+    }
+
+    /// Asks the other side. Params go out as they are, but for the progress token.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        let started = Instant::now();
+        // A side that does not read its requests is out of time like one that does not answer them.
+        if tokio::time::timeout(options.quiet, self.output.ready()).await.is_err() {
+            return Err(CallError::TimedOut(options.quiet));
+        }
+        let (answer, mut answered) = oneshot::channel();
+        let id = self.open(Call { answer, progress: options.progress.clone(), alive: Instant::now() })?;
+        let mut guard = InFlight { peer: self, id, options: &options, why: None };
+        let params = match options.progress {
+            Some(_) => {
+                let params = params.unwrap_or(Raw::from_static(b"{}"));
+                Some(raw::set_in(&params, "_meta", "progressToken", id.to_string().as_bytes()))
+            }
+            None => params,
+        };
+        if !self.output.send(Frame::request(id, method, params)) {
+            return Err(CallError::Closed { sent: false });
+        }
+        loop {
+            let Some(deadline) = self.deadline(id, started, &options) else {
+                return answered.await.unwrap_or(Err(CallError::Closed { sent: true }));
+            };
+            tokio::select! {
+                biased;
+                outcome = &mut answered => return outcome.unwrap_or(Err(CallError::Closed { sent: true })),
+                () = sleep_until(deadline) => {
+                    // Progress may have moved it meanwhile.
+                    if self.deadline(id, started, &options).is_some_and(|d| d <= Instant::now()) {
+                        guard.why = Some("timed out");
+                        return Err(CallError::TimedOut(started.elapsed()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When call `id` is out of time; `None` once it is answered.
+    fn deadline(&self, id: u64, started: Instant, options: &CallOptions) -> Option<Instant> {
+        let alive = self.calls().open.get(&id)?.alive;
+        Some((alive + options.quiet).min(started + options.total))
+    }
+
+    fn open(&self, call: Call) -> Result<u64, CallError> {
+        let mut calls = self.calls();
+        if calls.ended {
+            return Err(CallError::Closed { sent: false });
+        }
+        calls.last += 1;
+        let id = calls.last;
+        calls.open.insert(id, call);
+        Ok(id)
+    }
+
+    /// The next thing that came in; `None` at the end of the stream, after which the owner says so (`end`).
+    /// Returns after each message, so that its owner can stop reading while what it feeds is full. Cancel-safe.
+    pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
+        let line = lines.next().await?;
+        let size = line.as_ref().map_or(0, |line| line.len());
+        Some(match line.and_then(|line| Message::parse(&line)) {
+            Ok(Message::Request(request)) => Incoming::Request(request),
+            Ok(Message::Notification { method, params }) => {
+                if method == "notifications/progress" && self.progress(params.as_ref()) {
+                    Incoming::Settled
+                } else {
+                    Incoming::Notification { method, params }
+                }
+            }
+            Ok(Message::Response { id, reply }) => {
+                self.settle(&id, Ok(reply));
+                if size > LARGE {
+                    tokio::task::yield_now().await;
+                }
+                Incoming::Settled
+            }
+            Err(Malformed::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
+                self.settle(&id, Err(CallError::TooLong { bytes, limit }));
+                Incoming::Settled
+            }
+            Err(malformed) => Incoming::Malformed(malformed),
+        })
+    }
+
+    /// The caller may be gone, or may never have been: late answers and answers to nothing end here.
+    fn settle(&self, id: &Raw, outcome: Result<Reply, CallError>) {
+        let call = our_id(id).and_then(|id| self.calls().open.remove(&id));
+        match call {
+            Some(call) => drop(call.answer.send(outcome)),
+            None => tracing::debug!(id = %Text(id), "dropped an answer to nothing that is open"),
+        }
+    }
+
+    /// No answer comes any more: every open call, and every later one, fails.
+    pub fn end(&self) {
+        let open = {
+            let mut calls = self.calls();
+            calls.ended = true;
+            std::mem::take(&mut calls.open)
+        };
+        for call in open.into_values() {
+            drop(call.answer.send(Err(CallError::Closed { sent: true })));
+        }
+    }
+
+    /// Passes progress on under the token of the call's own client. False: of no call we know.
+    fn progress(&self, params: Option<&Raw>) -> bool {
+        let Some((params, id)) = params.and_then(|p| Some((p, our_id(&raw::get(p, "progressToken")?)?)))
+        else {
+            return false;
+        };
+        let to = match self.calls().open.get_mut(&id) {
+            Some(call) => {
+                call.alive = Instant::now();
+                call.progress.clone()
+            }
+            None => return false,
+        };
+        if let Some(to) = to {
+            let params = raw::set(params, "progressToken", &to.token);
+            to.output.send(Frame::notification("notifications/progress", Some(params)));
+        }
+        true
+    }
+
+    fn is_open(&self, id: &Raw) -> bool {
+        our_id(id).is_some_and(|id| self.calls().open.contains_key(&id))
+    }
+
+    /// No code that can panic runs under this lock.
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An id of ours as it comes back. Some servers return numbers as strings.
+fn our_id(id: &[u8]) -> Option<u64> {
+    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
+}
+
+/// A request that was sent. Dropped before the answer came, it tells the other side.
+struct InFlight<'a> {
+    peer: &'a Peer,
+    id: u64,
+    options: &'a CallOptions,
+    why: Option<&'static str>,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if self.peer.calls().open.remove(&self.id).is_none() || !self.options.cancellable {
+            return;
+        }
+        let params = self.options.cancelled.get().cloned().unwrap_or_else(|| match self.why {
+            Some(why) => format!("{{\"reason\":\"{why}\"}}").into(),
+            None => Raw::from_static(b"{}"),
+        });
+        let params = raw::set(&params, "requestId", self.id.to_string().as_bytes());
+        self.peer.notify("notifications/cancelled", Some(params));
+    }
+}
+
+/// JSON text in a log line.
+pub struct Text<'a>(pub &'a [u8]);
+
+impl std::fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        String::from_utf8_lossy(self.0).escape_debug().take(200).try_for_each(|c| write!(f, "{c}"))
+    }
+}
+
+#[cfg(test)]
+#[path = "peer/tests.rs"]
+mod tests;

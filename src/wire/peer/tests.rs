@@ -1,0 +1,330 @@
+//! Two peers and a relay between them, as a proxy is: what must arrive untouched, and in which order.
+
+use super::*;
+use std::collections::HashMap;
+use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A scripted side: lines in, lines out.
+struct Script {
+    lines: tokio::io::Lines<BufReader<tokio::io::ReadHalf<DuplexStream>>>,
+    out: tokio::io::WriteHalf<DuplexStream>,
+}
+
+impl Script {
+    fn new(stream: DuplexStream) -> Self {
+        let (read, out) = tokio::io::split(stream);
+        Self { lines: tokio::io::AsyncBufReadExt::lines(BufReader::new(read)), out }
+    }
+    async fn send(&mut self, line: &str) {
+        self.out.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+    async fn recv(&mut self) -> String {
+        self.lines.next_line().await.unwrap().unwrap()
+    }
+    /// What comes within a virtual second.
+    async fn silence(&mut self) {
+        let more = tokio::time::timeout(Duration::from_secs(1), self.lines.next_line()).await;
+        assert!(more.is_err(), "{more:?}");
+    }
+}
+
+/// Passes everything on, both ways.
+async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: Arc<Peer>) {
+    let mut lines = Lines::new(stream, 1 << 20);
+    let mut open: HashMap<Raw, (Cancelled, tokio::task::AbortHandle)> = HashMap::new();
+    while let Some(incoming) = from.receive(&mut lines).await {
+        match incoming {
+            Incoming::Request(Request { id, method, params }) => {
+                let token = params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
+                let progress = token.map(|token| Progress { output: from.output().clone(), token });
+                let options = CallOptions { progress, ..CallOptions::within(HOUR) };
+                let (to, from, key) = (to.clone(), from.clone(), id.clone());
+                let cancelled = options.cancelled.clone();
+                let task = tokio::spawn(async move {
+                    match to.call(&method, params, options).await {
+                        Ok(reply) => from.reply(&id, reply),
+                        Err(e) => from.reply(&id, Err(crate::wire::error_object(-1, &e.to_string(), None))),
+                    }
+                });
+                // As the front does: a request is on its way before the next line is looked at.
+                tokio::task::yield_now().await;
+                open.insert(key, (cancelled, task.abort_handle()));
+            }
+            Incoming::Notification { method, params } if method == "notifications/cancelled" => {
+                let Some(params) = params else { continue };
+                let id = raw::get(&params, "requestId").unwrap();
+                if let Some((cancelled, task)) = open.remove(&id) {
+                    cancelled.set(params).unwrap();
+                    task.abort();
+                }
+            }
+            Incoming::Notification { method, params } => to.notify(&method, params),
+            Incoming::Settled | Incoming::Malformed(_) => {}
+        }
+    }
+    from.end();
+}
+
+/// A client and an upstream with the relay between them.
+fn proxied() -> (Script, Script) {
+    let (client, front) = tokio::io::duplex(1 << 16);
+    let (upstream, back) = tokio::io::duplex(1 << 16);
+    let (front_read, front_write) = tokio::io::split(front);
+    let (back_read, back_write) = tokio::io::split(back);
+    let (front_output, front_writer) = Output::any(front_write);
+    let (back_output, back_writer) = Output::any(back_write);
+    tokio::spawn(front_writer.run());
+    tokio::spawn(back_writer.run());
+    let (front, back) = (Peer::new(front_output), Peer::new(back_output));
+    tokio::spawn(relay(front.clone(), front_read, back.clone()));
+    tokio::spawn(relay(back, back_read, front));
+    (Script::new(client), Script::new(upstream))
+}
+
+fn id_of(line: &str) -> String {
+    String::from_utf8(raw::get(&Raw::copy_from_slice(line.as_bytes()), "id").unwrap().to_vec()).unwrap()
+}
+
+const IDS: [&str; 8] =
+    ["1", "\"s-1\"", "12345678901234567890", "1.5", "\"1\"", "-3", "1e2", r#""init \u00e9""#];
+
+#[tokio::test(start_paused = true)]
+async fn ids_of_every_spelling_come_back_byte_for_byte() {
+    let (mut client, mut upstream) = proxied();
+    for id in IDS {
+        client.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)).await;
+        let ours = id_of(&upstream.recv().await);
+        assert!(ours.bytes().all(|b| b.is_ascii_digit()), "ids of ours are plain numbers: {ours}");
+        upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{}}}}"#)).await;
+        assert_eq!(client.recv().await, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn params_go_up_untouched_but_for_the_progress_token() {
+    let (mut client, mut upstream) = proxied();
+    let params = |token: &str| {
+        format!(
+            r#"{{"name":"echo","arguments":{{"big":123456789012345678901234567890,"f":1.0,"g":1E5}},"_meta":{{"progressToken":{token},"x":1.0}},"future":null}}"#
+        )
+    };
+    for id in IDS {
+        client
+            .send(&format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{}}}"#,
+                params("\"tok\"")
+            ))
+            .await;
+        let got = upstream.recv().await;
+        let ours = id_of(&got);
+        assert!(got.ends_with(&format!(r#""params":{}}}"#, params(&ours))), "{got}");
+        upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{}}}}"#)).await;
+        client.recv().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_and_errors_come_down_untouched() {
+    let bodies = [
+        r#""result":{"messages":[],"tools":[1],"content":[{"type":"new","zz":null}],"a":1.0,"b":123456789012345678901234567890,"c":1e400,"d":1.10,"e":-0.0,"u":"\ud83d\ude00\u0000 \" }"}"#,
+        r#""result":null"#,
+        r#""error":{"code":99999999999,"data":{"k":1.0},"extra":[1e2]}"#,
+    ];
+    let (mut client, mut upstream) = proxied();
+    for body in bodies {
+        client.send(r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"x"}}"#).await;
+        let ours = id_of(&upstream.recv().await);
+        upstream.send(&format!(r#"{{{body},"jsonrpc":"2.0","id":{ours},"x":1}}"#)).await;
+        assert_eq!(client.recv().await, format!(r#"{{"jsonrpc":"2.0","id":4,{body}}}"#));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_s_own_requests_find_the_client_and_their_answers_the_way_back() {
+    let (mut client, mut upstream) = proxied();
+    for (id, answer) in [
+        ("\"e-1\"", r#""result":{"action":"accept","content":{"v":1.0},"zzz":1e400}"#),
+        ("7.5", r#""error":{"code":-1,"message":"no","q":1.0}"#),
+    ] {
+        let params = r#"{"message":"?","requestedSchema":{"type":"object","n":1.0},"future":1e3}"#;
+        upstream
+            .send(&format!(
+                r#"{{"jsonrpc":"2.0","method":"elicitation/create","id":{id},"params":{params}}}"#
+            ))
+            .await;
+        let asked = client.recv().await;
+        assert!(asked.contains(params), "{asked}");
+        client.send(&format!(r#"{{"jsonrpc":"2.0","id":{},{answer}}}"#, id_of(&asked))).await;
+        assert_eq!(upstream.recv().await, format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_arrives_with_the_id_the_request_has_there() {
+    let (mut client, mut upstream) = proxied();
+    client.send(r#"{"jsonrpc":"2.0","id":"c1","method":"tools/call","params":{"name":"slow"}}"#).await;
+    let ours = id_of(&upstream.recv().await);
+    let cancel = |id: &str| format!(r#""params":{{"requestId":{id},"reason":"r","x":{{"f":1.0}}}}}}"#);
+    client
+        .send(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{}"#, cancel("\"c1\"")))
+        .await;
+    let got = upstream.recv().await;
+    assert!(got.ends_with(&cancel(&ours)), "{got}");
+    // Its late answer is nobody's, and the next one is not taken for it.
+    upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{"late":true}}}}"#)).await;
+    client.send(r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#).await;
+    let next = id_of(&upstream.recv().await);
+    upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{next},"result":{{}}}}"#)).await;
+    assert_eq!(client.recv().await, r#"{"jsonrpc":"2.0","id":9,"result":{}}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_and_its_cancellation_in_one_write_both_arrive_and_nothing_is_answered() {
+    let (mut client, mut upstream) = proxied();
+    client
+        .send(concat!(
+            r#"{"jsonrpc":"2.0","id":"c2","method":"tools/call","params":{"name":"slow"}}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c2"}}"#,
+        ))
+        .await;
+    let ours = id_of(&upstream.recv().await);
+    let got = upstream.recv().await;
+    assert!(got.contains(&format!(r#""requestId":{ours}"#)), "{got}");
+    upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{}}}}"#)).await;
+    client.silence().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_what_is_unknown_or_done_is_ignored() {
+    let (mut client, mut upstream) = proxied();
+    client.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#).await;
+    upstream.silence().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_keeps_its_order_its_fields_and_comes_before_the_result() {
+    let (mut client, mut upstream) = proxied();
+    for round in 0..200 {
+        let params = format!(r#"{{"name":"p","_meta":{{"progressToken":"t{round}"}}}}"#);
+        client
+            .send(&format!(r#"{{"jsonrpc":"2.0","id":{round},"method":"tools/call","params":{params}}}"#))
+            .await;
+        let ours = id_of(&upstream.recv().await);
+        let progress = |token: &str, n: u32| {
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n}.0,"total":1.0e1}}}}"#
+            )
+        };
+        let burst: Vec<_> = (0..5).map(|n| progress(&ours, n)).collect();
+        upstream
+            .send(&format!("{}\n{{\"jsonrpc\":\"2.0\",\"id\":{ours},\"result\":{{}}}}", burst.join("\n")))
+            .await;
+        for n in 0..5 {
+            assert_eq!(client.recv().await, progress(&format!("\"t{round}\""), n));
+        }
+        assert!(client.recv().await.contains("result"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_token_in_many_calls_at_once_is_no_confusion() {
+    let (mut client, mut upstream) = proxied();
+    let mut ours = Vec::new();
+    for id in 0..50 {
+        client
+            .send(&format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"_meta":{{"progressToken":1}}}}}}"#
+            ))
+            .await;
+        ours.push(id_of(&upstream.recv().await));
+    }
+    for (id, ours) in ours.iter().enumerate().rev() {
+        upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{"of":{id}}}}}"#)).await;
+        assert_eq!(client.recv().await, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"of":{id}}}}}"#));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_out_of_time_exactly_then_and_tells_the_upstream() {
+    let (stream, back) = tokio::io::duplex(4096);
+    let (output, writer) = Output::any(back);
+    tokio::spawn(writer.run());
+    let peer = Peer::new(output);
+    let started = Instant::now();
+    let outcome = peer.call("m", None, CallOptions::within(Duration::from_secs(7))).await;
+    assert_eq!(outcome, Err(CallError::TimedOut(Duration::from_secs(7))));
+    assert_eq!(started.elapsed(), Duration::from_secs(7));
+    let mut upstream = Script::new(stream);
+    upstream.recv().await;
+    assert!(upstream.recv().await.contains(r#"{"reason":"timed out","requestId":1}"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_extends_the_wait_up_to_the_whole() {
+    let (stream, back) = tokio::io::duplex(4096);
+    let (read, write) = tokio::io::split(back);
+    let (output, writer) = Output::any(write);
+    tokio::spawn(writer.run());
+    let peer = Peer::new(output);
+    let mut upstream = Script::new(stream);
+    let reader = peer.clone();
+    tokio::spawn(async move {
+        let mut lines = Lines::new(read, 4096);
+        while reader.receive(&mut lines).await.is_some() {}
+    });
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            upstream
+                .send(r#"{"method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#)
+                .await;
+        }
+    });
+    let options =
+        CallOptions { quiet: Duration::from_secs(5), ..CallOptions::within(Duration::from_secs(60)) };
+    let started = Instant::now();
+    let outcome = peer.call("m", None, options).await;
+    assert!(matches!(outcome, Err(CallError::TimedOut(_))));
+    assert_eq!(started.elapsed(), Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_open_call_ends_with_the_connection_and_later_ones_are_known_unsent() {
+    let (output, _writer) = Output::any(tokio::io::sink());
+    let peer = Peer::new(output);
+    let caller = peer.clone();
+    let open = tokio::spawn(async move { caller.call("m", None, CallOptions::within(HOUR)).await });
+    tokio::task::yield_now().await;
+    peer.end();
+    assert_eq!(open.await.unwrap(), Err(CallError::Closed { sent: true }));
+    let later = peer.call("m", None, CallOptions::within(HOUR)).await;
+    assert_eq!(later, Err(CallError::Closed { sent: false }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_over_the_limit_fails_its_call_at_once_and_the_next_one_works() {
+    let (stream, back) = tokio::io::duplex(1 << 16);
+    let (read, write) = tokio::io::split(back);
+    let (output, writer) = Output::any(write);
+    tokio::spawn(writer.run());
+    let peer = Peer::new(output);
+    let mut upstream = Script::new(stream);
+    let reader = peer.clone();
+    tokio::spawn(async move {
+        let mut lines = Lines::new(read, 1000);
+        while reader.receive(&mut lines).await.is_some() {}
+    });
+    tokio::spawn(async move {
+        upstream.recv().await;
+        upstream.send(&format!(r#"{{"result":"{}","id":1}}"#, "x".repeat(5000))).await;
+        upstream.recv().await;
+        upstream.send(r#"{"result":"ok","id":"2"}"#).await;
+    });
+    let long = peer.call("m", None, CallOptions::within(HOUR)).await;
+    assert_eq!(long, Err(CallError::TooLong { bytes: 5020, limit: 1000 }));
+    let next = peer.call("m", None, CallOptions::within(HOUR)).await;
+    assert_eq!(next, Ok(Ok("\"ok\"".into())), "an id of ours may come back as a string");
+}

@@ -1,0 +1,154 @@
+//! JSON objects read and edited member by member, all other bytes left as they are.
+
+use super::Raw;
+use bytes::BytesMut;
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The value of the member `key`, or `None` where `object` has none (or is no object).
+/// Of a key given twice the last counts, as in most parsers.
+pub fn get(object: &Raw, key: &str) -> Option<Raw> {
+    let range = members(object)?.into_iter().rfind(|member| member.key == key)?.value;
+    Some(object.slice(range))
+}
+
+/// The member `key` as a string, if it is one.
+pub fn get_str(object: &Raw, key: &str) -> Option<String> {
+    serde_json::from_slice(&get(object, key)?).ok()
+}
+
+/// All members in order.
+pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
+    let members = members(object)?;
+    Some(members.into_iter().map(|m| (m.key.into_owned(), object.slice(m.value))).collect())
+}
+
+/// `object` with the member `key` set to `value`: replaced where it stands, else added at the end.
+/// What is no object is returned as it is.
+pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
+    let Some(members) = members(object) else { return object.clone() };
+    let mut out = BytesMut::with_capacity(object.len() + key.len() + value.len() + 4);
+    let mut done = 0;
+    for member in members.iter().filter(|m| m.key == key) {
+        out.extend_from_slice(&object[done..member.value.start]);
+        out.extend_from_slice(value);
+        done = member.value.end;
+    }
+    if done == 0 {
+        // Behind the last value, so that whatever white space there is stays where it is.
+        done = members.last().map_or_else(|| open_brace(object) + 1, |last| last.value.end);
+        out.extend_from_slice(&object[..done]);
+        if !members.is_empty() {
+            out.extend_from_slice(b",");
+        }
+        out.extend_from_slice(serde_json::Value::from(key).to_string().as_bytes());
+        out.extend_from_slice(b":");
+        out.extend_from_slice(value);
+    }
+    out.extend_from_slice(&object[done..]);
+    out.freeze()
+}
+
+/// `object` with the member `key` of its member `outer` set; `outer` is made where it is missing.
+pub fn set_in(object: &Raw, outer: &str, key: &str, value: &[u8]) -> Raw {
+    let inner = get(object, outer).filter(|inner| inner.first() == Some(&b'{'));
+    set(object, outer, &set(&inner.unwrap_or(Raw::from_static(b"{}")), key, value))
+}
+
+struct Member<'a> {
+    key: Cow<'a, str>,
+    value: Range<usize>,
+}
+
+fn open_brace(object: &[u8]) -> usize {
+    object.iter().position(|&b| b == b'{').unwrap_or_default()
+}
+
+fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
+    struct Members<'a>(&'a [u8]);
+    impl<'de> Visitor<'de> for Members<'de> {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some((key, value)) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+                let start = value.get().as_ptr() as usize - self.0.as_ptr() as usize;
+                members.push(Member { key, value: start..start + value.get().len() });
+            }
+            Ok(members)
+        }
+    }
+    let mut json = serde_json::Deserializer::from_slice(object);
+    let members = json.deserialize_map(Members(object)).ok()?;
+    json.end().ok()?;
+    Some(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn raw(text: &str) -> Raw {
+        Raw::copy_from_slice(text.as_bytes())
+    }
+
+    #[test]
+    fn replaces_in_place_and_leaves_the_rest() {
+        let object = raw(r#"{ "a" : 1.0, "b": {"a":2} , "c":1e400 }"#);
+        assert_eq!(set(&object, "b", b"\"x\""), raw(r#"{ "a" : 1.0, "b": "x" , "c":1e400 }"#));
+        assert_eq!(get(&object, "a"), Some(raw("1.0")));
+        assert_eq!(get(&object, "d"), None);
+    }
+
+    #[test]
+    fn adds_at_the_end() {
+        assert_eq!(set(&raw("{}"), "k", b"1"), raw(r#"{"k":1}"#));
+        assert_eq!(set(&raw(" { } "), "k", b"1"), raw(r#" {"k":1 } "#));
+        assert_eq!(set(&raw(r#"{"a":[] }"#), "q\"", b"{}"), raw(r#"{"a":[],"q\"":{} }"#));
+    }
+
+    #[test]
+    fn replaces_every_double_so_that_no_reader_sees_the_old_value() {
+        assert_eq!(set(&raw(r#"{"id":1,"x":2,"id":3}"#), "id", b"9"), raw(r#"{"id":9,"x":2,"id":9}"#));
+    }
+
+    #[test]
+    fn sees_through_escaped_keys() {
+        assert_eq!(get(&raw(r#"{"\u0069d":5}"#), "id"), Some(raw("5")));
+    }
+
+    #[test]
+    fn leaves_what_is_no_object() {
+        for text in ["null", "[1]", "3", "{", ""] {
+            assert_eq!(set(&raw(text), "a", b"1"), raw(text));
+        }
+    }
+
+    #[test]
+    fn sets_inside_a_member_that_may_be_missing() {
+        assert_eq!(
+            set_in(&raw(r#"{"_meta":{"x":1.0,"t":"a"}}"#), "_meta", "t", b"7"),
+            raw(r#"{"_meta":{"x":1.0,"t":7}}"#)
+        );
+        assert_eq!(set_in(&raw("{}"), "_meta", "t", b"7"), raw(r#"{"_meta":{"t":7}}"#));
+    }
+
+    proptest! {
+        #[test]
+        fn setting_changes_that_member_alone(keys in proptest::collection::vec("[a-d\"\\\\é]{0,3}", 0..6), key in "[a-d\"\\\\é]{0,3}") {
+            let object = keys.iter().map(|k| format!("{}:[1.50]", serde_json::Value::from(k.as_str())));
+            let object = raw(&format!("{{{}}}", object.collect::<Vec<_>>().join(" , ")));
+            let edited = set(&object, &key, b"1e400");
+            prop_assert_eq!(get(&edited, &key), Some(raw("1e400")));
+            for other in keys.iter().filter(|k| **k != key) {
+                prop_assert_eq!(get(&edited, other), Some(raw("[1.50]")));
+            }
+        }
+    }
+}
