@@ -91,8 +91,8 @@ pub enum Incoming {
     },
     /// An answer or progress, which went to its call.
     Settled,
-    /// A line that is no message.
-    Malformed(Malformed),
+    /// A line that is no message, and the line (empty where it was too long to be kept).
+    Malformed(Malformed, Raw),
 }
 
 impl Peer {
@@ -175,9 +175,15 @@ impl Peer {
     /// The next thing that came in; `None` at the end of the stream, after which the owner says so (`end`).
     /// Returns after each message, so that its owner can stop reading while what it feeds is full. Cancel-safe.
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
-        let line = lines.next().await?;
-        let size = line.as_ref().map_or(0, |line| line.len());
-        Some(match line.and_then(|line| Message::parse(&line)) {
+        let line = match lines.next().await? {
+            Ok(line) => line,
+            Err(Malformed::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
+                self.settle(&id, Err(CallError::TooLong { bytes, limit }));
+                return Some(Incoming::Settled);
+            }
+            Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
+        };
+        Some(match Message::parse(&line) {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
                 if method == "notifications/progress" && self.progress(params.as_ref()) {
@@ -188,16 +194,12 @@ impl Peer {
             }
             Ok(Message::Response { id, reply }) => {
                 self.settle(&id, Ok(reply));
-                if size > LARGE {
+                if line.len() > LARGE {
                     tokio::task::yield_now().await;
                 }
                 Incoming::Settled
             }
-            Err(Malformed::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
-                self.settle(&id, Err(CallError::TooLong { bytes, limit }));
-                Incoming::Settled
-            }
-            Err(malformed) => Incoming::Malformed(malformed),
+            Err(malformed) => Incoming::Malformed(malformed, line),
         })
     }
 

@@ -61,7 +61,7 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
                 }
             }
             Incoming::Notification { method, params } => to.notify(&method, params),
-            Incoming::Settled | Incoming::Malformed(_) => {}
+            Incoming::Settled | Incoming::Malformed(..) => {}
         }
     }
     from.end();

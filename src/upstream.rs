@@ -1,0 +1,249 @@
+//! One upstream as the rest of the program sees it: a handle that anyone may hold, a snapshot of its state, and a
+//! lease for whoever uses its connection.
+//!
+//! `lifecycle` decides, `task` is the one owner of an upstream's state and does what is decided, `session` makes
+//! connections, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
+//! taken from the snapshot by an atomic count, so no call waits behind another and an idle timer cuts none off.
+
+use crate::config::{GroupName, Mode, Server};
+use crate::wire::peer::Peer;
+use catalog::Catalog;
+use error::UpstreamError;
+use lifecycle::{State, Usage};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+pub mod audience;
+pub mod catalog;
+pub mod error;
+pub mod lifecycle;
+pub mod session;
+pub mod stats;
+pub mod task;
+
+/// A handle on one group. Cheap to clone.
+#[derive(Clone)]
+pub struct Upstream {
+    pub name: GroupName,
+    mailbox: mpsc::Sender<Command>,
+    snapshot: watch::Receiver<Arc<Snapshot>>,
+    pub stats: Arc<stats::Stats>,
+}
+
+/// What a group's task can be asked. The queue is bounded; who finds it full waits.
+enum Command {
+    /// Connect if need be and answer with a lease.
+    Acquire(oneshot::Sender<Result<Lease, Arc<UpstreamError>>>),
+    /// Read the catalog again and answer when it is published.
+    Refresh(oneshot::Sender<()>),
+    /// Close and end.
+    Stop(Grace),
+}
+
+/// How patiently a process is ended after its stdin was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grace {
+    /// One upstream among many: it may finish what it does.
+    Ordinary,
+    /// All of us end: clients wait two seconds for that at best.
+    Shutdown,
+}
+
+/// A group as it was at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// `None`: the entry in the config is wrong.
+    pub server: Option<Arc<Server>>,
+    pub state: State,
+    /// Since when an attempt is under way.
+    pub connecting: Option<Instant>,
+    /// Kept through failures, so that a failed group can still be described.
+    pub catalog: Option<Arc<Catalog>>,
+    live: Option<Arc<Live>>,
+}
+
+impl Snapshot {
+    pub fn mode(&self) -> Mode {
+        self.server.as_ref().map_or(Mode::Pure, |server| server.mode)
+    }
+
+    /// Whether nothing that anyone watches for is different.
+    fn same_as(&self, other: &Self) -> bool {
+        let same_state = match (&self.state, &other.state) {
+            (State::Failed(a), State::Failed(b)) => a.at == b.at && a.attempts == b.attempts,
+            (a, b) => a.name() == b.name(),
+        };
+        fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+            a.map(Arc::as_ptr) == b.map(Arc::as_ptr)
+        }
+        same_state
+            && self.connecting == other.connecting
+            && same(self.server.as_ref(), other.server.as_ref())
+            && same(self.catalog.as_ref(), other.catalog.as_ref())
+            && same(self.live.as_ref(), other.live.as_ref())
+    }
+
+    /// Since when the connection is unused; `None` while it is used or where there is none.
+    pub fn idle(&self) -> Option<Duration> {
+        let usage = self.live.as_ref()?.usage();
+        (usage.leases == 0).then(|| usage.last_activity.elapsed())
+    }
+}
+
+/// Why there is no lease.
+#[derive(Debug, Clone)]
+pub enum Unavailable {
+    Failed(Arc<UpstreamError>),
+    /// The attempt goes on; the caller waited this long.
+    StillConnecting(Duration),
+}
+
+impl Upstream {
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
+    }
+
+    /// A lease on the live connection, if there is one right now.
+    pub fn try_lease(&self) -> Option<Lease> {
+        self.snapshot.borrow().live.as_ref()?.lease()
+    }
+
+    /// A lease, connecting first if need be. Waits at most `wait`; the attempt outlives the waiting.
+    pub async fn acquire(&self, wait: Duration) -> Result<Lease, Unavailable> {
+        if let Some(lease) = self.try_lease() {
+            return Ok(lease);
+        }
+        let started = Instant::now();
+        let asked = async {
+            let (answer, answered) = oneshot::channel();
+            let gone = || Arc::new(UpstreamError::ShuttingDown);
+            self.mailbox.send(Command::Acquire(answer)).await.map_err(|_| gone())?;
+            answered.await.unwrap_or_else(|_| Err(gone()))
+        };
+        match tokio::time::timeout(wait, asked).await {
+            Ok(outcome) => outcome.map_err(Unavailable::Failed),
+            Err(_) => Err(Unavailable::StillConnecting(started.elapsed())),
+        }
+    }
+
+    /// Reads the catalog of the live connection again. Returns when that is done or cannot be done.
+    pub async fn refresh(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.mailbox.send(Command::Refresh(answer)).await.is_ok() {
+            // A dropped answer means that there is no connection to read from.
+            drop(answered.await);
+        }
+    }
+
+    /// Asks the group's task to close its connection and end.
+    pub async fn stop(&self, grace: Grace) {
+        drop(self.mailbox.send(Command::Stop(grace)).await);
+    }
+
+    /// Ends when the group's task has ended.
+    pub async fn stopped(&self) {
+        self.mailbox.closed().await;
+    }
+}
+
+/// The right to use a connection; while one is held, the connection is not closed for being idle.
+pub struct Lease(Arc<Live>);
+
+impl Lease {
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    /// Why the connection ended, once it has.
+    pub fn lost(&self) -> Option<Arc<UpstreamError>> {
+        self.0.lost.get().cloned()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// A live connection and the count of its users.
+pub struct Live {
+    peer: Arc<Peer>,
+    /// Leases given out; `CLOSED` is set once no more may be.
+    leases: AtomicUsize,
+    since: Instant,
+    /// Nanoseconds from `since`.
+    last_activity: AtomicU64,
+    /// Told when the last lease comes back.
+    unused: Notify,
+    /// Why it ended, if it did so by itself.
+    pub(crate) lost: OnceLock<Arc<UpstreamError>>,
+}
+
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+impl Live {
+    pub(crate) fn new(peer: Arc<Peer>) -> Arc<Self> {
+        Arc::new(Self {
+            peer,
+            leases: AtomicUsize::new(0),
+            since: Instant::now(),
+            last_activity: AtomicU64::new(0),
+            unused: Notify::new(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    fn lease(self: &Arc<Self>) -> Option<Lease> {
+        if self.leases.fetch_add(1, Ordering::AcqRel) & CLOSED != 0 {
+            self.leases.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        self.touch();
+        Some(Lease(self.clone()))
+    }
+
+    fn release(&self) {
+        self.touch();
+        if self.leases.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.unused.notify_one();
+        }
+    }
+
+    fn touch(&self) {
+        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last_activity.store(elapsed, Ordering::Release);
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            leases: self.leases.load(Ordering::Acquire) & !CLOSED,
+            last_activity: self.since + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Gives out no more leases, if none is out now. False: it is used.
+    fn close_if_unused(&self) -> bool {
+        self.leases.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Gives out no more leases.
+    pub(crate) fn close(&self) {
+        self.leases.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Says why the connection ended and gives out no more leases.
+    pub(crate) fn lose(&self, error: UpstreamError) {
+        self.close();
+        drop(self.lost.set(Arc::new(error)));
+    }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}

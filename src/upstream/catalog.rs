@@ -1,0 +1,169 @@
+//! What an upstream said of itself: its tools and its introduction, as last read.
+
+use crate::wire::{Raw, raw};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+/// Everything known of an upstream without asking it again. Definitions are the upstream's own bytes.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    pub introduction: Introduction,
+    pub tools: Vec<Tool>,
+    /// When it was read in this process.
+    pub read: Instant,
+}
+
+/// The upstream's answer to `initialize`, read leniently.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Introduction {
+    pub protocol_version: String,
+    pub capabilities: Option<Raw>,
+    /// `serverInfo.title`, else its `name`.
+    pub title: Option<String>,
+    pub version: Option<String>,
+    pub instructions: Option<String>,
+}
+
+/// One tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    pub name: String,
+    /// The definition, verbatim.
+    pub definition: Raw,
+    /// The first sentence of its description, on one line; may be empty.
+    pub summary: String,
+    /// `annotations.readOnlyHint`.
+    pub read_only: bool,
+}
+
+impl Catalog {
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+impl Introduction {
+    pub fn read(result: &Raw) -> Self {
+        let info = raw::get(result, "serverInfo");
+        let text =
+            |key| info.as_ref().and_then(|info| raw::get_str(info, key)).filter(|text| !text.is_empty());
+        Self {
+            protocol_version: raw::get_str(result, "protocolVersion").unwrap_or_default(),
+            capabilities: raw::get(result, "capabilities").map(|raw| Raw::copy_from_slice(&raw)),
+            title: text("title").or_else(|| text("name")),
+            version: text("version"),
+            instructions: raw::get_str(result, "instructions").filter(|text| !text.trim().is_empty()),
+        }
+    }
+
+    /// Whether the upstream offers `capability`. One that declares none at all is asked anyway: it may be sloppy,
+    /// and a refusal costs one round trip.
+    pub fn offers(&self, capability: &str) -> bool {
+        match &self.capabilities {
+            Some(declared) => {
+                raw::get(declared, capability).is_some()
+                    || raw::entries(declared).is_none_or(|entries| entries.is_empty())
+            }
+            None => true,
+        }
+    }
+}
+
+/// One page of `tools/list`: its tools, and the cursor of the next. Tools without a name are left out by position.
+pub fn read_page(result: &Raw) -> Result<(Vec<Tool>, Option<Raw>), String> {
+    #[derive(Deserialize)]
+    struct Page<'a> {
+        #[serde(borrow)]
+        tools: Vec<&'a RawValue>,
+    }
+    let page: Page<'_> = serde_json::from_slice(result).map_err(|e| format!("`tools` is no list: {e}"))?;
+    let tools = page.tools.iter().filter_map(|definition| {
+        let tool = read_tool(definition.get().as_bytes());
+        if tool.is_none() {
+            tracing::warn!("left out a tool without a name");
+        }
+        tool
+    });
+    let cursor = raw::get(result, "nextCursor").filter(|cursor| &cursor[..] != b"null");
+    Ok((tools.collect(), cursor))
+}
+
+/// A definition, copied so that the page it stands in need not be kept.
+fn read_tool(definition: &[u8]) -> Option<Tool> {
+    let definition = Raw::copy_from_slice(definition);
+    let name = raw::get_str(&definition, "name")?;
+    let summary = raw::get_str(&definition, "description").map(|d| summary(&d)).unwrap_or_default();
+    let hint = raw::get(&definition, "annotations").and_then(|a| raw::get(&a, "readOnlyHint"));
+    Some(Tool { name, summary, read_only: hint.is_some_and(|hint| &hint[..] == b"true"), definition })
+}
+
+/// The first sentence of a text, white space folded.
+pub fn summary(text: &str) -> String {
+    let first = text.trim().split("\n\n").next().unwrap_or_default();
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.find(". ") {
+        Some(end) => line[..=end].to_owned(),
+        None => line,
+    }
+}
+
+/// `text` in at most `max` characters, cut at a word.
+pub fn shorten(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(max.saturating_sub(1)).collect();
+    let whole_words = cut.rfind(' ').filter(|&end| end > max / 2).map_or(&cut[..], |end| &cut[..end]);
+    format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Raw {
+        Raw::copy_from_slice(text.as_bytes())
+    }
+
+    #[test]
+    fn definitions_are_kept_verbatim_and_nameless_ones_left_out() {
+        let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
+        let (tools, cursor) =
+            read_page(&raw(&format!(r#"{{"tools":[{definition},{{}},3],"nextCursor":""}}"#))).unwrap();
+        assert_eq!(tools.len(), 1);
+        assert_eq!(tools[0].definition, definition);
+        assert!(tools[0].read_only);
+        assert_eq!(cursor, Some(raw("\"\"")), "an empty cursor is a cursor");
+    }
+
+    #[test]
+    fn an_end_is_no_cursor_or_null() {
+        assert_eq!(read_page(&raw(r#"{"tools":[],"nextCursor":null}"#)).unwrap().1, None);
+        assert_eq!(read_page(&raw(r#"{"tools":[]}"#)).unwrap().1, None);
+        assert!(read_page(&raw("{}")).is_err());
+    }
+
+    #[test]
+    fn a_summary_is_the_first_sentence_on_one_line() {
+        assert_eq!(summary("Reads a file.\n\nMore about it."), "Reads a file.");
+        assert_eq!(summary("  Reads v1.5\n  files. Then stops."), "Reads v1.5 files.");
+        assert_eq!(summary(""), "");
+    }
+
+    #[test]
+    fn shortens_at_a_word() {
+        assert_eq!(shorten("read a file from disk", 14), "read a file…");
+        assert_eq!(shorten("éééé", 4), "éééé");
+        assert_eq!(shorten("éééééééé", 4), "ééé…");
+    }
+
+    #[test]
+    fn who_declares_nothing_is_asked_all_the_same() {
+        let offers = |capabilities: Option<&str>| {
+            Introduction { capabilities: capabilities.map(raw), ..Introduction::default() }.offers("tools")
+        };
+        assert!(offers(None) && offers(Some("{}")) && offers(Some(r#"{"tools":{}}"#)));
+        assert!(!offers(Some(r#"{"prompts":{}}"#)));
+    }
+}

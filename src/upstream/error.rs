@@ -1,0 +1,97 @@
+//! What can go wrong with an upstream, told by what the reader can do about it.
+
+use crate::config::Problem;
+use crate::transport::{Ending, OpenError};
+use std::time::Duration;
+
+/// Why an upstream cannot be used. Messages are fragments that follow "group X: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    #[error("its config entry is wrong: {0}")]
+    Config(Problem),
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// The command cannot be run as it is configured.
+    #[error("{message}")]
+    Launch { message: String },
+    /// The system would not start the process.
+    #[error("{message}")]
+    Spawn { message: String },
+    #[error("{step} was not answered within {} s{}", .after.as_secs_f32(), tail(.stderr))]
+    TimedOut { step: &'static str, after: Duration, stderr: String },
+    /// The connection ended by itself.
+    #[error("{how} during {step}{}{}", tail(.stderr), not_passed_on(.withheld))]
+    Exited { step: &'static str, how: String, stderr: String, withheld: Vec<String> },
+    /// The upstream answered with an error of its own.
+    #[error("{step} was refused by the server: {message} (code {code}){}", tail(.stderr))]
+    Refused { step: &'static str, code: i64, message: String, stderr: String },
+    #[error("{step} was answered with something that is not MCP: {what}{}", tail(.stderr))]
+    Protocol { step: &'static str, what: String, stderr: String },
+    #[error("dynamic-mcp is shutting down")]
+    ShuttingDown,
+    /// A bug of ours; the group starts afresh on the next use.
+    #[error("dynamic-mcp failed while it handled this group; see its log")]
+    Internal,
+}
+
+impl UpstreamError {
+    /// Whether trying again may help without a person doing something.
+    pub fn retryable(&self) -> bool {
+        !matches!(self, Self::Config(_) | Self::Unsupported(_) | Self::Launch { .. } | Self::ShuttingDown)
+    }
+}
+
+impl UpstreamError {
+    /// The same, said of `step`.
+    pub fn during(&self, step: &'static str) -> Self {
+        let mut error = self.clone();
+        if let Self::Exited { step: during, .. } = &mut error {
+            *during = step;
+        }
+        error
+    }
+}
+
+impl From<OpenError> for UpstreamError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Unsupported(what) => Self::Unsupported(what),
+            OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
+            OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
+            OpenError::TimedOut(after) => {
+                Self::TimedOut { step: "the start of its process", after, stderr: String::new() }
+            }
+        }
+    }
+}
+
+impl From<Ending> for UpstreamError {
+    fn from(Ending { how, stderr, withheld }: Ending) -> Self {
+        Self::Exited { step: "use", how, stderr, withheld }
+    }
+}
+
+/// An error with what caused it, on one line.
+fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_source(source)),
+        None => error.to_string(),
+    }
+}
+
+fn tail(stderr: &str) -> String {
+    match stderr.trim() {
+        "" => String::new(),
+        text => format!("; its last words on stderr:\n{text}"),
+    }
+}
+
+fn not_passed_on(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!(
+            "\nnot passed on to it: {}; if it needs them, name them in \"env\" or \"inherit_env\"",
+            names.join(", ")
+        ),
+    }
+}

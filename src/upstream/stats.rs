@@ -1,0 +1,58 @@
+//! How often a group was called and how long it took, for `get_status`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The calls that percentiles are taken of: enough to be steady, few enough to be recent.
+const KEPT: usize = 256;
+
+#[derive(Default)]
+pub struct Stats {
+    calls: AtomicU64,
+    /// A ring of the last calls' times in microseconds.
+    recent: Mutex<Vec<u32>>,
+}
+
+impl Stats {
+    pub fn record(&self, took: Duration) {
+        let nth = self.calls.fetch_add(1, Ordering::Relaxed);
+        let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() < KEPT {
+            recent.push(micros);
+        } else {
+            recent[(nth % KEPT as u64) as usize] = micros;
+        }
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The median and the 95th percentile of the last calls; `None` before the first.
+    pub fn percentiles(&self) -> Option<(Duration, Duration)> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        recent.sort_unstable();
+        let at = |percent: usize| {
+            let index = (recent.len() * percent).div_ceil(100).saturating_sub(1);
+            recent.get(index).map(|&micros| Duration::from_micros(micros.into()))
+        };
+        Some((at(50)?, at(95)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_last_calls() {
+        let stats = Stats::default();
+        assert_eq!(stats.percentiles(), None);
+        (1..=1000).for_each(|ms| stats.record(Duration::from_millis(ms)));
+        assert_eq!(stats.calls(), 1000);
+        let (median, high) = stats.percentiles().unwrap();
+        assert_eq!((median.as_millis(), high.as_millis()), (872, 988));
+    }
+}
