@@ -1,0 +1,193 @@
+//! The arguments of our tools, read as models write them: nested or flattened, as objects or as JSON in a string,
+//! under our names for them or under those of `tools/call`.
+
+use crate::wire::{Raw, raw};
+use serde::Deserialize;
+
+/// What `call_dynamic_tool` was asked to do.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Call {
+    pub group: Option<String>,
+    pub tool: String,
+    /// A JSON object, the caller's own bytes.
+    pub args: Raw,
+}
+
+/// What `get_dynamic_tools` was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Listing {
+    pub group: String,
+    pub tools: Option<Vec<String>>,
+    pub lazy: Option<bool>,
+}
+
+const GROUP: [&str; 2] = ["group", "server"];
+const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
+const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
+
+impl Call {
+    pub fn read(arguments: Option<&Raw>) -> Result<Self, String> {
+        let arguments = object(arguments)?;
+        let tool = string(&arguments, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let group = string(&arguments, &GROUP)?;
+        let given = ARGS.iter().find_map(|key| raw::get(&arguments, key));
+        let args = match given {
+            Some(given) => object(Some(&given)).map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
+            None => others(&arguments),
+        };
+        Ok(Self { group, tool, args })
+    }
+}
+
+impl Listing {
+    pub fn read(arguments: Option<&Raw>) -> Result<Self, String> {
+        let arguments = object(arguments)?;
+        let group = string(&arguments, &["group", "server", "name"])?;
+        let group = group.ok_or("Argument \"group\" is missing: the group whose tools to list.")?;
+        let tools = raw::get(&arguments, "tools").filter(|value| &value[..] != b"null");
+        let tools = tools.map(|value| names(&value)).transpose()?.filter(|names| !names.is_empty());
+        let lazy = raw::get(&arguments, "lazy").and_then(|value| flag(&value));
+        Ok(Self { group, tools, lazy })
+    }
+}
+
+/// The optional `group` of `get_status`.
+pub fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
+    string(&object(arguments)?, &GROUP)
+}
+
+/// An object, given as one, as a string that holds one, or not at all.
+fn object(value: Option<&Raw>) -> Result<Raw, String> {
+    let empty = Raw::from_static(b"{}");
+    let Some(value) = value.filter(|value| &value[..] != b"null") else { return Ok(empty) };
+    let text = match serde_json::from_slice::<String>(value) {
+        Ok(text) if text.trim().is_empty() => return Ok(empty),
+        Ok(text) => Raw::from(text.trim().to_owned()),
+        Err(_) => value.clone(),
+    };
+    match raw::entries(&text) {
+        // A string may hold JSON over several lines, and a message is one line.
+        Some(_) => Ok(one_line(text)),
+        None => Err("The arguments must be a JSON object.".to_owned()),
+    }
+}
+
+/// JSON without line ends, which can only be white space between values.
+pub fn one_line(json: Raw) -> Raw {
+    if json.contains(&b'\n') || json.contains(&b'\r') {
+        json.iter().map(|&b| if matches!(b, b'\n' | b'\r') { b' ' } else { b }).collect()
+    } else {
+        json
+    }
+}
+
+fn string(arguments: &Raw, keys: &[&str]) -> Result<Option<String>, String> {
+    let Some((key, value)) = keys.iter().find_map(|key| Some((key, raw::get(arguments, key)?))) else {
+        return Ok(None);
+    };
+    match serde_json::from_slice::<Option<String>>(&value) {
+        Ok(text) => Ok(text.filter(|text| !text.is_empty())),
+        Err(_) => Err(format!("Argument {key:?} must be a string.")),
+    }
+}
+
+/// A list of names, one name, or either in a string.
+fn names(value: &Raw) -> Result<Vec<String>, String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        Many(Vec<String>),
+        One(String),
+    }
+    match serde_json::from_slice(value) {
+        Ok(Names::Many(names)) => Ok(names),
+        Ok(Names::One(text)) => match serde_json::from_str(&text) {
+            Ok(names) => Ok(names),
+            Err(_) => Ok(text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect()),
+        },
+        Err(_) => Err("Argument \"tools\" must be a list of tool names.".to_owned()),
+    }
+}
+
+fn flag(value: &Raw) -> Option<bool> {
+    match value.trim_ascii() {
+        b"true" | b"\"true\"" | b"1" => Some(true),
+        b"false" | b"\"false\"" | b"0" => Some(false),
+        _ => None,
+    }
+}
+
+/// The members that are not ours: arguments that a model wrote beside `group` and `name`.
+fn others(arguments: &Raw) -> Raw {
+    let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key);
+    let entries = raw::entries(arguments).unwrap_or_default();
+    entries
+        .iter()
+        .filter(|(key, _)| !known(key))
+        .fold(Raw::from_static(b"{}"), |object, (key, value)| raw::set(&object, key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(arguments: &str) -> Result<Call, String> {
+        Call::read(Some(&Raw::copy_from_slice(arguments.as_bytes())))
+    }
+
+    #[test]
+    fn arguments_keep_their_bytes() {
+        let got = call(r#"{"group":"g","name":"t","args":{"big":123456789012345678901234567890,"f":1.0}}"#).unwrap();
+        assert_eq!(got.args, r#"{"big":123456789012345678901234567890,"f":1.0}"#);
+    }
+
+    #[test]
+    fn every_way_a_model_writes_them_is_understood() {
+        let wanted = Call { group: Some("g".into()), tool: "t".into(), args: r#"{"a":1}"#.into() };
+        for text in [
+            r#"{"group":"g","name":"t","args":{"a":1}}"#,
+            r#"{"group":"g","tool":"t","arguments":{"a":1}}"#,
+            r#"{"group":"g","name":"t","args":"{\"a\":1}"}"#,
+            r#"{"group":"g","name":"t","a":1}"#,
+            r#"{"server":"g","tool_name":"t","parameters":{"a":1}}"#,
+            r#""{\"group\":\"g\",\"name\":\"t\",\"args\":{\"a\":1}}""#,
+        ] {
+            assert_eq!(call(text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn missing_arguments_are_none() {
+        for text in [r#"{"name":"t"}"#, r#"{"name":"t","args":null}"#, r#"{"name":"t","args":""}"#] {
+            let got = call(text).unwrap();
+            assert_eq!((got.group, &got.args[..]), (None, &b"{}"[..]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_of_several_lines_becomes_one_line() {
+        let got = call(r#"{"name":"t","args":"{\n \"a\": \"x\\ny\"\n}"}"#).unwrap();
+        assert_eq!(got.args, "{  \"a\": \"x\\ny\" }");
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_named() {
+        assert!(call("{}").unwrap_err().contains("\"name\""));
+        assert!(call(r#"{"name":3}"#).unwrap_err().contains("\"name\" must be a string"));
+        assert!(call(r#"{"name":"t","args":[1]}"#).unwrap_err().contains("\"args\""));
+        assert!(call("[1]").is_err());
+    }
+
+    #[test]
+    fn a_listing_takes_names_in_any_form() {
+        let listing = |text: &str| Listing::read(Some(&Raw::copy_from_slice(text.as_bytes())));
+        let named = |tools: &str| listing(&format!(r#"{{"group":"g","tools":{tools}}}"#)).unwrap().tools;
+        let two = Some(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(named(r#"["a","b"]"#), two);
+        assert_eq!(named(r#""a, b""#), two);
+        assert_eq!(named(r#""[\"a\",\"b\"]""#), two);
+        assert_eq!(named("[]"), None);
+        assert_eq!(listing(r#"{"group":"g","lazy":"true"}"#).unwrap().lazy, Some(true));
+        assert!(listing("{}").is_err());
+    }
+}

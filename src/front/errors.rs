@@ -1,0 +1,130 @@
+//! The JSON-RPC errors that are ours, and the words in which a model is told what went wrong: the only place where
+//! codes are chosen. docs/errors.md lists them with cause and cure.
+
+use crate::config::GroupName;
+use crate::protocol::code;
+use crate::upstream::Unavailable;
+use crate::wire::peer::CallError;
+use crate::wire::{Malformed, Raw, error_object};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// Refused in this phase of the session.
+pub const NOT_NOW: i64 = -32005;
+/// Of a capability that was not negotiated.
+pub const NOT_NEGOTIATED: i64 = -32004;
+/// dynamic-mcp is shutting down.
+pub const SHUTTING_DOWN: i64 = -31004;
+
+/// An error answer of our own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    pub code: i64,
+    pub message: Cow<'static, str>,
+    pub data: Option<Value>,
+}
+
+impl Eq for Refusal {}
+
+impl From<Refusal> for Raw {
+    fn from(refusal: Refusal) -> Self {
+        error_object(refusal.code, &refusal.message, refusal.data)
+    }
+}
+
+fn refusal(code: i64, message: impl Into<Cow<'static, str>>) -> Refusal {
+    Refusal { code, message: message.into(), data: None }
+}
+
+pub fn not_initialized() -> Refusal {
+    refusal(NOT_NOW, "not initialized: send initialize, then notifications/initialized")
+}
+
+pub fn already_initialized() -> Refusal {
+    refusal(NOT_NOW, "already initialized")
+}
+
+pub fn shutting_down() -> Refusal {
+    refusal(SHUTTING_DOWN, "dynamic-mcp is shutting down")
+}
+
+pub fn not_negotiated(capability: &'static str) -> Refusal {
+    refusal(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
+}
+
+pub fn unknown_method() -> Refusal {
+    refusal(code::METHOD_NOT_FOUND, "method not found")
+}
+
+/// A request of revision 2026-07-28 or later. A client that speaks an older one too goes on with `initialize`.
+pub fn no_stateless_requests() -> Refusal {
+    refusal(code::METHOD_NOT_FOUND, "only revisions with a handshake are spoken here: send initialize")
+}
+
+pub fn bad_params(what: impl Into<Cow<'static, str>>) -> Refusal {
+    refusal(code::INVALID_PARAMS, what)
+}
+
+pub fn internal() -> Refusal {
+    refusal(code::INTERNAL_ERROR, "internal error in dynamic-mcp; its log says more")
+}
+
+/// A line from the client that is no message.
+pub fn malformed(what: &Malformed) -> Refusal {
+    match what {
+        Malformed::NotJson => refusal(code::PARSE_ERROR, "not JSON"),
+        Malformed::NotAMessage { .. } => {
+            refusal(code::INVALID_REQUEST, "neither a request, a notification nor a response")
+        }
+        Malformed::Batch => refusal(code::INVALID_REQUEST, "batches are not supported: send messages one by one"),
+        Malformed::TooLong { bytes, limit, .. } => refusal(
+            code::INVALID_REQUEST,
+            format!("message of {bytes} bytes is over the limit of {limit} (settings.max_message_bytes)"),
+        ),
+    }
+}
+
+/// A tool result that says to the model what went wrong.
+pub fn tool_error(text: &str) -> Raw {
+    json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
+}
+
+/// Why a group has no connection, and what the model can do.
+pub fn unavailable(group: &GroupName, why: &Unavailable) -> String {
+    match why {
+        Unavailable::Failed(error) => {
+            let advice = if error.retryable() {
+                "Call again in 5 seconds to try once more; get_status shows all groups."
+            } else {
+                "Trying again will not help before this is mended; tell the user."
+            };
+            format!("Group {group} is not available: {error}\n{advice}")
+        }
+        Unavailable::StillConnecting(waited) => format!(
+            "Group {group} is initializing ({} s so far), please retry in 10 seconds",
+            waited.as_secs()
+        ),
+    }
+}
+
+/// Why a call that reached the upstream has no result. `lost`: how the connection ended, if it did.
+pub fn failed_call(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
+    match error {
+        CallError::TimedOut(after) => format!(
+            "Tool {tool} of group {group} gave no answer within {} s and was cancelled. \
+             It may have done part of its work. The limit is timeout.tools in the config.",
+            after.as_secs()
+        ),
+        CallError::TooLong { bytes, limit } => format!(
+            "The answer of tool {tool} of group {group} was too long: {bytes} bytes, the limit is {limit} \
+             (settings.max_message_bytes). Ask for less at once."
+        ),
+        CallError::Closed { sent } => {
+            let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
+            let done = if *sent { "It may have done part of its work. " } else { "" };
+            format!(
+                "Group {group} was lost while tool {tool} was called: {why}\n{done}Call again: the server is restarted on the next call."
+            )
+        }
+    }
+}

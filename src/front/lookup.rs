@@ -1,0 +1,81 @@
+//! Finds the group and the tool a model means, or the nearest names to tell it.
+
+use crate::upstream::Upstream;
+use crate::upstream::catalog::{Catalog, Tool};
+
+/// Names offered to whoever named none that exists.
+const NEAREST: usize = 3;
+
+/// The group called `name`: exactly so, else the only one that differs in case.
+pub fn group<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
+    let exact = groups.iter().find(|group| group.name.as_str() == name);
+    let caseless = || only(groups.iter().filter(|group| group.name.as_str().eq_ignore_ascii_case(name)));
+    exact.or_else(caseless).ok_or_else(|| {
+        let names = groups.iter().map(|group| group.name.as_str());
+        match groups.is_empty() {
+            true => "There are no groups: the config names no server that could be used; get_status says why.".to_owned(),
+            false => format!("There is no group {name:?}. {}", suggest(name, names, "groups")),
+        }
+    })
+}
+
+/// The tool called `name`: exactly so, else the only one that differs in case.
+pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
+    let caseless = || only(catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name)));
+    catalog.tool(name).or_else(caseless)
+}
+
+/// What to tell whoever named a tool that does not exist.
+pub fn unknown_tool<'a>(group: &str, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
+    format!("Group {group} has no tool {name:?}. {}", suggest(name, tools, "tools"))
+}
+
+/// `group__tool` taken apart, where the first part is a group.
+pub fn split<'a>(groups: &'a [Upstream], name: &'a str) -> Option<(&'a Upstream, &'a str)> {
+    name.match_indices("__").find_map(|(at, _)| {
+        let owner = groups.iter().find(|group| group.name.as_str() == &name[..at])?;
+        Some((owner, &name[at + 2..]))
+    })
+}
+
+/// The groups whose known catalog has a tool of exactly this name.
+pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
+    groups.iter().filter(|g| g.snapshot().catalog.as_ref().is_some_and(|c| c.tool(name).is_some())).collect()
+}
+
+fn only<T>(mut candidates: impl Iterator<Item = T>) -> Option<T> {
+    let first = candidates.next()?;
+    candidates.next().is_none().then_some(first)
+}
+
+fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> String {
+    let name = name.to_lowercase();
+    let mut ranked: Vec<_> = known
+        .map(|candidate| {
+            let lower = candidate.to_lowercase();
+            let inside = lower.contains(&name) || name.contains(&lower);
+            (strsim::jaro_winkler(&name, &lower) + f64::from(u8::from(inside)), candidate)
+        })
+        .collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let nearest: Vec<_> = ranked.iter().take(NEAREST).map(|(_, name)| *name).collect();
+    match (nearest.len(), ranked.len()) {
+        (0, _) => format!("It has no {what} at all."),
+        (shown, all) if shown == all => format!("The {what}: {}.", nearest.join(", ")),
+        _ => format!("The nearest {what}: {}.", nearest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_come_first() {
+        let known = ["read_file", "write_file", "list_directory", "move_file"];
+        let text = suggest("readfile", known.into_iter(), "tools");
+        assert!(text.starts_with("The nearest tools: read_file"), "{text}");
+        assert_eq!(suggest("x", ["a"].into_iter(), "groups"), "The groups: a.");
+        assert_eq!(suggest("x", [].into_iter(), "tools"), "It has no tools at all.");
+    }
+}

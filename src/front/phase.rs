@@ -1,0 +1,114 @@
+//! The phases of a client's session, and what is served in each. Pure.
+//!
+//! ```text
+//! Initialization ──initialize──▶ Greeted ──notifications/initialized──▶ Operation
+//!        ╰───────────────────────────┴───────────────────────────────────────┴──▶ Shutdown
+//! ```
+//! `Greeted` is the end of the initialization phase: the answer to `initialize` is out, the client's notification
+//! is not in yet. Clients pipeline, so what they ask meanwhile is held for a moment rather than refused.
+
+use super::errors::{self, Refusal};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Initialization,
+    Greeted,
+    Operation,
+    Shutdown,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Serve,
+    /// Wait for `notifications/initialized`, in order.
+    Hold,
+    Refuse(Refusal),
+}
+
+/// What a method belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Initialize,
+    Ping,
+    /// Of a capability that we advertise.
+    Offered,
+    /// Of a capability that MCP knows and we do not advertise.
+    NotOffered(&'static str),
+    Unknown,
+}
+
+impl Kind {
+    pub fn of(method: &str) -> Self {
+        match method {
+            "initialize" => Self::Initialize,
+            "ping" => Self::Ping,
+            "tools/list" | "tools/call" => Self::Offered,
+            "completion/complete" => Self::NotOffered("completions"),
+            "logging/setLevel" => Self::NotOffered("logging"),
+            _ => match method.split_once('/') {
+                Some(("resources", _)) => Self::NotOffered("resources"),
+                Some(("prompts", _)) => Self::NotOffered("prompts"),
+                Some(("tasks", _)) => Self::NotOffered("tasks"),
+                _ => Self::Unknown,
+            },
+        }
+    }
+}
+
+impl Phase {
+    pub fn judge(self, kind: Kind) -> Verdict {
+        match (self, kind) {
+            (Self::Shutdown, _) => Verdict::Refuse(errors::shutting_down()),
+            (_, Kind::Ping) | (Self::Initialization, Kind::Initialize) => Verdict::Serve,
+            (_, Kind::Initialize) => Verdict::Refuse(errors::already_initialized()),
+            (Self::Initialization, _) => Verdict::Refuse(errors::not_initialized()),
+            (Self::Greeted, _) => Verdict::Hold,
+            (Self::Operation, Kind::NotOffered(capability)) => Verdict::Refuse(errors::not_negotiated(capability)),
+            (Self::Operation, Kind::Unknown) => Verdict::Refuse(errors::unknown_method()),
+            (Self::Operation, Kind::Offered) => Verdict::Serve,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(verdict: &Verdict) -> i64 {
+        match verdict {
+            Verdict::Refuse(refusal) => refusal.code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_phase_has_a_verdict_on_every_kind() {
+        use Phase::*;
+        for (phase, method, expected) in [
+            (Initialization, "tools/list", Some(-32005)),
+            (Initialization, "resources/list", Some(-32005)),
+            (Initialization, "no/such", Some(-32005)),
+            (Initialization, "initialize", None),
+            (Initialization, "ping", None),
+            (Greeted, "ping", None),
+            (Greeted, "initialize", Some(-32005)),
+            (Operation, "tools/call", None),
+            (Operation, "ping", None),
+            (Operation, "initialize", Some(-32005)),
+            (Operation, "prompts/get", Some(-32004)),
+            (Operation, "logging/setLevel", Some(-32004)),
+            (Operation, "no/such", Some(-32601)),
+            (Shutdown, "ping", Some(-31004)),
+            (Shutdown, "initialize", Some(-31004)),
+            (Shutdown, "tools/list", Some(-31004)),
+        ] {
+            let verdict = phase.judge(Kind::of(method));
+            match expected {
+                None => assert_eq!(verdict, Verdict::Serve, "{phase:?} {method}"),
+                Some(code) => assert_eq!(refused(&verdict), code, "{phase:?} {method}"),
+            }
+        }
+        assert_eq!(Greeted.judge(Kind::of("tools/list")), Verdict::Hold);
+        assert_eq!(Greeted.judge(Kind::of("no/such")), Verdict::Hold);
+    }
+}
