@@ -26,15 +26,16 @@ pub const SCHEMA: &str = include_str!("../../config-schema.json");
     reason = "read piece by piece, so that one bad server does not hide the others; this is its schema"
 )]
 pub struct File {
-    /// The servers by name. VS Code's `servers` and OpenCode's `mcp` are read as well.
+    /// The servers by name. OpenCode's `mcp` is read as well.
     mcp_servers: Option<BTreeMap<String, Server>>,
+    /// The servers by name, as VS Code writes it.
+    servers: Option<BTreeMap<String, Server>>,
     /// Defaults for every server, and what concerns dynamic-mcp itself.
     settings: Option<Settings>,
 }
 
 /// One MCP server: a program (`command`) or a remote one (`url`).
 #[derive(Default, Deserialize, JsonSchema)]
-#[serde(default)]
 #[schemars(extend("oneOf" = [
     {"required": ["command"]}, {"required": ["url"]}, {"required": ["httpUrl"]}, {"required": ["serverUrl"]}
 ]))]
@@ -67,6 +68,7 @@ pub struct Server {
     /// HTTP headers sent with every request.
     pub headers: Option<BTreeMap<String, String>>,
     /// How to log in, where the server does not say it all itself. True or false, as OpenCode writes it, is ignored.
+    #[serde(default)]
     #[schemars(schema_with = "object_or_boolean::<OAuth>")]
     pub oauth: Option<OAuth>,
     /// The same as `oauth.client_id`.
@@ -93,6 +95,7 @@ pub struct Server {
     pub stateful: Option<bool>,
     /// How long to wait for what. A plain number is ignored: clients do not agree whether it counts seconds or
     /// milliseconds, nor of what.
+    #[serde(default)]
     #[schemars(schema_with = "object_or_number::<Timeout>")]
     pub timeout: Option<Timeout>,
     /// What to ask the server for.
@@ -121,7 +124,6 @@ pub struct Server {
 
 /// Defaults for every server, and what concerns dynamic-mcp itself.
 #[derive(Default, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Settings {
     /// When servers connect, where they do not say it themselves. Default "hybrid".
     #[serde(alias = "lazyStartup")]
@@ -161,7 +163,6 @@ pub struct Settings {
 
 /// Login to a remote server.
 #[derive(Default, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct OAuth {
     /// The id of a client registered by hand; without it one is registered at login.
     #[serde(alias = "clientId")]
@@ -179,7 +180,6 @@ pub struct OAuth {
 
 /// How long to wait, each in seconds or as "5m".
 #[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Timeout {
     /// A caller for a connection. Default 20.
     pub wait: Option<Period>,
@@ -199,7 +199,6 @@ pub struct Timeout {
 
 /// What to ask a server for; all by default.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Features {
     /// Tools.
     pub tools: Option<bool>,
@@ -211,7 +210,6 @@ pub struct Features {
 
 /// Rules for tools: globs over the names that the server gives them.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Tools {
     /// The only ones that may be used; none given: all.
     pub allow: Option<Vec<Glob>>,

@@ -33,7 +33,7 @@ impl Error {
     }
 
     fn at(mut self, value: &Value<'_>) -> Self {
-        self.offset.get_or_insert(value.start());
+        self.offset.get_or_insert_with(|| value.start());
         self
     }
 
@@ -84,6 +84,7 @@ impl de::Error for Error {
 /// serde's words for what it wants, in those of JSON.
 fn wanted(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
+        "a boolean" => "true or false".to_owned(),
         "a sequence" => "a list".to_owned(),
         "a map" => "an object".to_owned(),
         "u16" => "a whole number up to 65535".to_owned(),
@@ -98,7 +99,8 @@ fn wanted(expected: &dyn Expected) -> String {
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",
-        Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
+        Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a number",
+        Unexpected::Float(_) => "a number with a fraction or an exponent",
         Unexpected::Char(_) | Unexpected::Str(_) => "a string",
         Unexpected::Unit | Unexpected::Option => "null",
         Unexpected::Seq => "a list",
@@ -149,10 +151,13 @@ impl<'a> Reader<'a> {
 
     fn note_unknown(&self, member: &ObjectProp<'_>, fields: &'static [&'static str]) {
         let name = member.name.as_str();
+        // Of two spellings our own is the one with underscores.
+        let (foreign, own): (Vec<_>, Vec<_>) =
+            fields.iter().partition(|field| field.contains(char::is_uppercase));
         self.unknown.borrow_mut().push(Unknown {
             name: name.to_owned(),
             offset: member.name.start(),
-            nearest: nearest(name, fields.iter().copied()),
+            nearest: nearest(name, own.into_iter().chain(foreign)),
         });
     }
 }
@@ -183,10 +188,12 @@ impl<'n> Node<'n> {
 }
 
 fn visit_number<'de, V: Visitor<'de>>(number: &str, visitor: V) -> Result<V::Value, Error> {
-    match (number.parse::<u64>(), number.parse::<f64>()) {
-        (Ok(whole), _) => visitor.visit_u64(whole),
-        (_, Ok(number)) => visitor.visit_f64(number),
-        _ => Err(Error::new("not a number")),
+    if let Ok(natural) = number.parse() {
+        visitor.visit_u64(natural)
+    } else if let Ok(whole) = number.parse() {
+        visitor.visit_i64(whole)
+    } else {
+        number.parse().map_err(|_| Error::new("not a number")).and_then(|number| visitor.visit_f64(number))
     }
 }
 

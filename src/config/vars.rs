@@ -94,6 +94,9 @@ pub enum VarError {
     NoHome,
 }
 
+/// Variables that editors set for the servers they start.
+const EDITORS: [&str; 4] = ["userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"];
+
 impl VarError {
     /// What to do about it.
     pub fn hint(&self) -> String {
@@ -101,7 +104,7 @@ impl VarError {
             Self::Undefined(name) if name.starts_with("input:") => {
                 "only VS Code asks for inputs; write `${VAR}` and set that variable in the environment".to_owned()
             }
-            Self::Undefined(name) if name.contains(':') || name.contains('.') => {
+            Self::Undefined(name) if EDITORS.contains(&name.as_str()) || name.contains([':', '.']) => {
                 "variables of editors do not exist here; write the value, or `${VAR}` for an environment variable".to_owned()
             }
             Self::Undefined(name) => {

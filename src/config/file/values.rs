@@ -49,6 +49,9 @@ impl<'de> Deserialize<'de> for Written {
                 // A wait of more than 2^52 seconds is refused anyway.
                 Ok(Written::Number(value as f64))
             }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Written, E> {
+                Ok(Written::Number(value as f64))
+            }
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Written, E> {
                 Ok(Written::Number(value))
             }

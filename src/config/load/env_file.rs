@@ -9,7 +9,7 @@ use crate::config::Problem;
 /// too; a value may stand in single quotes (taken as it is) or double quotes (`\n`, `\r`, `\t`, `\"`, `\\`, `\$`);
 /// an unquoted one ends at ` #`. Values hold no variables.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Problem> {
-    let text = Text::read(path, "it is named by `env_file`, relative to the config file's directory")?;
+    let text = Text::read(path, "it is relative to the config file's directory")?;
     let mut variables = Vec::new();
     for (index, line) in text.as_str().lines().enumerate() {
         let line = line.trim();

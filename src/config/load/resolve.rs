@@ -176,7 +176,15 @@ fn stdio(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result
     let mut env = BTreeMap::new();
     if let Some(file) = &server.env_file {
         let file: PathBuf = path(&["env_file", "envFile"], file)?;
-        env.extend(env_file::read(&file)?);
+        let file = env_file::read(&file).map_err(|problem| match problem.at {
+            Some(_) => problem,
+            None => place.problem(
+                &["env_file", "envFile"],
+                format!("`env_file` {}", problem.message),
+                problem.hint,
+            ),
+        });
+        env.extend(file?);
     }
     env.extend(server.env.unwrap_or_default());
     Ok(Stdio {

@@ -223,7 +223,7 @@ impl FileReader<'_> {
     }
 
     fn wrong(&self, value: &Value<'_>, error: node::Error) -> Problem {
-        self.text.problem(error.offset.unwrap_or(value.start()), &error, error.hint.clone())
+        self.text.problem(error.offset.unwrap_or_else(|| value.start()), &error, error.hint.clone())
     }
 
     /// Reads the settings one by one, so that a wrong one does not take the others with it.
