@@ -8,7 +8,7 @@ use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-pub use values::{Command, Glob, InheritEnv, Kind, Period, Startup, Words};
+pub use values::{Command, Glob, InheritEnv, Kind, Period, Startup, Wait, Words};
 
 mod values;
 
@@ -182,19 +182,19 @@ pub struct OAuth {
 #[derive(Clone, Default, Deserialize, JsonSchema)]
 pub struct Timeout {
     /// A caller for a connection. Default 20.
-    pub wait: Option<Period>,
+    pub wait: Option<Wait>,
     /// For the program to start or the connection to open. Default 5.
-    pub connect: Option<Period>,
+    pub connect: Option<Wait>,
     /// For the answer to `initialize`. Default 60 for a program, 5 for a remote server.
-    pub initialize: Option<Period>,
+    pub initialize: Option<Wait>,
     /// For one page of a list. Default 5.
-    pub list: Option<Period>,
+    pub list: Option<Wait>,
     /// For a tool call without progress. Default 300.
-    pub tools: Option<Period>,
+    pub tools: Option<Wait>,
     /// For the answer to a request about resources. Default 60.
-    pub resources: Option<Period>,
+    pub resources: Option<Wait>,
     /// For the answer to a request about prompts. Default 60.
-    pub prompts: Option<Period>,
+    pub prompts: Option<Wait>,
 }
 
 /// What to ask a server for; all by default.

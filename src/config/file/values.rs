@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use globset::ErrorKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
@@ -129,6 +130,19 @@ impl TryFrom<Written> for Period {
     }
 }
 
+/// How long to wait for something; never 0, for such a wait would always fail.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "Period")]
+pub struct Wait(pub Duration);
+
+impl TryFrom<Period> for Wait {
+    type Error = &'static str;
+
+    fn try_from(Period(duration): Period) -> Result<Self, Self::Error> {
+        if duration.is_zero() { Err("a wait of 0 would always fail") } else { Ok(Self(duration)) }
+    }
+}
+
 /// When to connect.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "Written")]
@@ -212,6 +226,10 @@ impl TryFrom<String> for Glob {
     fn try_from(text: String) -> Result<Self, String> {
         match globset::Glob::new(&text) {
             Ok(_) => Ok(Self(text)),
+            // These quote what they are about.
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidRange(..) | ErrorKind::Regex(_)) => {
+                Err("not a glob".to_owned())
+            }
             Err(error) => Err(format!("not a glob: {}", error.kind())),
         }
     }
@@ -237,6 +255,7 @@ macro_rules! schema {
 schema!(Command, {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1});
 schema!(Words, {"type": ["string", "array"], "items": {"type": "string"}});
 schema!(Period, {"type": ["number", "string"], "minimum": 0, "maximum": 31_536_000});
+schema!(Wait, {"type": ["number", "string"], "exclusiveMinimum": 0, "maximum": 31_536_000});
 schema!(Startup, {"enum": [false, "false", "eager", "pure", "hybrid"]});
 schema!(InheritEnv, {"type": ["boolean", "array"], "items": {"type": "string"}});
 schema!(Kind, {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::source::Place;
 use super::{Overrides, env_file};
-use crate::config::file::{self, Kind, Period};
+use crate::config::file::{self, Kind, Period, Wait};
 use crate::config::vars::{Env, Scope, VarError};
 use crate::config::{
     Endpoint, Features, Http, HttpKind, Mode, OAuth, Problem, Server, Stdio, Timeouts, ToolRules,
@@ -38,7 +38,7 @@ pub(super) fn server(
         mode: mode(&server, defaults),
         idle_timeout: idle_timeout(server.idle_timeout, defaults),
         stateful: server.stateful.or(settings.stateful).unwrap_or_default(),
-        timeout: timeouts(server.timeout.as_ref(), settings.timeout.as_ref(), place)?,
+        timeout: timeouts(server.timeout.as_ref(), settings.timeout.as_ref()),
         features: features(server.features, settings.features),
         tools: tool_rules(&server, settings.tools.as_ref()),
         expose: globs(server.expose.as_ref().or(settings.expose.as_ref())),
@@ -63,31 +63,20 @@ fn idle_timeout(own: Option<Period>, defaults: &Defaults<'_>) -> Option<Duration
 }
 
 /// Each by itself: the server's own, else the settings', else the built-in one.
-fn timeouts(
-    own: Option<&file::Timeout>,
-    settings: Option<&file::Timeout>,
-    place: &Place,
-) -> Result<Timeouts, Problem> {
+fn timeouts(own: Option<&file::Timeout>, settings: Option<&file::Timeout>) -> Timeouts {
     let built_in = Timeouts::default();
-    let pick = |name: &str, of: fn(&file::Timeout) -> Option<Period>| match own
-        .and_then(of)
-        .or_else(|| settings.and_then(of))
-    {
-        Some(Period(Duration::ZERO)) => {
-            let message = format!("`timeout.{name}`: a wait of 0 would always fail");
-            Err(place.problem(&["timeout"], message, None))
-        }
-        given => Ok(given.map(|period| period.0)),
+    let pick = |of: fn(&file::Timeout) -> Option<Wait>| {
+        own.and_then(of).or_else(|| settings.and_then(of)).map(|wait| wait.0)
     };
-    Ok(Timeouts {
-        wait: pick("wait", |timeout| timeout.wait)?.unwrap_or(built_in.wait),
-        connect: pick("connect", |timeout| timeout.connect)?.unwrap_or(built_in.connect),
-        initialize: pick("initialize", |timeout| timeout.initialize)?.or(built_in.initialize),
-        list: pick("list", |timeout| timeout.list)?.unwrap_or(built_in.list),
-        tools: pick("tools", |timeout| timeout.tools)?.unwrap_or(built_in.tools),
-        resources: pick("resources", |timeout| timeout.resources)?.unwrap_or(built_in.resources),
-        prompts: pick("prompts", |timeout| timeout.prompts)?.unwrap_or(built_in.prompts),
-    })
+    Timeouts {
+        wait: pick(|timeout| timeout.wait).unwrap_or(built_in.wait),
+        connect: pick(|timeout| timeout.connect).unwrap_or(built_in.connect),
+        initialize: pick(|timeout| timeout.initialize).or(built_in.initialize),
+        list: pick(|timeout| timeout.list).unwrap_or(built_in.list),
+        tools: pick(|timeout| timeout.tools).unwrap_or(built_in.tools),
+        resources: pick(|timeout| timeout.resources).unwrap_or(built_in.resources),
+        prompts: pick(|timeout| timeout.prompts).unwrap_or(built_in.prompts),
+    }
 }
 
 fn features(own: Option<file::Features>, settings: Option<file::Features>) -> Features {

@@ -116,8 +116,7 @@ impl FileReader<'_> {
         const KNOWN: [&str; 4] = ["mcpServers", "settings", "servers", "mcp"];
         // An OpenCode config is about much more than servers.
         let is_opencode = root.properties.iter().any(|member| member.name.as_str() == "mcp");
-        let mut is_config = root.properties.iter().all(|member| member.name.as_str() == "$schema");
-        is_config &= !root.properties.is_empty();
+        let mut is_config = false;
         let mut odd = Vec::new();
         for member in &root.properties {
             let name = member.name.as_str();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::config::{Endpoint, InheritEnv, Server, Stdio};
 
@@ -181,6 +183,27 @@ fn what_is_written_keeps_the_variables_and_not_the_order() {
     assert!(server(&config, "a").written.as_str().contains("${TOKEN}"));
     assert_eq!(stdio(&config, "a").env["T"], "t0k3n");
     assert!(!format!("{config:?}").contains("t0k3n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_file_panics(
+        text in r#"(\{|\}|\[|\]|,|:|"mcpServers"|"mcp"|"settings"|"a"|"command"|"tools"|"timeout"|"\$\{|null|1|-|é| )*"#
+    ) {
+        load_text(&text);
+    }
+
+    #[test]
+    fn whatever_a_field_holds_the_server_is_there_or_wrong(
+        field in "command|args|env|url|type|headers|oauth|timeout|tools|expose|features|idle_timeout|lazy_startup|cwd|enabled",
+        value in r#"null|true|false|0|-1|1e999|1\.5|"x"|"\$\{"|\[\]|\["x"\]|\[1\]|\{\}|\{"x": 1\}|\{"tools": "x"\}"#,
+    ) {
+        let config = load_text(&format!(r#"{{"mcpServers": {{"a": {{"{field}": {value}}}, "b": {{"command": "x"}}}}}}"#));
+        prop_assert!(config.errors.is_empty());
+        prop_assert!(config.servers.iter().any(|(name, server)| name.as_str() == "b" && server.is_ok()));
+    }
 }
 
 #[test]
