@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod duration;
 pub mod file;
 pub mod load;
+pub(crate) mod nearest;
+mod node;
 pub mod vars;
 
 /// A group's name: the key of its entry in the config. Cheap to clone.
@@ -90,6 +93,28 @@ pub struct Server {
     /// Globs of tools shown first-class in the meta surface.
     pub expose: Vec<String>,
     pub endpoint: Endpoint,
+    pub written: Written,
+}
+
+/// How a config writes the way to reach a server, before variables are replaced: the same text leads to the same
+/// catalog, and a token that changes does not change it. May hold secrets that are written out.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Written(String);
+
+impl Written {
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Written {
+    /// Without the text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Written(…)")
+    }
 }
 
 /// When a group connects.
@@ -223,11 +248,18 @@ pub struct Settings {
     pub names_budget: usize,
     /// Bytes of one message; a longer one fails its call.
     pub max_message_bytes: usize,
+    pub discovery: Discovery,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { surface: Surface::Meta, tools_budget: 2000, names_budget: 600, max_message_bytes: 32 << 20 }
+        Self {
+            surface: Surface::Meta,
+            tools_budget: 2000,
+            names_budget: 600,
+            max_message_bytes: 32 << 20,
+            discovery: Discovery::Cached,
+        }
     }
 }
 
@@ -236,6 +268,15 @@ impl Default for Settings {
 pub enum Surface {
     Meta,
     Flat,
+}
+
+/// Which hybrid groups are asked for their catalog at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discovery {
+    /// Those whose cached catalog is a day old or missing.
+    Cached,
+    /// All.
+    Always,
 }
 
 impl fmt::Debug for Stdio {

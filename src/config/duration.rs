@@ -1,0 +1,75 @@
+//! Durations as a config writes them: seconds, or a number with its unit.
+
+use std::time::Duration;
+
+/// Longer waits are mistakes, and a bound keeps `now + duration` from overflowing.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What a message says was expected.
+pub(super) const EXPECTED: &str =
+    "seconds, or a duration such as \"500ms\", \"90s\", \"5m\" or \"1h\", up to 365 days";
+
+/// `None`: negative, not a number, or too long.
+pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= LONGEST)
+}
+
+/// Reads `300`, `500ms`, `90s`, `5m`, `1.5h`; a number without a unit counts seconds.
+pub(super) fn parse(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_ends);
+    let number: f64 = number.parse().ok()?;
+    from_seconds(match unit.trim() {
+        "ms" => number / 1000.0,
+        "" | "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn units_are_understood() {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("90s", 90_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("1.5 h", 5_400_000),
+            ("300", 300_000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["", "s", "5 minutes", "-1s", "1h30m", "soon", "1e9", "9000h", "1.2.3", "٣s"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        for seconds in [-1.0, f64::NAN, f64::INFINITY, 1e18] {
+            assert_eq!(from_seconds(seconds), None, "{seconds}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _unused = parse(&text);
+        }
+
+        #[test]
+        fn whole_seconds_are_exact(seconds in 0u32..31_536_000) {
+            prop_assert_eq!(parse(&seconds.to_string()), Some(Duration::from_secs(seconds.into())));
+            prop_assert_eq!(from_seconds(seconds.into()), Some(Duration::from_secs(seconds.into())));
+        }
+    }
+}

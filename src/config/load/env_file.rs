@@ -1,0 +1,108 @@
+//! The `env_file` of a server: NAME=VALUE lines.
+
+use std::path::Path;
+
+use super::text::Text;
+use crate::config::Problem;
+
+/// Reads a file of variables. Blank lines and those that begin with `#` are skipped, `export ` before a name is
+/// too; a value may stand in single quotes (taken as it is) or double quotes (`\n`, `\r`, `\t`, `\"`, `\\`, `\$`);
+/// an unquoted one ends at ` #`. Values hold no variables.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Problem> {
+    let text = Text::read(path, "it is relative to the config file's directory")?;
+    let mut variables = Vec::new();
+    for (index, line) in text.as_str().lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        variables.push(variable(line).map_err(|message| Problem {
+            file: path.to_owned(),
+            at: Some((index + 1, 1)),
+            message: message.to_owned(),
+            hint: Some("a line is NAME=VALUE, and a value with line ends is written \"…\\n…\"".to_owned()),
+        })?);
+    }
+    Ok(variables)
+}
+
+fn variable(line: &str) -> Result<(String, String), &'static str> {
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (name, value) = line.split_once('=').ok_or("a line without `=`")?;
+    let name = name.trim();
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("no name before `=`");
+    }
+    Ok((name.to_owned(), unquoted(value.trim())?))
+}
+
+fn unquoted(value: &str) -> Result<String, &'static str> {
+    const UNCLOSED: &str = "a quote that is not closed on its line";
+    if let Some(rest) = value.strip_prefix('\'') {
+        return rest.split_once('\'').map(|(value, _)| value.to_owned()).ok_or(UNCLOSED);
+    }
+    let Some(rest) = value.strip_prefix('"') else {
+        let end = if value.starts_with('#') { Some(0) } else { value.find(" #") };
+        return Ok(value[..end.unwrap_or(value.len())].trim_end().to_owned());
+    };
+    let mut out = String::new();
+    let mut chars = rest.chars();
+    loop {
+        match chars.next().ok_or(UNCLOSED)? {
+            '"' => return Ok(out),
+            '\\' => match chars.next().ok_or(UNCLOSED)? {
+                'n' => out.push('\n'),
+                'r' => out.push('\r'),
+                't' => out.push('\t'),
+                c @ ('"' | '\\' | '$') => out.push(c),
+                c => out.extend(['\\', c]),
+            },
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<(String, String)>, Problem> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".env");
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn lines_are_read_as_shells_do() {
+        let variables = read_text(concat!(
+            "\u{feff}# comment\n\nA=1\r\nexport B = two words # why\nC='$x \"#\\n' # c\n",
+            "D=\"a\\nb\\\"\\q\" # d\nE=\nF=#\nG=a#b=c\n",
+        ))
+        .unwrap();
+        let expected = [
+            ("A", "1"),
+            ("B", "two words"),
+            ("C", "$x \"#\\n"),
+            ("D", "a\nb\"\\q"),
+            ("E", ""),
+            ("F", ""),
+            ("G", "a#b=c"),
+        ];
+        let found: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_and_not_repeated() {
+        for (text, message) in [
+            ("A=1\nsecret", "a line without `=`"),
+            ("A=1\n=secret", "no name before `=`"),
+            ("A=1\nB=\"secret", "a quote that is not closed on its line"),
+            ("A=1\nB='secret", "a quote that is not closed on its line"),
+        ] {
+            let problem = read_text(text).unwrap_err();
+            assert_eq!((problem.at, problem.message.as_str()), (Some((2, 1)), message));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! How files, defaults and the command line add up. The rules of one server are in `tests/configs`.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Endpoint, InheritEnv, Server, Stdio};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Files of these texts, loaded in this order.
+fn load_texts(texts: &[&str], overrides: &Overrides) -> Config {
+    let dir = tempfile::tempdir().unwrap();
+    let files: Vec<PathBuf> = (0..texts.len()).map(|index| PathBuf::from(format!("{index}.json"))).collect();
+    for (file, text) in files.iter().zip(texts) {
+        std::fs::write(dir.path().join(file), text).unwrap();
+    }
+    load(&files, &Env::new([("TOKEN", "t0k3n"), ("HOME", "/home/u")], dir.path()), overrides)
+}
+
+fn load_text(text: &str) -> Config {
+    load_texts(&[text], &Overrides::default())
+}
+
+fn server<'c>(config: &'c Config, name: &str) -> &'c Server {
+    let (_, server) = config.servers.iter().find(|(group, _)| group.as_str() == name).unwrap();
+    server.as_ref().unwrap()
+}
+
+fn stdio<'c>(config: &'c Config, name: &str) -> &'c Stdio {
+    match &server(config, name).endpoint {
+        Endpoint::Stdio(stdio) => stdio,
+        Endpoint::Http(_) => panic!("not a program"),
+    }
+}
+
+fn names(config: &Config) -> Vec<&str> {
+    config.servers.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn a_plain_server_gets_the_defaults() {
+    let config =
+        load_text(r#"{"mcpServers": {"Time Server": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
+    assert_eq!((&config.errors, &config.warnings), (&vec![], &vec![]));
+    let server = server(&config, "Time Server");
+    assert_eq!((server.mode, server.idle_timeout, server.stateful), (Mode::Hybrid, Some(5 * MINUTE), false));
+    assert_eq!(server.timeout, Default::default());
+    assert_eq!(server.features, Default::default());
+    let stdio = stdio(&config, "Time Server");
+    assert_eq!(
+        (stdio.command.as_str(), stdio.args.as_slice()),
+        ("uvx", ["mcp-server-time".to_owned()].as_slice())
+    );
+    assert_eq!((&stdio.cwd, &stdio.inherit_env), (&None, &InheritEnv::Safe));
+    assert_eq!(config.settings, Settings::default());
+}
+
+#[test]
+fn later_files_override_by_name_and_keep_the_place() {
+    let config = load_texts(
+        &[
+            r#"{"mcpServers": {"a": {"command": "1"}, "b": {"command": "1"}, "c": {"command": "1"}}}"#,
+            r#"{"mcpServers": {"d": {"command": "2"}, "a": {"command": "2"}, "b": {"enabled": false}}}"#,
+        ],
+        &Overrides::default(),
+    );
+    assert_eq!(names(&config), ["a", "c", "d"]);
+    assert_eq!(["a", "c", "d"].map(|name| stdio(&config, name).command.as_str()), ["2", "1", "2"]);
+}
+
+#[test]
+fn a_bad_file_leaves_the_others_alone() {
+    let config = load_texts(&["{", r#"{"mcpServers": {"a": {"command": "x"}}}"#], &Overrides::default());
+    assert_eq!(names(&config), ["a"]);
+    assert_eq!(config.errors.len(), 1);
+    assert_eq!(config.errors[0].file, Path::new("0.json"));
+}
+
+#[test]
+fn a_bad_server_leaves_the_others_alone() {
+    let config = load_text(
+        r#"{"mcpServers": {"a": {}, "b": {"command": "x", "env": {"T": "${NO}"}}, "c": {"command": "x"}}}"#,
+    );
+    let good: Vec<bool> = config.servers.iter().map(|(_, server)| server.is_ok()).collect();
+    assert_eq!(good, [false, false, true]);
+    assert!(config.errors.is_empty());
+}
+
+#[test]
+fn the_flag_forces_the_mode_and_yields_to_a_servers_own_idle_timeout() {
+    let text = r#"{
+        "mcpServers": {
+            "own": {"command": "x", "lazy_startup": "pure", "idle_timeout": "1m"},
+            "never": {"command": "x", "idleTimeout": 0},
+            "none": {"command": "x", "lazyStartup": false},
+        },
+        "settings": {"idle_timeout": 120, "lazy_startup": "pure", "surface": "flat"},
+    }"#;
+    let found = |overrides: &Overrides| {
+        let config = load_texts(&[text], overrides);
+        ["own", "never", "none"].map(|name| (server(&config, name).mode, server(&config, name).idle_timeout))
+    };
+    assert_eq!(
+        found(&Overrides::default()),
+        [(Mode::Pure, Some(MINUTE)), (Mode::Pure, None), (Mode::Eager, Some(2 * MINUTE))]
+    );
+    let flags = Overrides { mode: Some(Mode::Eager), idle_timeout: Some(None), surface: Some(Surface::Meta) };
+    assert_eq!(found(&flags), [(Mode::Eager, Some(MINUTE)), (Mode::Eager, None), (Mode::Eager, None)]);
+    assert_eq!(load_texts(&[text], &flags).settings.surface, Surface::Meta);
+    assert_eq!(load_texts(&[text], &Overrides::default()).settings.surface, Surface::Flat);
+}
+
+#[test]
+fn settings_are_the_defaults_of_each_part() {
+    let config = load_text(
+        r#"{
+            "mcpServers": {"a": {
+                "command": "x", "timeout": {"tools": "1m"}, "features": {"prompts": true}, "tools": {"ask": ["rm_*"]},
+                "excludeTools": ["a*b"]
+            }},
+            "settings": {
+                "timeout": {"tools": 5, "list": "500ms"}, "features": {"prompts": false, "resources": false},
+                "tools": {"ask": ["x"], "deny": ["y"]}, "inherit_env": ["AWS_PROFILE"], "stateful": true
+            }
+        }"#,
+    );
+    let server = server(&config, "a");
+    assert_eq!((server.timeout.tools, server.timeout.list), (MINUTE, Duration::from_millis(500)));
+    assert_eq!(
+        (server.features.prompts, server.features.resources, server.features.tools),
+        (true, false, true)
+    );
+    assert_eq!((server.tools.ask.as_slice(), server.tools.deny.len()), (["rm_*".to_owned()].as_slice(), 2));
+    assert!(globset::Glob::new(&server.tools.deny[1]).unwrap().compile_matcher().is_match("a*b"));
+    assert!(!globset::Glob::new(&server.tools.deny[1]).unwrap().compile_matcher().is_match("axb"));
+    assert_eq!(stdio(&config, "a").inherit_env, InheritEnv::Named(vec!["AWS_PROFILE".to_owned()]));
+    assert!(server.stateful);
+}
+
+#[test]
+fn no_server_runs_when_the_rules_for_tools_are_unknown() {
+    let config = load_text(
+        r#"{"mcpServers": {"a": {"command": "x"}}, "settings": {"tools": {"deny": "rm"}, "surface": "flat"}}"#,
+    );
+    assert!(config.servers[0].1.is_err());
+    assert_eq!(config.errors.len(), 1);
+    assert_eq!(config.settings.surface, Surface::Flat);
+}
+
+#[test]
+fn env_wins_over_the_env_file_and_paths_begin_at_the_config() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("conf")).unwrap();
+    std::fs::write(dir.path().join("conf/.env"), "A=file\nB=file\n").unwrap();
+    std::fs::write(
+        dir.path().join("conf/c.json"),
+        r#"{"mcpServers": {
+            "a": {"command": "x", "envFile": ".env", "env": {"B": "${TOKEN}"}, "cwd": "sub"},
+            "b": {"command": "x", "cwd": "~/w"}
+        }}"#,
+    )
+    .unwrap();
+    let env = Env::new([("TOKEN", "t0k3n"), ("HOME", "/home/u")], dir.path());
+    let config = load(&["conf/c.json".into()], &env, &Overrides::default());
+    let expected: BTreeMap<_, _> =
+        [("A", "file"), ("B", "t0k3n")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    assert_eq!(stdio(&config, "a").env, expected);
+    assert_eq!(stdio(&config, "a").cwd, Some(dir.path().join("conf/sub")));
+    assert_eq!(stdio(&config, "b").cwd, Some("/home/u/w".into()));
+}
+
+#[test]
+fn what_is_written_keeps_the_variables_and_not_the_order() {
+    let config = load_text(
+        r#"{"mcpServers": {
+            "a": {"command": "x", "env": {"T": "${TOKEN}"}, "description": "one"},
+            "b": {"env": {"T": "${TOKEN}"}, "command": "x", "idle_timeout": 5}
+        }}"#,
+    );
+    assert_eq!(server(&config, "a").written, server(&config, "b").written);
+    assert!(server(&config, "a").written.as_str().contains("${TOKEN}"));
+    assert_eq!(stdio(&config, "a").env["T"], "t0k3n");
+    assert!(!format!("{config:?}").contains("t0k3n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_file_panics(
+        text in r#"(\{|\}|\[|\]|,|:|"mcpServers"|"mcp"|"settings"|"a"|"command"|"tools"|"timeout"|"\$\{|null|1|-|é| )*"#
+    ) {
+        load_text(&text);
+    }
+
+    #[test]
+    fn whatever_a_field_holds_the_server_is_there_or_wrong(
+        field in "command|args|env|url|type|headers|oauth|timeout|tools|expose|features|idle_timeout|lazy_startup|cwd|enabled",
+        value in r#"null|true|false|0|-1|1e999|1\.5|"x"|"\$\{"|\[\]|\["x"\]|\[1\]|\{\}|\{"x": 1\}|\{"tools": "x"\}"#,
+    ) {
+        let config = load_text(&format!(r#"{{"mcpServers": {{"a": {{"{field}": {value}}}, "b": {{"command": "x"}}}}}}"#));
+        prop_assert!(config.errors.is_empty());
+        prop_assert!(config.servers.iter().any(|(name, server)| name.as_str() == "b" && server.is_ok()));
+    }
+}
+
+#[test]
+fn the_default_path_follows_the_environment() {
+    let path = |variables: &[(&str, &str)]| default_path(&Env::new(variables.iter().copied(), "/"));
+    let tail = Path::new("dynamic-mcp").join("servers.json");
+    assert_eq!(path(&[("DYNAMIC_MCP_CONFIG", "x.json"), ("HOME", "/h")]), Some("x.json".into()));
+    assert_eq!(path(&[("HOME", "/h")]), Some(Path::new("/h/.config").join(&tail)));
+    assert_eq!(path(&[]), None);
+    if cfg!(unix) {
+        assert_eq!(path(&[("XDG_CONFIG_HOME", "/c"), ("HOME", "/h")]), Some(Path::new("/c").join(&tail)));
+        assert_eq!(
+            path(&[("XDG_CONFIG_HOME", "c"), ("HOME", "/h")]),
+            Some(Path::new("/h/.config").join(&tail))
+        );
+    }
+}
