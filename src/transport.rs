@@ -1,0 +1,3 @@
+//! How an upstream is reached: a child process, or HTTP.
+
+pub mod launch;
