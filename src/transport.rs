@@ -1,3 +1,4 @@
 //! How an upstream is reached: a child process, or HTTP.
 
 pub mod launch;
+pub mod stderr;
