@@ -1,3 +1,4 @@
 //! dynamic-mcp: one MCP server in front of many.
 pub mod config;
+pub mod telemetry;
 pub mod transport;
