@@ -16,6 +16,14 @@ use crate::config::Stdio;
 #[cfg(unix)]
 mod login;
 
+/// Elsewhere a desktop's PATH is the user's.
+#[cfg(not(unix))]
+mod login {
+    pub(super) async fn path(_: &super::Ambient) -> Option<std::ffi::OsString> {
+        None
+    }
+}
+
 /// All that a GUI's children have on macOS, and more or less what `login` gives elsewhere.
 const POOR: &[&str] = &["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
@@ -89,10 +97,7 @@ pub(super) fn wants_login(stdio: &Stdio, ambient: &Ambient) -> bool {
 
 /// The PATH of the login shell; asked for once.
 pub(super) async fn login(ambient: &Ambient) -> Option<OsString> {
-    #[cfg(unix)]
-    return login::path(ambient).await;
-    #[cfg(not(unix))]
-    None
+    login::path(ambient).await
 }
 
 /// The PATH of the child if it differs from what it inherits: the login shell's, ours, the usual places.

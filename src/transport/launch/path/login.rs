@@ -130,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_shell_that_hangs_is_killed_with_its_group() {
         let hang = "sleep 60 & echo $! > \"$HOME/pid\"; wait";
-        let (path, dir) = path_of(hang, Duration::from_millis(700)).await;
+        let (path, dir) = path_of(hang, LIMIT).await;
         assert_eq!(path, None);
         let pid = fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
         let is_alive = || {
