@@ -1,4 +1,10 @@
 //! dynamic-mcp: one MCP server in front of many.
 pub mod config;
+pub mod front;
+pub mod groups;
+pub mod protocol;
+pub mod status;
+pub mod telemetry;
+pub mod transport;
 pub mod upstream;
 pub mod wire;

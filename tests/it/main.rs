@@ -1,4 +1,5 @@
 //! The tests of the program as a whole, in one crate: they link once, and share what they need.
-#![expect(clippy::unwrap_used, reason = "a test that panics has said what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a test that panics has said what is wrong")]
 
 mod config;
+mod scripted;

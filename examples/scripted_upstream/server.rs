@@ -1,0 +1,238 @@
+//! The methods, all but `tools/call`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::flags::Flags;
+use crate::tools;
+use crate::value;
+use crate::wire::{Wire, quote};
+
+const NEWEST: &str = "2025-11-25";
+
+pub(crate) struct Server {
+    pub(crate) flags: Flags,
+    pub(crate) wire: Wire,
+    pub(crate) grandchild: Option<u32>,
+    /// Calls answered.
+    pub(crate) calls: AtomicU64,
+    /// Tools that calls added.
+    pub(crate) added: AtomicUsize,
+    /// Our requests by id, each with who waits for its answer.
+    asked: Mutex<HashMap<String, Sender<String>>>,
+    last_id: AtomicU64,
+    /// Calls that wait to be cancelled, by id.
+    cancellable: Mutex<HashMap<String, Sender<()>>>,
+}
+
+impl Server {
+    pub(crate) fn new(flags: Flags, grandchild: Option<u32>) -> Self {
+        Self {
+            wire: Wire::new(&flags),
+            flags,
+            grandchild,
+            calls: AtomicU64::default(),
+            added: AtomicUsize::default(),
+            asked: Mutex::default(),
+            last_id: AtomicU64::default(),
+            cancellable: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn request(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
+        match method {
+            "initialize" => self.initialize(id, &value(params)),
+            "ping" => self.wire.result(id, "{}"),
+            "tools/list" => self.list_tools(id, &value(params)),
+            "tools/call" => tools::call(self, id, params),
+            _ => match self.other(method, &value(params)) {
+                Some(Ok(result)) => self.wire.result(id, &result.to_string()),
+                Some(Err(error)) => self.wire.error(id, &error.to_string()),
+                None => self.wire.error(id, r#"{"code":-32601,"message":"Method not found"}"#),
+            },
+        }
+    }
+
+    pub(crate) fn notification(&self, method: &str, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Cancelled<'a> {
+            #[serde(borrow, rename = "requestId")]
+            id: &'a RawValue,
+        }
+        if method == "notifications/cancelled"
+            && let Some(Ok(Cancelled { id })) = params.map(|params| serde_json::from_str(params.get()))
+            && let Some(waiting) = self.cancellable.lock().unwrap().remove(id.get())
+        {
+            let _gone = waiting.send(());
+        }
+    }
+
+    /// A response came, to one of our requests or to none.
+    pub(crate) fn answered(&self, id: &str, line: &str) {
+        if let Some(waiting) = self.asked.lock().unwrap().remove(id) {
+            let _gone = waiting.send(line.trim_end().to_owned());
+        }
+    }
+
+    /// Sends a request and waits for the line that answers it.
+    pub(crate) fn ask(&self, method: &str, params: &str) -> String {
+        let number = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let id =
+            if self.flags.has("--number-ids") { number.to_string() } else { format!("\"ask-{number}\"") };
+        let (sender, answer) = channel();
+        self.asked.lock().unwrap().insert(id.clone(), sender);
+        self.wire.request(&id, method, params);
+        answer.recv().unwrap()
+    }
+
+    /// What hears of it when the request `id` is cancelled.
+    pub(crate) fn cancellation(&self, id: &str) -> Receiver<()> {
+        let (sender, cancelled) = channel();
+        self.cancellable.lock().unwrap().insert(id.to_owned(), sender);
+        cancelled
+    }
+
+    fn initialize(&self, id: &str, params: &Value) {
+        let asked = params["protocolVersion"].as_str().unwrap_or(NEWEST);
+        if self.flags.text("--hang") == Some("initialize") {
+            return;
+        }
+        if self.flags.has("--early") {
+            self.wire.request(r#""early-1""#, "ping", "{}");
+            self.wire.notify("notifications/message", r#"{"level":"info","data":"early"}"#);
+            self.wire.result(r#""never-sent""#, "{}");
+        }
+        match self.flags.text("--reject-versions-but") {
+            Some(only) if only != asked => {
+                let data = json!({"supported": [only], "requested": asked});
+                let error = json!({"code": -32602, "message": "Unsupported protocol version", "data": data});
+                self.wire.error(id, &error.to_string());
+            }
+            _ => self.wire.result(id, &self.greeting(asked).to_string()),
+        }
+    }
+
+    fn greeting(&self, asked: &str) -> Value {
+        let mut result = json!({
+            "protocolVersion": self.flags.text("--version").unwrap_or(asked),
+            "capabilities": self.capabilities(),
+            "serverInfo": {
+                "name": self.flags.text("--name").unwrap_or("scripted-upstream"),
+                "version": "1.2.3",
+                "x-unknown": [1, null],
+            },
+        });
+        if self.flags.has("--no-capabilities") {
+            result.as_object_mut().unwrap().remove("capabilities");
+        }
+        if let Some(text) = self.flags.text("--instructions") {
+            result["instructions"] = text.into();
+        }
+        if self.flags.has("--tools-in-initialize") {
+            result["tools"] = serde_json::from_str(&format!("[{}]", self.tools().join(","))).unwrap();
+        }
+        result
+    }
+
+    fn capabilities(&self) -> Value {
+        let mut capabilities = json!({"tools": {"listChanged": true}});
+        if self.flags.has("--resources") {
+            capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
+        }
+        if self.flags.has("--prompts") {
+            capabilities["prompts"] = json!({});
+            capabilities["completions"] = json!({});
+        }
+        if self.flags.has("--logging") {
+            capabilities["logging"] = json!({});
+        }
+        capabilities
+    }
+
+    /// Definitions as they are sent.
+    fn tools(&self) -> Vec<String> {
+        let generated = self.flags.number("--tools").unwrap_or(0);
+        tools::definitions(generated, self.added.load(Ordering::Relaxed))
+    }
+
+    fn list_tools(&self, id: &str, params: &Value) {
+        if self.flags.text("--hang") == Some("list") {
+            return;
+        }
+        let tools = self.tools();
+        let page = self.flags.number("--page").map_or(tools.len(), |page| page.max(1) as usize);
+        let start = match params["cursor"].as_str() {
+            None => Some(0),
+            Some("") if self.flags.has("--empty-cursor") => Some(page),
+            Some(cursor) => cursor.strip_prefix("opaque:").and_then(|start| start.parse().ok()),
+        };
+        let Some(start) = start.filter(|start| *start <= tools.len()) else {
+            return self.wire.error(id, r#"{"code":-32602,"message":"Invalid cursor"}"#);
+        };
+        let end = tools.len().min(start + page);
+        let cursor = match start {
+            0 if self.flags.has("--empty-cursor") => String::new(),
+            _ => format!("opaque:{end}"),
+        };
+        let next =
+            if end < tools.len() { format!(r#","nextCursor":{}"#, quote(&cursor)) } else { String::new() };
+        self.wire.result(id, &format!(r#"{{"tools":[{}]{next}}}"#, tools[start..end].join(",")));
+    }
+
+    /// What the flags add; `None` where they add no such method.
+    fn other(&self, method: &str, params: &Value) -> Option<Result<Value, Value>> {
+        let (family, _) = method.split_once('/')?;
+        let is_served = match family {
+            "resources" => self.flags.has("--resources"),
+            "prompts" | "completion" => self.flags.has("--prompts"),
+            "logging" => self.flags.has("--logging"),
+            _ => false,
+        };
+        if !is_served {
+            return None;
+        }
+        let uri = &params["uri"];
+        Some(Ok(match method {
+            "resources/list" => json!({"resources": [
+                {"uri": "mem://one", "name": "one", "x-unknown": 1},
+                {"uri": "mem://two", "name": "two"},
+            ]}),
+            "resources/templates/list" => {
+                json!({"resourceTemplates": [{"uriTemplate": "mem://item/{id}", "name": "item"}]})
+            }
+            "resources/read" if uri.as_str().is_some_and(|uri| uri.starts_with("mem://")) => {
+                json!({"contents": [{"uri": uri, "text": format!("contents of {uri}")}]})
+            }
+            "resources/read" => {
+                return Some(Err(
+                    json!({"code": -32002, "message": "Resource not found", "data": {"uri": uri}}),
+                ));
+            }
+            "resources/subscribe" => {
+                self.wire.notify("notifications/resources/updated", &json!({"uri": uri}).to_string());
+                json!({})
+            }
+            "resources/unsubscribe" => json!({}),
+            "prompts/list" => {
+                json!({"prompts": [{"name": "greet", "arguments": [{"name": "who", "required": true}]}]})
+            }
+            "prompts/get" => {
+                let text = format!("Greet {}", params["arguments"]["who"]);
+                json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
+            }
+            "completion/complete" => json!({"completion": {"values": ["Ada", "Alan"], "hasMore": false}}),
+            "logging/setLevel" => {
+                let message = json!({"level": params["level"], "logger": "scripted", "data": {"set": true}});
+                self.wire.notify("notifications/message", &message.to_string());
+                json!({})
+            }
+            _ => return None,
+        }))
+    }
+}

@@ -1,0 +1,116 @@
+use std::io::Read;
+use std::sync::Mutex;
+
+use tracing::{debug, error, info, info_span};
+
+use super::*;
+
+/// What `events` logs under `options`.
+fn logged(options: Options<'_>, events: impl FnOnce()) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let writer = Mutex::new(file.reopen().unwrap());
+    let filter = filter(options).unwrap();
+    tracing::subscriber::with_default(subscriber(filter, writer, false), events);
+    std::fs::read_to_string(file.path()).unwrap()
+}
+
+#[test]
+fn one_event_is_one_line_whatever_it_says() {
+    let evil = "a\nb\r\x1b[31mc\u{9b}d\x07\u{2028}e\0";
+    let text = logged(Options::default(), || {
+        let _span = info_span!("upstream", group = %evil, other = evil).entered();
+        let source = io::Error::other(evil);
+        info!(display = %evil, debug = ?evil, string = evil, error = &source as &dyn std::error::Error, "{evil}");
+    });
+    assert_eq!(text.lines().count(), 1, "{text:?}");
+    assert!(!text.trim_end_matches('\n').chars().any(|c| c.is_control() || c == '\u{2028}'), "{text:?}");
+    assert_eq!(text.matches(r"a\nb\r\u{1b}[31mc\u{9b}d\u{7}\u{2028}e\0").count(), 7, "{text}");
+}
+
+#[test]
+fn a_line_has_time_level_group_and_message() {
+    let text = logged(Options::default(), || {
+        let _span = info_span!("upstream", group = %"github").entered();
+        info!(attempt = 2, "connect failed, will retry");
+    });
+    let (time, rest) = text.split_once(' ').unwrap();
+    assert!(time.ends_with('Z') && time.contains('T'), "{time}");
+    assert_eq!(
+        rest.trim(),
+        "INFO upstream: dynamic_mcp::telemetry::tests: connect failed, will retry attempt=2 group=github"
+    );
+}
+
+#[test]
+fn a_level_is_for_us_and_our_upstreams() {
+    let events = || {
+        debug!("ours");
+        info!(target: "upstream::stderr", "theirs");
+        info!(target: "hyper", "a dependency's");
+        error!(target: "hyper", "a dependency's error");
+    };
+    let of = |level, filter| {
+        let text = logged(Options { level, filter, ..Options::default() }, events);
+        ["ours", "theirs", "a dependency's\n", "a dependency's error"].map(|part| text.contains(part))
+    };
+    assert_eq!(of(None, None), [false, true, false, true]);
+    assert_eq!(of(None, Some("debug")), [true, true, false, true]);
+    assert_eq!(of(Some("error"), Some("debug")), [false, false, false, true]);
+    assert_eq!(of(None, Some("off,hyper=info")), [false, false, true, true]);
+    assert_eq!(of(Some("OFF"), None), [false; 4]);
+}
+
+#[test]
+fn a_filter_that_says_nothing_is_an_error() {
+    let of = |level, text| filter(Options { level, filter: text, ..Options::default() });
+    let error = of(Some("inof"), None).unwrap_err().to_string();
+    assert_eq!(error, "--log-level is \"inof\"; it has to be off, error, warn, info, debug or trace");
+    let error = of(None, Some("inof")).unwrap_err().to_string();
+    assert!(error.starts_with("DYNAMIC_MCP_LOG is \"inof\"; ") && error.contains("directives"), "{error}");
+    assert!(of(None, Some("dynamic_mcp=loud")).is_err());
+    assert!(of(Some("dynamic_mcp=debug"), None).is_err());
+    assert!(of(None, Some(" ")).is_ok());
+}
+
+#[test]
+fn a_file_is_appended_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    for _ in 0..2 {
+        io::Write::write_all(&mut open(&path).unwrap(), b"x").unwrap();
+    }
+    let mut text = String::new();
+    std::fs::File::open(&path).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "xx");
+    assert!(
+        open(&dir.path().join("no/log")).unwrap_err().to_string().contains("failed to open the log file")
+    );
+}
+
+/// A reader that takes nothing until it is let.
+struct Stuck(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Stuck {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_that_is_stuck_stops_nobody() {
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let (make, flush) = lossy::writer(Stuck(read.clone())).unwrap();
+    let stuck = read.lock().unwrap();
+    for _ in 0..5000 {
+        io::Write::write_all(&mut make(), b"x").unwrap();
+    }
+    drop(stuck);
+    io::Write::write_all(&mut make(), b"").unwrap();
+    drop(flush);
+    let count = read.lock().unwrap().len();
+    assert!((1024..=1026).contains(&count), "{count}");
+}

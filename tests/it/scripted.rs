@@ -1,0 +1,199 @@
+//! The scripted upstream itself, spoken to directly: what the other tests take for granted.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// The built example.
+fn program() -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    let program = deps
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples/scripted_upstream")
+        .with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(program.exists(), "{program:?} is missing: cargo build --examples");
+    program
+}
+
+struct Scripted {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Scripted {
+    fn start(flags: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdin, stdout }
+    }
+
+    fn send(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        self.stdout.read_until(b'\n', &mut line).unwrap();
+        String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// The next message of its own or answer.
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string());
+        self.next()
+    }
+
+    /// The text that a tool returns.
+    fn call(&mut self, name: &str, arguments: Value) -> String {
+        let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments}));
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+#[test]
+fn it_shakes_hands_and_ends_at_eof() {
+    let mut server = Scripted::start(&["--name", "x", "--instructions", "do"]);
+    let result = &server.ask("initialize", json!({"protocolVersion": "2024-11-05"}))["result"];
+    assert_eq!(result["protocolVersion"], "2024-11-05");
+    assert_eq!((&result["serverInfo"]["name"], &result["instructions"]), (&json!("x"), &json!("do")));
+    assert_eq!(server.ask("nonsense", json!({}))["error"]["code"], -32601);
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn it_passes_bytes_as_they_are() {
+    let mut server = Scripted::start(&[]);
+    server.send(r#"{"jsonrpc":"2.0","id":"a\u0062","method":"tools/call","params":{"name":"args","arguments":{ "x":1e400,"y":-0.0 }}}"#);
+    let line = server.line();
+    assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":"a\u0062","#), "{line}");
+    assert!(line.contains(r#""text":"{ \"x\":1e400,\"y\":-0.0 }""#), "{line}");
+    server.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"weird"}}"#);
+    assert!(server.line().contains(r#""minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"#));
+    server.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"rpc_error","arguments":{"code":123456789012,"data":1.10}}}"#);
+    assert!(server.line().ends_with(r#""error":{"code":123456789012,"message":"an error","data":1.10}}"#));
+}
+
+#[test]
+fn every_tool_it_lists_is_valid_json_and_every_page_is_reached() {
+    let mut server = Scripted::start(&["--tools", "30", "--page", "7", "--empty-cursor"]);
+    let (mut cursor, mut names) = (json!(null), Vec::new());
+    loop {
+        let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+        let answer = server.ask("tools/list", params);
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        cursor = answer["result"]["nextCursor"].clone();
+        assert_eq!(names.len() == 7, cursor == "", "only the second page has the empty cursor");
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!((names.len(), &*names[0], &*names[50]), (51, "echo", "generated_29"));
+}
+
+#[test]
+fn it_answers_out_of_order_asks_and_tells_progress() {
+    let mut server = Scripted::start(&[]);
+    let call = |id: u32, name: &str, arguments: Value| {
+        let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": "t"}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    };
+    server.send(&call(1, "late", json!({})));
+    server.send(&call(2, "progress", json!({"n": 2})));
+    assert_eq!(server.next()["params"]["progress"], 1);
+    assert_eq!(server.next()["params"]["progressToken"], "t");
+    assert_eq!(server.next()["id"], 2);
+    server.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert_eq!(server.next()["id"], 1);
+    server.send(&call(3, "ask", json!({"method": "roots/list"})));
+    let asked = server.next();
+    assert_eq!((&asked["method"], &asked["id"]), (&json!("roots/list"), &json!("ask-1")));
+    server.send(r#"{"jsonrpc":"2.0","id":"ask-1","result":{"roots":[]}}"#);
+    let said = server.next()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert_eq!(said, r#"{"jsonrpc":"2.0","id":"ask-1","result":{"roots":[]}}"#);
+}
+
+#[test]
+fn it_misbehaves_on_demand() {
+    let mut server = Scripted::start(&["--garbage", "--bom", "--early", "--exit-after", "1"]);
+    server.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
+    server.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}"#);
+    let mut output = Vec::new();
+    server.stdout.read_to_end(&mut output).unwrap();
+    let is_message = |line: &&[u8]| line.starts_with(br#"{"jsonrpc""#) && line.ends_with(b"\r");
+    let lines = output.split(|byte| *byte == b'\n').collect::<Vec<_>>();
+    assert_eq!((lines.iter().filter(|line| is_message(line)).count(), lines.len()), (5, 5 * 11 + 1));
+    assert!(output.starts_with(b"\xef\xbb\xbf"));
+    assert_eq!(server.exit_code(), Some(0));
+
+    let mut server = Scripted::start(&["--crash-at-start", "no TOKEN"]);
+    let mut said = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((said.trim_end(), server.exit_code()), ("no TOKEN", Some(3)));
+
+    let mut server = Scripted::start(&["--reject-versions-but", "2025-03-26", "--list-changed-on-call"]);
+    let error = &server.ask("initialize", json!({"protocolVersion": "2025-11-25"}))["error"];
+    assert_eq!(error["data"]["supported"], json!(["2025-03-26"]));
+    assert_eq!(
+        server.ask("tools/call", json!({"name": "cwd"}))["method"],
+        "notifications/tools/list_changed"
+    );
+    assert_eq!(server.next()["id"], 1);
+    server.send(
+        r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"crash","arguments":{"code":7}}}"#,
+    );
+    assert_eq!(server.exit_code(), Some(7));
+}
+
+#[cfg(unix)]
+#[test]
+fn it_stays_if_told_to() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    let mut server = Scripted::start(&["--ignore-term", "--ignore-eof", "--grandchild", "--live", "100"]);
+    let answer = server.ask("tools/call", json!({"name": "pid"}));
+    let pid = |key: &str| Pid::from_raw(answer["result"]["structuredContent"][key].as_i64().unwrap() as i32);
+    assert_eq!(pid("pid").as_raw() as u32, server.child.id());
+    kill(pid("pid"), Signal::SIGTERM).unwrap();
+    assert_eq!(server.call("echo", json!({"text": "still here"})), "still here");
+    drop(server.stdin.take());
+    assert_eq!(server.child.try_wait().unwrap(), None);
+    kill(pid("grandchild"), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn it_serves_resources_and_prompts_if_told_to() {
+    let mut server = Scripted::start(&["--resources", "--prompts", "--no-newline-flush"]);
+    assert_eq!(server.ask("resources/read", json!({"uri": "x:"}))["error"]["code"], -32002);
+    let read = server.ask("resources/read", json!({"uri": "mem://one"}));
+    assert_eq!(read["result"]["contents"][0]["uri"], "mem://one");
+    assert_eq!(server.ask("prompts/list", json!({}))["result"]["prompts"][0]["name"], "greet");
+    assert_eq!(server.call("big", json!({"bytes": 100_000})).len(), 100_000);
+    let rows = server.ask("tools/call", json!({"name": "big", "arguments": {"bytes": 6400, "kind": "rows"}}));
+    assert_eq!(rows["result"]["structuredContent"]["rows"].as_array().unwrap().len(), 100);
+}
