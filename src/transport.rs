@@ -1,0 +1,4 @@
+//! How an upstream is reached.
+
+#[cfg(unix)]
+pub mod warden;
