@@ -3,3 +3,4 @@
 
 mod config;
 mod scripted;
+mod warden;
