@@ -128,6 +128,17 @@ pub enum Mode {
     Pure,
 }
 
+impl Mode {
+    /// The word that the config uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Hybrid => "hybrid",
+            Self::Pure => "pure",
+        }
+    }
+}
+
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Endpoint {

@@ -86,6 +86,11 @@ impl Snapshot {
             && same(self.live.as_ref(), other.live.as_ref())
     }
 
+    /// How long a caller waits for a connection.
+    pub fn wait(&self) -> Duration {
+        self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)
+    }
+
     /// Since when the connection is unused; `None` while it is used or where there is none.
     pub fn idle(&self) -> Option<Duration> {
         let usage = self.live.as_ref()?.usage();

@@ -32,7 +32,8 @@ impl Call {
         let group = string(&arguments, &GROUP)?;
         let given = ARGS.iter().find_map(|key| raw::get(&arguments, key));
         let args = match given {
-            Some(given) => object(Some(&given)).map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
+            Some(given) => object(Some(&given))
+                .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
             None => others(&arguments),
         };
         Ok(Self { group, tool, args })
@@ -103,7 +104,9 @@ fn names(value: &Raw) -> Result<Vec<String>, String> {
         Ok(Names::Many(names)) => Ok(names),
         Ok(Names::One(text)) => match serde_json::from_str(&text) {
             Ok(names) => Ok(names),
-            Err(_) => Ok(text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect()),
+            Err(_) => {
+                Ok(text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect())
+            }
         },
         Err(_) => Err("Argument \"tools\" must be a list of tool names.".to_owned()),
     }
@@ -137,7 +140,8 @@ mod tests {
 
     #[test]
     fn arguments_keep_their_bytes() {
-        let got = call(r#"{"group":"g","name":"t","args":{"big":123456789012345678901234567890,"f":1.0}}"#).unwrap();
+        let got = call(r#"{"group":"g","name":"t","args":{"big":123456789012345678901234567890,"f":1.0}}"#)
+            .unwrap();
         assert_eq!(got.args, r#"{"big":123456789012345678901234567890,"f":1.0}"#);
     }
 

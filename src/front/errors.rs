@@ -76,7 +76,9 @@ pub fn malformed(what: &Malformed) -> Refusal {
         Malformed::NotAMessage { .. } => {
             refusal(code::INVALID_REQUEST, "neither a request, a notification nor a response")
         }
-        Malformed::Batch => refusal(code::INVALID_REQUEST, "batches are not supported: send messages one by one"),
+        Malformed::Batch => {
+            refusal(code::INVALID_REQUEST, "batches are not supported: send messages one by one")
+        }
         Malformed::TooLong { bytes, limit, .. } => refusal(
             code::INVALID_REQUEST,
             format!("message of {bytes} bytes is over the limit of {limit} (settings.max_message_bytes)"),

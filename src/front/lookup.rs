@@ -13,7 +13,10 @@ pub fn group<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, Str
     exact.or_else(caseless).ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
         match groups.is_empty() {
-            true => "There are no groups: the config names no server that could be used; get_status says why.".to_owned(),
+            true => {
+                "There are no groups: the config names no server that could be used; get_status says why."
+                    .to_owned()
+            }
             false => format!("There is no group {name:?}. {}", suggest(name, names, "groups")),
         }
     })

@@ -35,7 +35,8 @@ pub fn instructions(groups: &[GroupLine<'_>]) -> String {
     const HOW: &str = "\nBefore you say that something cannot be done, look here: get_dynamic_tools lists the tools \
         of a group, call_dynamic_tool calls one. Servers start when they are used.";
     if groups.is_empty() {
-        return "dynamic-mcp has no MCP server configured that it could use; get_status says what is wrong.".to_owned();
+        return "dynamic-mcp has no MCP server configured that it could use; get_status says what is wrong."
+            .to_owned();
     }
     let names: Vec<_> = groups.iter().map(|group| group.name).collect();
     let room = LONGEST - HOW.chars().count() - 1;
@@ -66,16 +67,18 @@ fn get(groups: &[GroupLine<'_>]) -> Tool {
 }
 
 fn call() -> Tool {
-    let description = "Calls a tool of a group and gives its result back unaltered. Look its arguments up with \
+    let description =
+        "Calls a tool of a group and gives its result back unaltered. Look its arguments up with \
         get_dynamic_tools first."
-        .to_owned();
+            .to_owned();
     let hints = Hints { read_only: false, open_world: true };
     tool(CALL, "Call a tool", description, call_schema(), hints, [RESULT_META])
 }
 
 fn call_readonly() -> Tool {
     let description =
-        "The same as call_dynamic_tool, for tools that only read (readOnlyHint); refuses all others.".to_owned();
+        "The same as call_dynamic_tool, for tools that only read (readOnlyHint); refuses all others."
+            .to_owned();
     let hints = Hints { read_only: true, open_world: true };
     tool(CALL_READONLY, "Call a read-only tool", description, call_schema(), hints, [RESULT_META])
 }
@@ -83,7 +86,14 @@ fn call_readonly() -> Tool {
 fn status() -> Tool {
     let schema = json!({ "type": "object", "properties": { "group": { "type": "string", "description": "Only this group" } } });
     let description = "Shows the state of the groups: which are connected, what failed and why.".to_owned();
-    tool(STATUS, "Show the groups' states", description, schema, Hints { read_only: true, open_world: false }, [])
+    tool(
+        STATUS,
+        "Show the groups' states",
+        description,
+        schema,
+        Hints { read_only: true, open_world: false },
+        [],
+    )
 }
 
 fn call_schema() -> Value {
@@ -172,7 +182,12 @@ mod tests {
             let groups = as_groups(&lines);
             for tool in list(&groups) {
                 let description = tool.description.unwrap_or_default();
-                assert!(description.chars().count() <= LONGEST, "{} of {n}: {}", tool.name, description.len());
+                assert!(
+                    description.chars().count() <= LONGEST,
+                    "{} of {n}: {}",
+                    tool.name,
+                    description.len()
+                );
             }
             assert!(instructions(&groups).chars().count() <= LONGEST);
         }

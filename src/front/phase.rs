@@ -63,7 +63,9 @@ impl Phase {
             (_, Kind::Initialize) => Verdict::Refuse(errors::already_initialized()),
             (Self::Initialization, _) => Verdict::Refuse(errors::not_initialized()),
             (Self::Greeted, _) => Verdict::Hold,
-            (Self::Operation, Kind::NotOffered(capability)) => Verdict::Refuse(errors::not_negotiated(capability)),
+            (Self::Operation, Kind::NotOffered(capability)) => {
+                Verdict::Refuse(errors::not_negotiated(capability))
+            }
             (Self::Operation, Kind::Unknown) => Verdict::Refuse(errors::unknown_method()),
             (Self::Operation, Kind::Offered) => Verdict::Serve,
         }

@@ -1,9 +1,9 @@
 //! An upstream that is a child process: started, listened to, ended.
 
-use super::{Ending, OpenError, Transport};
 use super::launch::{self, Ambient};
 use super::stderr::Stderr;
-use super::warden::{Exit, Grace, Launch, Process};
+use super::warden::{Exit, Grace, Process};
+use super::{Ending, OpenError, Transport};
 use crate::config::Stdio;
 use crate::wire::output::{Direct, Output, Writer};
 use std::sync::Arc;
@@ -47,8 +47,6 @@ impl Child {
     /// Starts what `stdio` says. Bounded by `within`, besides the login shell that may be asked for its PATH once.
     pub async fn start(transport: &Transport, stdio: &Stdio, within: Duration) -> Result<Opened, OpenError> {
         let launch = launch::prepare(stdio, &transport.ambient).await?;
-        let launch =
-            Launch { program: launch.program, args: launch.args, env: launch.env, cwd: launch.cwd };
         let started = timeout(within, transport.warden.spawn(launch)).await;
         let child = started.map_err(|_| OpenError::TimedOut(within))??;
         tracing::debug!(pid = child.pid, "process started");
@@ -84,7 +82,8 @@ impl Child {
             Ok(Exit::Code(0)) => Vec::new(),
             _ => launch::withheld(&self.0.ambient, &self.0.stdio, &stderr),
         };
-        let how = exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
+        let how =
+            exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
         Ending { how, stderr, withheld }
     }
 

@@ -26,6 +26,7 @@ use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use super::launch::Launch;
 use link::{Command, Link};
 use protocol::Request;
 
@@ -52,26 +53,6 @@ const STOP_SLACK: Duration = Duration::from_secs(4);
 /// Results of 1 MB take 0.9 ms instead of 1.7 ms through a pipe of this size.
 #[cfg(target_os = "linux")]
 const PIPE_SIZE: libc::c_int = 256 * 1024;
-
-/// What to run.
-#[derive(Clone)]
-pub struct Launch {
-    /// Absolute: nothing is searched.
-    pub program: PathBuf,
-    pub args: Vec<OsString>,
-    /// All of it: nothing is inherited. May hold secrets, so it is never shown.
-    pub env: Vec<(OsString, OsString)>,
-    pub cwd: PathBuf,
-}
-
-impl fmt::Debug for Launch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launch")
-            .field("program", &self.program)
-            .field("cwd", &self.cwd)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A running upstream and our ends of its pipes, which are non-blocking.
 #[derive(Debug)]
@@ -339,8 +320,8 @@ impl Shared {
 
 impl Process {
     /// How it ended, once it has. May be dropped and asked again at any time.
-    pub async fn exited(&mut self) -> Exit {
-        match self.state.wait_for(|state| state.exit.is_some()).await {
+    pub async fn exited(&self) -> Exit {
+        match self.state.clone().wait_for(|state| state.exit.is_some()).await {
             Ok(state) => state.exit.unwrap_or(Exit::Unknown),
             Err(_) => Exit::Unknown,
         }

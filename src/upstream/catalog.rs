@@ -35,6 +35,8 @@ pub struct Tool {
     pub summary: String,
     /// `annotations.readOnlyHint`.
     pub read_only: bool,
+    /// `annotations.idempotentHint`.
+    pub idempotent: bool,
 }
 
 impl Catalog {
@@ -94,8 +96,16 @@ fn read_tool(definition: &[u8]) -> Option<Tool> {
     let definition = Raw::copy_from_slice(definition);
     let name = raw::get_str(&definition, "name")?;
     let summary = raw::get_str(&definition, "description").map(|d| summary(&d)).unwrap_or_default();
-    let hint = raw::get(&definition, "annotations").and_then(|a| raw::get(&a, "readOnlyHint"));
-    Some(Tool { name, summary, read_only: hint.is_some_and(|hint| &hint[..] == b"true"), definition })
+    let annotations = raw::get(&definition, "annotations");
+    let hint =
+        |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
+    Some(Tool {
+        name,
+        summary,
+        read_only: hint("readOnlyHint"),
+        idempotent: hint("idempotentHint"),
+        definition,
+    })
 }
 
 /// The first sentence of a text, white space folded.

@@ -5,11 +5,11 @@
 //! `notifications/initialized`, then requests. What the upstream sends meanwhile is answered if it is a `ping`,
 //! else refused or ignored.
 
-use super::{Grace, Live};
 use super::audience::Audience;
 use super::catalog::{self, Catalog, Introduction};
 use super::error::UpstreamError;
 use super::task::{BoxFuture, Connect, Connection, FailedAttempt};
+use super::{Grace, Live};
 use crate::config::Server;
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
 use crate::transport::Transport;
@@ -212,9 +212,13 @@ impl Session {
         options: CallOptions,
     ) -> Result<Reply, UpstreamError> {
         self.peer.call(step, params, options).await.map_err(|error| match error {
-            CallError::TimedOut(after) => UpstreamError::TimedOut { step, after, stderr: self.child.last_words() },
+            CallError::TimedOut(after) => {
+                UpstreamError::TimedOut { step, after, stderr: self.child.last_words() }
+            }
             CallError::TooLong { .. } => self.protocol(step, error.to_string()),
-            CallError::Closed { .. } => self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.during(step)),
+            CallError::Closed { .. } => {
+                self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.during(step))
+            }
         })
     }
 
@@ -225,7 +229,12 @@ impl Session {
             Err(error) => error,
         };
         let message = raw::get_str(&error, "message").unwrap_or_else(|| "no message".to_owned());
-        Err(UpstreamError::Refused { step, code: error_code(&error), message, stderr: self.child.last_words() })
+        Err(UpstreamError::Refused {
+            step,
+            code: error_code(&error),
+            message,
+            stderr: self.child.last_words(),
+        })
     }
 
     fn protocol(&self, step: &'static str, what: String) -> UpstreamError {

@@ -7,7 +7,6 @@ use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use super::stats::Stats;
 use super::{Command, Grace, Lease, Live, Snapshot, Upstream};
 use crate::config::{GroupName, Problem, Server};
-use crate::wire::peer::Peer;
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +28,6 @@ pub trait Connect: Send + 'static {
 /// A connection that has introduced itself and told its catalog.
 pub struct Connection {
     pub live: Arc<Live>,
-    pub peer: Arc<Peer>,
     pub catalog: Catalog,
     /// Resolves when the connection ended by itself; `live.lost` says why.
     pub ended: BoxFuture<()>,

@@ -16,7 +16,8 @@ mod linux {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use dynamic_mcp::transport::warden::{Child, Launch, Warden};
+    use dynamic_mcp::transport::launch::Launch;
+    use dynamic_mcp::transport::warden::{Child, Warden};
     use nix::sys::signal::{SigHandler, Signal, signal};
     use nix::unistd::{ForkResult, fork, setsid};
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use dynamic_mcp::transport::warden::{Child, Exit, Grace, Launch, MODE, SpawnError, Warden};
+use dynamic_mcp::transport::launch::Launch;
+use dynamic_mcp::transport::warden::{Child, Exit, Grace, MODE, SpawnError, Warden};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -136,7 +137,7 @@ fn echoes_through_its_pipes() {
         assert!(says(&mut child, "hello").await);
         // More than any pipe holds.
         let much = vec![b'x'; 3 << 20];
-        let Child { mut stdin, mut stdout, mut process, .. } = child;
+        let Child { mut stdin, mut stdout, process, .. } = child;
         let wanted = much.clone();
         let writing = tokio::spawn(async move { stdin.write_all(&much).await.unwrap() });
         let mut got = Vec::new();
@@ -206,7 +207,7 @@ fn says_how_it_ended() {
     run(async {
         let warden = warden();
         let ended = async |script: &str| {
-            let mut child = warden.spawn(sh(script)).await.unwrap();
+            let child = warden.spawn(sh(script)).await.unwrap();
             let exit = timeout(SOON, child.process.exited()).await.unwrap();
             assert_eq!(child.process.exited().await, exit, "asked again");
             exit
@@ -273,7 +274,7 @@ fn stopping_one_leaves_nothing_of_it_and_spares_the_others() {
             let mut other = unruly(&warden, "escapee-bare", &other_tag).await;
             until("the other's escapee", || alive(&other_tag).len() == 2).await;
             for _ in 0..rounds() {
-                let Child { stdin, mut process, stdout, .. } = unruly(&warden, kind, &tag).await;
+                let Child { stdin, process, stdout, .. } = unruly(&warden, kind, &tag).await;
                 drop(stdin);
                 process.stop(QUICK).await;
                 assert_eq!(alive(&tag), [], "{kind}");
@@ -332,7 +333,7 @@ fn shutdown_ends_everything() {
         assert_eq!(alive(&tag), []);
         assert_eq!(warden.pid(), None);
         assert!(matches!(warden.spawn(sh("true")).await, Err(SpawnError::ShuttingDown)));
-        for mut child in children {
+        for child in children {
             assert_ne!(child.process.exited().await, Exit::Unknown, "notices go out to the end");
         }
     });

@@ -5,6 +5,7 @@ use super::super::catalog::Introduction;
 use super::*;
 use crate::config::{Endpoint, Features, Mode, Stdio, Timeouts, ToolRules};
 use crate::wire::output::Output;
+use crate::wire::peer::Peer;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,11 +33,10 @@ impl Fake {
     }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0);
-        let live = Live::new(peer.clone());
+        let live = Live::new(peer);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         Connection {
             live,
-            peer,
             catalog: Catalog {
                 introduction: Introduction::default(),
                 tools: Vec::new(),
@@ -87,6 +87,7 @@ fn server() -> Server {
         features: Features::default(),
         tools: ToolRules::default(),
         expose: vec![],
+        written: crate::config::Written::default(),
         endpoint: Endpoint::Stdio(stdio),
     }
 }

@@ -1,0 +1,167 @@
+//! `call_dynamic_tool`: finds the tool, gets a lease, passes the call on and its result back, unaltered.
+
+use super::arguments::Call;
+use super::{errors, lookup};
+use crate::config::ToolRules;
+use crate::groups::GroupManager;
+use crate::rules::Rules;
+use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::{Lease, Upstream};
+use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::{Raw, Reply, raw};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// However much progress a call shows.
+const LONGEST_CALL: Duration = Duration::from_secs(3600);
+
+/// One `tools/call` of a client, and where its progress goes.
+pub struct Request {
+    /// The client's params, whole.
+    pub params: Raw,
+    pub progress: Option<Progress>,
+    pub cancelled: Cancelled,
+    /// Only tools that read may be called.
+    pub read_only: bool,
+}
+
+/// A tool that was found, on a connection that is held.
+struct Target {
+    group: Upstream,
+    tool: Tool,
+    lease: Lease,
+    quiet: Duration,
+    /// Once more does no harm, if the connection breaks.
+    repeatable: bool,
+}
+
+/// Answers `call_dynamic_tool` and its read-only kin. An error of the upstream's own passes as it is.
+pub async fn call_dynamic_tool(groups: &GroupManager, request: Request) -> Reply {
+    let outcome = match Call::read(raw::get(&request.params, "arguments").as_ref()) {
+        Ok(call) => run(groups, &request, &call).await,
+        Err(problem) => Err(problem),
+    };
+    match outcome {
+        Ok(reply) => reply,
+        Err(_) if groups.is_shutting_down() => Err(errors::shutting_down().into()),
+        Err(problem) => Ok(errors::tool_error(&problem)),
+    }
+}
+
+/// `Err` is text for the model.
+async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Reply, String> {
+    let mut repeated = false;
+    loop {
+        let target = find(groups, call, request.read_only).await?;
+        let options = CallOptions {
+            quiet: target.quiet,
+            total: LONGEST_CALL.max(target.quiet),
+            progress: request.progress.clone(),
+            cancellable: true,
+            cancelled: request.cancelled.clone(),
+        };
+        let name = serde_json::Value::from(target.tool.name.as_str()).to_string();
+        let params = raw::set(&request.params, "name", name.as_bytes());
+        let params = raw::set(&params, "arguments", &call.args);
+        let started = Instant::now();
+        let outcome = target.lease.peer().call("tools/call", Some(params), options).await;
+        target.group.stats.record(started.elapsed());
+        let error = match outcome {
+            Ok(reply) => return Ok(reply),
+            Err(error) => error,
+        };
+        if let CallError::Closed { sent } = error
+            && !repeated
+            && (!sent || target.repeatable)
+        {
+            repeated = true;
+            continue;
+        }
+        let lost = target.lease.lost().map(|lost| lost.to_string());
+        return Err(errors::failed_call(&target.group.name, &target.tool.name, &error, lost));
+    }
+}
+
+/// Connects the group if need be and finds the tool in its catalog, which is read once more before a name is refused.
+async fn find(groups: &GroupManager, call: &Call, read_only: bool) -> Result<Target, String> {
+    let all = groups.all();
+    let (group, name) = choose(&all, call)?;
+    let lease = group.acquire(group.snapshot().wait()).await;
+    let lease = lease.map_err(|why| errors::unavailable(&group.name, &why))?;
+    let mut snapshot = group.snapshot();
+    let none = ToolRules::default();
+    let server = snapshot.server.clone();
+    let rules = Rules::new(server.as_ref().map_or(&none, |server| &server.tools));
+    let look = |catalog: Option<Arc<Catalog>>| {
+        let catalog = catalog?;
+        lookup::tool(&catalog, name).filter(|tool| rules.allows(&tool.name)).cloned()
+    };
+    let mut tool = look(snapshot.catalog.clone());
+    if tool.is_none() && rules.allows(name) {
+        group.refresh().await;
+        snapshot = group.snapshot();
+        tool = look(snapshot.catalog.clone());
+    }
+    let Some(tool) = tool else {
+        let catalog = snapshot.catalog.clone();
+        let known =
+            catalog.iter().flat_map(|c| &c.tools).map(|t| t.name.as_str()).filter(|t| rules.allows(t));
+        return Err(lookup::unknown_tool(group.name.as_str(), name, known));
+    };
+    permit(group, &tool, &rules, read_only)?;
+    let quiet = server.as_ref().map_or(LONGEST_CALL, |server| server.timeout.tools);
+    let stateful = server.as_ref().is_some_and(|server| server.stateful);
+    let repeatable = !stateful && (tool.read_only || tool.idempotent);
+    Ok(Target { group: group.clone(), tool, lease, quiet, repeatable })
+}
+
+/// The group that is named, that the tool's name begins with, or that alone has such a tool.
+fn choose<'a>(all: &'a [Upstream], call: &'a Call) -> Result<(&'a Upstream, &'a str), String> {
+    if let Some(name) = &call.group {
+        let group = lookup::group(all, name)?;
+        let own_prefix = call.tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
+        let has =
+            |tool: &str| group.snapshot().catalog.as_ref().is_some_and(|c| lookup::tool(c, tool).is_some());
+        return Ok((group, own_prefix.filter(|_| !has(&call.tool)).unwrap_or(&call.tool)));
+    }
+    if let Some(found) = lookup::split(all, &call.tool) {
+        return Ok(found);
+    }
+    match &lookup::owners(all, &call.tool)[..] {
+        [group] => Ok((group, &call.tool)),
+        [] => Err(format!(
+            "Argument \"group\" is missing, and no connected group has a tool {:?}. The groups: {}.",
+            call.tool,
+            names(all.iter())
+        )),
+        several => Err(format!(
+            "Argument \"group\" is missing, and several groups have a tool {:?}: {}.",
+            call.tool,
+            names(several.iter().copied())
+        )),
+    }
+}
+
+fn names<'a>(groups: impl Iterator<Item = &'a Upstream>) -> String {
+    groups.map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What the config and the read-only tool allow.
+fn permit(group: &Upstream, tool: &Tool, rules: &Rules, read_only: bool) -> Result<(), String> {
+    let name = &tool.name;
+    if read_only && !tool.read_only && !rules.read_only(name) {
+        return Err(format!(
+            "Tool {name} of group {} does not say that it only reads, so it was not called. Use call_dynamic_tool.",
+            group.name
+        ));
+    }
+    if rules.asks(name) {
+        return Err(format!(
+            "Tool {name} of group {} is to be confirmed by the user before each call (tools.ask in the config), \
+             and this version cannot ask yet, so it was not called. The user can take it out of tools.ask.",
+            group.name
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `get_status`: the groups' snapshots, as text and as JSON.
+
+use crate::config::Config;
+use crate::upstream::lifecycle::State;
+use crate::upstream::{Snapshot, Upstream};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What is known of all groups, or of those given.
+pub struct Status {
+    /// The object of `structuredContent`.
+    pub json: Value,
+    pub text: String,
+}
+
+pub fn of(groups: &[Upstream], config: &Config) -> Status {
+    let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
+    let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
+    let all_failed =
+        !snapshots.is_empty() && snapshots.iter().all(|(_, s)| matches!(s.state, State::Failed(_)));
+    let errors: Vec<_> = config.errors.iter().map(ToString::to_string).collect();
+    let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    let error = match (errors.is_empty(), all_failed) {
+        (false, _) => Some(errors.join("\n")),
+        (true, true) => Some("every group failed".to_owned()),
+        (true, false) => None,
+    };
+    let status = if error.is_some() && (snapshots.is_empty() || all_failed) { "error" } else { "ready" };
+    let json = json!({
+        "status": status,
+        "error": error,
+        "ready": ready,
+        "total": snapshots.len(),
+        "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot)).collect::<Vec<_>>(),
+        "warnings": warnings,
+    });
+    let mut text = format!("{status}: {ready} of {} groups have a known catalog", snapshots.len());
+    for (group, snapshot) in &snapshots {
+        text.push('\n');
+        text.push_str(&group_line(group, snapshot));
+    }
+    for problem in errors {
+        text.push_str(&format!("\nconfig error: {problem}"));
+    }
+    for problem in warnings {
+        text.push_str(&format!("\nconfig warning: {problem}"));
+    }
+    Status { json, text }
+}
+
+fn group_json(group: &Upstream, snapshot: &Snapshot) -> Value {
+    let (error, attempts) = failure(snapshot);
+    let percentiles = group.stats.percentiles();
+    let catalog = snapshot.catalog.as_ref();
+    let introduction = catalog.map(|catalog| &catalog.introduction);
+    json!({
+        "group": group.name.as_str(),
+        "state": snapshot.state.name(),
+        "mode": mode(snapshot),
+        "connecting": snapshot.connecting.is_some(),
+        "tools": catalog.map(|catalog| catalog.tools.len()),
+        "error": error,
+        "attempts": attempts,
+        "nextAttemptMs": Value::Null,
+        "idleMs": snapshot.idle().map(millis),
+        "calls": group.stats.calls(),
+        "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
+        "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
+        "catalogAgeS": catalog.map(|catalog| catalog.read.elapsed().as_secs()),
+        "server": introduction.and_then(|i| i.title.as_deref()),
+        "version": introduction.and_then(|i| i.version.as_deref()),
+        "protocolVersion": introduction.map(|i| i.protocol_version.as_str()),
+    })
+}
+
+fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
+    let mut line = format!("- {}: {}", group.name, snapshot.state.name());
+    if let Some(since) = snapshot.connecting {
+        line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
+    }
+    if let Some(catalog) = &snapshot.catalog {
+        line.push_str(&format!(", {} tools", catalog.tools.len()));
+    }
+    if let Some(idle) = snapshot.idle() {
+        line.push_str(&format!(", idle for {} s", idle.as_secs()));
+    }
+    if let Some((p50, p95)) = group.stats.percentiles() {
+        let calls = group.stats.calls();
+        line.push_str(&format!(", {calls} calls (p50 {p50:.1?}, p95 {p95:.1?})"));
+    }
+    if let (Some(error), attempts) = failure(snapshot) {
+        let error = error.replace('\n', "\n    ");
+        match attempts {
+            0 => line.push_str(&format!("\n    {error}")),
+            attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
+        }
+    }
+    line
+}
+
+fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
+    match &snapshot.state {
+        State::Failed(failure) => (Some(failure.error.to_string()), failure.attempts),
+        _ => (None, 0),
+    }
+}
+
+fn mode(snapshot: &Snapshot) -> &'static str {
+    snapshot.mode().name()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds to a hundredth.
+fn fractional_millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100_000.0).round() / 100.0
+}
