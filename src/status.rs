@@ -34,7 +34,7 @@ pub fn of(groups: &[Upstream], config: &Config) -> Status {
         "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot)).collect::<Vec<_>>(),
         "warnings": warnings,
     });
-    let mut text = format!("{status}: {ready} of {} groups have a known catalog", snapshots.len());
+    let mut text = format!("{status}: the tools of {ready} of {} groups are known", snapshots.len());
     for (group, snapshot) in &snapshots {
         text.push('\n');
         text.push_str(&group_line(group, snapshot));
@@ -92,6 +92,7 @@ fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
         let error = error.replace('\n', "\n    ");
         match attempts {
             0 => line.push_str(&format!("\n    {error}")),
+            1 => line.push_str(&format!(", 1 failed attempt\n    {error}")),
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
     }

@@ -19,9 +19,9 @@ pub enum UpstreamError {
     Spawn { message: String },
     #[error("{step} was not answered within {} s{}", .after.as_secs_f32(), tail(.stderr))]
     TimedOut { step: &'static str, after: Duration, stderr: String },
-    /// The connection ended by itself.
-    #[error("{how} during {step}{}{}", tail(.stderr), not_passed_on(.withheld))]
-    Exited { step: &'static str, how: String, stderr: String, withheld: Vec<String> },
+    /// The connection ended by itself; `step` is what it owed an answer to, if it had not introduced itself yet.
+    #[error("{how}{}{}{}", during(.step), tail(.stderr), not_passed_on(.withheld))]
+    Exited { step: Option<&'static str>, how: String, stderr: String, withheld: Vec<String> },
     /// The upstream answered with an error of its own.
     #[error("{step} was refused by the server: {message} (code {code}){}", tail(.stderr))]
     Refused { step: &'static str, code: i64, message: String, stderr: String },
@@ -42,11 +42,11 @@ impl UpstreamError {
 }
 
 impl UpstreamError {
-    /// The same, said of `step`.
-    pub fn during(&self, step: &'static str) -> Self {
+    /// The same, said of what was being waited for.
+    pub fn while_waiting_for(&self, step: &'static str) -> Self {
         let mut error = self.clone();
-        if let Self::Exited { step: during, .. } = &mut error {
-            *during = step;
+        if let Self::Exited { step: at, .. } = &mut error {
+            *at = Some(step);
         }
         error
     }
@@ -67,7 +67,7 @@ impl From<OpenError> for UpstreamError {
 
 impl From<Ending> for UpstreamError {
     fn from(Ending { how, stderr, withheld }: Ending) -> Self {
-        Self::Exited { step: "use", how, stderr, withheld }
+        Self::Exited { step: None, how, stderr, withheld }
     }
 }
 
@@ -77,6 +77,10 @@ fn with_source(error: &dyn std::error::Error) -> String {
         Some(source) => format!("{error}: {}", with_source(source)),
         None => error.to_string(),
     }
+}
+
+fn during(step: &Option<&'static str>) -> String {
+    step.map(|step| format!(" before it answered {step}")).unwrap_or_default()
 }
 
 fn tail(stderr: &str) -> String {

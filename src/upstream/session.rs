@@ -217,7 +217,7 @@ impl Session {
             }
             CallError::TooLong { .. } => self.protocol(step, error.to_string()),
             CallError::Closed { .. } => {
-                self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.during(step))
+                self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step))
             }
         })
     }
