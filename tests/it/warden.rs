@@ -1,20 +1,22 @@
 //! The warden: what it starts, and that nothing of it is ever left.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use dynamic_mcp::transport::warden::{Child, Exit, Grace, Launch, MODE, SpawnError, Warden};
+use dynamic_mcp::transport::warden::{Child, Exit, Grace, Launch, MODE, SpawnError, Warden, raise_nofile};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -241,7 +243,9 @@ fn no_exit_notice_is_lost_when_many_end_at_once() {
 #[test]
 fn an_upstream_starts_with_a_clean_slate() {
     run(async {
-        let original = dynamic_mcp::transport::warden::raise_nofile();
+        let original = raise_nofile();
+        let leaked = fs::File::open("/dev/null").unwrap();
+        fcntl(&leaked, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         let warden = warden();
         let fds = output(&warden, sh("ls /proc/self/fd/ | tr '\\n' ' '")).await;
         // `ls` has the directory open.
@@ -329,8 +333,8 @@ fn shutdown_ends_everything() {
         let begin = Instant::now();
         warden.shutdown(Grace::FAST).await;
         assert!(begin.elapsed() < SOON);
-        assert_eq!(alive(&tag), []);
-        assert_eq!(warden.pid(), None);
+        until("nothing left", || alive(&tag).is_empty()).await;
+        until("no warden", || warden.pid().is_none()).await;
         assert!(matches!(warden.spawn(sh("true")).await, Err(SpawnError::ShuttingDown)));
         for mut child in children {
             assert_ne!(child.process.exited().await, Exit::Unknown, "notices go out to the end");
@@ -480,5 +484,48 @@ fn strays_of_a_dead_owner_are_ended_before_the_first_spawn() {
             let _child = warden.spawn(sh("read line")).await.unwrap();
             assert_eq!(alive(&owner.tag), []);
         }
+    });
+}
+
+/// Who is judged by its mark alone: a helper started by nobody's warden.
+fn marked(kind: &str, tag: &str, owner: u32, namespace: &str) -> std::process::Child {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let mut command = Command::new(helper());
+    command.args([kind, tag]).env("DYNAMIC_MCP_OWNER", format!("{owner}/1/{}/{namespace}/5", boot.trim()));
+    command.env("WARDEN", env!("CARGO_BIN_EXE_dynamic-mcp"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn leads_session(pid: u32) -> bool {
+    let pid = Pid::from_raw(pid.cast_signed());
+    getsid(Some(pid)) == Ok(pid)
+}
+
+#[test]
+fn spares_whom_it_cannot_judge_and_under_whom_it_runs() {
+    run_alone(async {
+        let here = fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+        let here = here.trim_matches(|c: char| !c.is_ascii_digit());
+        let (foreign, used, dead) = (new_tag(), new_tag(), new_tag());
+        // Pids that Linux never gives; their owners never lived.
+        let mut elsewhere = marked("session", &foreign, 5_000_001, "1");
+        let mut shell = marked("session", &used, 5_000_002, here);
+        let mut stray = marked("session", &dead, 5_000_003, here);
+        until("they left our session", || {
+            [&elsewhere, &shell, &stray].iter().all(|one| leads_session(one.id()))
+        })
+        .await;
+        // Somebody started this one from that "shell".
+        let mut owner = marked("owner", &used, 5_000_002, here);
+        let mut reports = BufReader::new(owner.stdout.take().unwrap()).lines();
+        reports.next().unwrap().unwrap();
+        assert_eq!(stray.wait().unwrap().signal(), Some(9));
+        assert!(elsewhere.try_wait().unwrap().is_none());
+        assert!(shell.try_wait().unwrap().is_none());
+        for process in [&mut elsewhere, &mut shell, &mut owner] {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        until("nothing left", || alive(&used).is_empty()).await;
     });
 }

@@ -9,7 +9,7 @@
 //! It never blocks on us (what the socket does not take is queued), never panics on what it reads, writes no
 //! logs and opens no files but those of /proc.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::inbox::Inbox;
 use super::mark::Owner;
 use super::protocol::{Notice, Request, VERSION};
-use super::scan::Member;
+use super::scan::{Member, Process};
 use super::{Grace, birth, estate, scan, strays};
 
 /// When we are gone without a word nobody waits for answers any more.
@@ -227,10 +227,10 @@ impl Keeper {
         }
     }
 
-    /// The living members of each upstream.
+    /// The living members of each upstream that is being stopped, or was.
     fn members(&self) -> HashMap<u64, Vec<Member>> {
         let mut by_upstream: HashMap<u64, Vec<Member>> = HashMap::new();
-        for member in self.descendants() {
+        for member in self.descendants(false) {
             if let Some(id) = member.upstream {
                 by_upstream.entry(id).or_default().push(member);
             }
@@ -238,10 +238,24 @@ impl Keeper {
         by_upstream
     }
 
-    fn descendants(&self) -> Vec<Member> {
+    /// The living descendants, without `everything` those of living upstreams that nobody ends aside: what
+    /// escaped from an upstream is the warden's own child by then, so one stop does not cost a look at all.
+    /// Upstreams that were not seen are among them all the same: without /proc, their groups can still be
+    /// ended.
+    fn descendants(&self, everything: bool) -> Vec<Member> {
         let Some((owner, _)) = &self.owner else { return Vec::new() };
         let roots = self.upstreams.iter().map(|(id, upstream)| (upstream.pid, *id)).collect();
-        scan::members(&roots, owner)
+        let living = || self.upstreams.iter().filter(|(_, upstream)| !upstream.exited);
+        let aside = living().filter(|(_, upstream)| !everything && upstream.stop.is_none());
+        let aside: HashSet<i32> = aside.map(|(_, upstream)| upstream.pid).collect();
+        let mut members = scan::members(&roots, &aside, owner);
+        let seen: HashSet<i32> = members.iter().map(|member| member.process.pid).chain(aside).collect();
+        let unseen = living().filter(|(_, upstream)| !seen.contains(&upstream.pid));
+        members.extend(
+            unseen
+                .map(|(id, upstream)| Member { process: Process::leader(upstream.pid), upstream: Some(*id) }),
+        );
+        members
     }
 
     /// Reaps what ended. True when no child is left, which for a subreaper proves that no descendant is.
@@ -301,7 +315,7 @@ impl Keeper {
     }
 
     fn signal_all(&self, signal: Signal) {
-        scan::signal(self.descendants().iter().map(|member| &member.process), signal);
+        scan::signal(self.descendants(true).iter().map(|member| &member.process), signal);
     }
 }
 
