@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use link::{Command, Link};
-use protocol::Request;
+use protocol::{FRAME_LIMIT, Request};
 
 mod birth;
 mod estate;
@@ -238,12 +238,18 @@ impl Warden {
             None => self
                 .try_spawn(&launch)
                 .await?
-                .ok_or_else(|| SpawnError::Warden(io::ErrorKind::BrokenPipe.into())),
+                .ok_or_else(|| SpawnError::Warden(io::Error::other("it died before it answered"))),
         }
     }
 
     /// `None`: the warden died before it answered.
     async fn try_spawn(&self, launch: &Launch) -> Result<Option<Child>, SpawnError> {
+        let (line, id) = self.0.line()?;
+        let frame = Request::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
+        if frame.len() > FRAME_LIMIT {
+            // What exec would say. The warden would take it for nonsense and end everything.
+            return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG });
+        }
         let (stdin, child_stdin) = wide_pipe().map_err(SpawnError::Pipe)?;
         let (child_stdout, stdout) = wide_pipe().map_err(SpawnError::Pipe)?;
         let (child_stderr, stderr) = pipe::pipe().map_err(SpawnError::Pipe)?;
@@ -256,8 +262,6 @@ impl Warden {
         };
         let stdio: [OwnedFd; 3] = blocking().map_err(SpawnError::Pipe)?;
         let (reply, answer) = oneshot::channel();
-        let (line, id) = self.0.line()?;
-        let frame = Request::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
         if line.send(Command::Spawn { id, frame, stdio, reply }).is_err() {
             return Ok(None);
         }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
@@ -39,7 +40,8 @@ fn run_alone(test: impl Future<Output = ()>) {
 
 fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { timeout(Duration::from_secs(120), test).await.unwrap() });
+    let limit = Duration::from_secs(120) * u32::try_from(rounds()).unwrap();
+    runtime.block_on(async { timeout(limit, test).await.unwrap() });
 }
 
 fn warden() -> Warden {
@@ -196,6 +198,8 @@ fn a_failed_step_is_named() {
         assert!(matches!(directory, SpawnError::Exec { errno: Errno::EACCES, .. }), "{directory:?}");
         let huge = warden.spawn(launch("/bin/true", &[&"x".repeat(300_000)])).await.unwrap_err();
         assert!(matches!(huge, SpawnError::Exec { errno: Errno::E2BIG, .. }), "{huge:?}");
+        let absurd = warden.spawn(launch("/bin/true", &[&"x".repeat(20 << 20)])).await.unwrap_err();
+        assert!(matches!(absurd, SpawnError::Exec { errno: Errno::E2BIG, .. }), "{absurd:?}");
         let zero = warden.spawn(launch("/bin/true", &["a\0b"])).await.unwrap_err();
         assert!(matches!(zero, SpawnError::Exec { errno: Errno::EINVAL, .. }), "{zero:?}");
         assert_eq!(output(&warden, Launch { cwd: "/tmp".into(), ..sh("pwd") }).await, "/tmp\n");
@@ -364,6 +368,11 @@ fn something_else_than_a_warden_is_an_error() {
         assert!(matches!(missing.spawn(sh("true")).await, Err(SpawnError::Warden(_))));
         let other = Warden::with_program("/bin/true".into(), vec![]);
         assert!(matches!(other.spawn(sh("true")).await, Err(SpawnError::Warden(_))));
+        // Of another version: this "Welcome" says 99.
+        let welcome = r"printf '\5\0\0\0\0\143\0\0\0' >&0; read line";
+        let newer = Warden::with_program("/bin/sh".into(), vec!["-c".into(), welcome.into()]);
+        let error = newer.spawn(sh("true")).await.unwrap_err();
+        assert!(error.source().unwrap().to_string().contains("another version"), "{error:?}");
         // A stopped one answers nobody.
         let warden = warden();
         let _child = warden.spawn(sh("read line")).await.unwrap();

@@ -193,8 +193,7 @@ impl Keeper {
             }
             self.end_unwanted(&members);
         }
-        let wakes = self.upstreams.values().filter_map(|upstream| upstream.wake(now));
-        wakes.chain(self.look.then(|| now + LOOSE)).min()
+        self.upstreams.values().filter_map(|upstream| upstream.wake(now)).min()
     }
 
     fn advance(&mut self, id: u64, now: Instant, members: Vec<Member>) {
@@ -216,15 +215,12 @@ impl Keeper {
         }
     }
 
-    /// Ends what bears the mark of an upstream that was stopped: it slipped through all the empty scans.
-    fn end_unwanted(&mut self, members: &HashMap<u64, Vec<Member>>) {
+    /// Ends what bears the mark of an upstream that was stopped: it slipped through all the empty scans, or
+    /// withstood SIGKILL. Its end will be a reason to look again; until then there is none.
+    fn end_unwanted(&self, members: &HashMap<u64, Vec<Member>>) {
         let unwanted = members.iter().filter(|(id, _)| !self.upstreams.contains_key(id));
-        let processes: Vec<_> =
-            unwanted.flat_map(|(_, list)| list.iter().map(|member| member.process)).collect();
-        if !processes.is_empty() {
-            scan::signal(&processes, Signal::SIGKILL);
-            self.look = true;
-        }
+        let processes = unwanted.flat_map(|(_, list)| list.iter().map(|member| &member.process));
+        scan::signal(processes, Signal::SIGKILL);
     }
 
     /// The living members of each upstream that is being stopped, or was.
@@ -238,10 +234,9 @@ impl Keeper {
         by_upstream
     }
 
-    /// The living descendants, without `everything` those of living upstreams that nobody ends aside: what
-    /// escaped from an upstream is the warden's own child by then, so one stop does not cost a look at all.
-    /// Upstreams that were not seen are among them all the same: without /proc, their groups can still be
-    /// ended.
+    /// The living descendants: `everything`, or without the trees of upstreams that run and shall go on. What
+    /// escaped from a tree is the warden's own child, so that a stop need not look at all the others.
+    /// An upstream that was not seen is named all the same: without /proc, its group can still be ended.
     fn descendants(&self, everything: bool) -> Vec<Member> {
         let Some((owner, _)) = &self.owner else { return Vec::new() };
         let roots = self.upstreams.iter().map(|(id, upstream)| (upstream.pid, *id)).collect();
@@ -345,10 +340,9 @@ fn killing_pace(now: Instant, since: Instant) -> Duration {
     if now < since + PATIENT { TIGHT } else { LOOSE }
 }
 
-/// A time from now; one beyond the clock's end is a year.
+/// A time from now. At most a year: clocks and system calls have ends.
 fn after(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or(now + Duration::from_secs(31_536_000))
+    Instant::now() + time.min(Duration::from_secs(31_536_000))
 }
 
 /// Sleeps until `wake` or a signal.
