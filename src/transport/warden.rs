@@ -28,15 +28,20 @@ use tokio::time::timeout;
 
 use super::launch::Launch;
 use link::{Command, Link};
-use protocol::Request;
+use protocol::{FRAME_LIMIT, Request};
 
 mod birth;
 mod estate;
 mod inbox;
 mod link;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "marks are worn everywhere, read on Linux only")
+)]
 mod mark;
 mod process;
 mod protocol;
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux says so much of a process"))]
 mod scan;
 mod strays;
 
@@ -50,7 +55,10 @@ const REPLY: Duration = Duration::from_secs(5);
 /// What a stop may take beyond its timetable before nobody waits for it any more. The warden itself gives
 /// up 3 s after the first SIGKILL.
 const STOP_SLACK: Duration = Duration::from_secs(4);
-/// Results of 1 MB take 0.9 ms instead of 1.7 ms through a pipe of this size.
+/// The same for our own end, which must not take longer than clients wait: the warden goes on without us.
+const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
+/// Results of 1 MB take 0.9 ms instead of 1.7 ms through a pipe of this size. Stderr stays as it is: what a
+/// user's pipes may take together is limited.
 #[cfg(target_os = "linux")]
 const PIPE_SIZE: libc::c_int = 256 * 1024;
 
@@ -211,15 +219,21 @@ impl Warden {
             None => self
                 .try_spawn(&launch)
                 .await?
-                .ok_or_else(|| SpawnError::Warden(io::ErrorKind::BrokenPipe.into())),
+                .ok_or_else(|| SpawnError::Warden(io::Error::other("it died before it answered"))),
         }
     }
 
     /// `None`: the warden died before it answered.
     async fn try_spawn(&self, launch: &Launch) -> Result<Option<Child>, SpawnError> {
-        let (stdin, child_stdin) = pipe().map_err(SpawnError::Pipe)?;
-        let (child_stdout, stdout) = pipe().map_err(SpawnError::Pipe)?;
-        let (child_stderr, stderr) = pipe().map_err(SpawnError::Pipe)?;
+        let (line, id) = self.0.line()?;
+        let frame = Request::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
+        if frame.len() > FRAME_LIMIT {
+            // What exec would say. The warden would take it for nonsense and end everything.
+            return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG });
+        }
+        let (stdin, child_stdin) = wide_pipe().map_err(SpawnError::Pipe)?;
+        let (child_stdout, stdout) = wide_pipe().map_err(SpawnError::Pipe)?;
+        let (child_stderr, stderr) = pipe::pipe().map_err(SpawnError::Pipe)?;
         let blocking = || {
             Ok([
                 child_stdin.into_blocking_fd()?,
@@ -229,8 +243,6 @@ impl Warden {
         };
         let stdio: [OwnedFd; 3] = blocking().map_err(SpawnError::Pipe)?;
         let (reply, answer) = oneshot::channel();
-        let (line, id) = self.0.line()?;
-        let frame = Request::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
         if line.send(Command::Spawn { id, frame, stdio, reply }).is_err() {
             return Ok(None);
         }
@@ -252,8 +264,7 @@ impl Warden {
         };
         let Some(line) = line else { return };
         line.send(Command::End { grace }).ok();
-        // If it does not end, it does so when we are gone: there is nothing more to wait for.
-        timeout(grace.kill + STOP_SLACK, line.closed()).await.ok();
+        timeout(grace.kill + SHUTDOWN_SLACK, line.closed()).await.ok();
     }
 
     /// The pid of the warden process, for diagnostics; `None` before the first spawn.
@@ -366,8 +377,8 @@ pub fn raise_nofile() -> u64 {
     })
 }
 
-/// A pipe that exec closes, grown where that can be done.
-fn pipe() -> io::Result<(Sender, Receiver)> {
+/// A pipe that was grown, where that can be done.
+fn wide_pipe() -> io::Result<(Sender, Receiver)> {
     let (sender, receiver) = pipe::pipe()?;
     #[cfg(target_os = "linux")]
     nix::fcntl::fcntl(&sender, nix::fcntl::FcntlArg::F_SETPIPE_SZ(PIPE_SIZE)).ok();

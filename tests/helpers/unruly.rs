@@ -51,6 +51,10 @@ mod linux {
                 start("sleeper", tag, kind.ends_with("bare"));
             }
             "sleeper" => sleeper(),
+            "session" => {
+                setsid().ok();
+                sleeper();
+            }
             "respawner" => {
                 start("hopper", tag, false);
                 echo();

@@ -53,10 +53,14 @@ fn dependencies_go_one_way() {
         if module == "main" || path.ends_with("tests.rs") {
             continue;
         }
-        let (_, allowed) = LAYERS.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("no layer for {module}"));
+        let (_, allowed) = LAYERS
+            .iter()
+            .find(|(name, _)| *name == module)
+            .unwrap_or_else(|| panic!("no layer for {module}"));
         for (at, _) in code(&text).match_indices("crate::") {
             let code = code(&text);
-            let used = code[at + 7..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
+            let used =
+                code[at + 7..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
             let fine = used == module || used.is_empty() || allowed.contains(&used.as_str());
             assert!(fine, "{} uses crate::{used}, which its layer may not", path.display());
         }
@@ -94,10 +98,13 @@ fn no_file_is_longer_than_400_lines_without_its_tests() {
 
 #[test]
 fn architecture_names_every_module() {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).unwrap();
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).unwrap();
     for path in sources().keys() {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let listed = name == "tests.rs" || text.contains(&format!("{} ", name.trim_end_matches(".rs"))) || text.contains(name);
+        let listed = name == "tests.rs"
+            || text.contains(&format!("{} ", name.trim_end_matches(".rs")))
+            || text.contains(name);
         assert!(listed, "ARCHITECTURE.md does not name {}", path.display());
     }
 }

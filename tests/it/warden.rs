@@ -1,10 +1,12 @@
 //! The warden: what it starts, and that nothing of it is ever left.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,10 +14,11 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use dynamic_mcp::transport::launch::Launch;
-use dynamic_mcp::transport::warden::{Child, Exit, Grace, MODE, SpawnError, Warden};
+use dynamic_mcp::transport::warden::{Child, Exit, Grace, MODE, SpawnError, Warden, raise_nofile};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -38,7 +41,8 @@ fn run_alone(test: impl Future<Output = ()>) {
 
 fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { timeout(Duration::from_secs(120), test).await.unwrap() });
+    let limit = Duration::from_secs(120) * u32::try_from(rounds()).unwrap();
+    runtime.block_on(async { timeout(limit, test).await.unwrap() });
 }
 
 fn warden() -> Warden {
@@ -195,6 +199,8 @@ fn a_failed_step_is_named() {
         assert!(matches!(directory, SpawnError::Exec { errno: Errno::EACCES, .. }), "{directory:?}");
         let huge = warden.spawn(launch("/bin/true", &[&"x".repeat(300_000)])).await.unwrap_err();
         assert!(matches!(huge, SpawnError::Exec { errno: Errno::E2BIG, .. }), "{huge:?}");
+        let absurd = warden.spawn(launch("/bin/true", &[&"x".repeat(20 << 20)])).await.unwrap_err();
+        assert!(matches!(absurd, SpawnError::Exec { errno: Errno::E2BIG, .. }), "{absurd:?}");
         let zero = warden.spawn(launch("/bin/true", &["a\0b"])).await.unwrap_err();
         assert!(matches!(zero, SpawnError::Exec { errno: Errno::EINVAL, .. }), "{zero:?}");
         assert_eq!(output(&warden, Launch { cwd: "/tmp".into(), ..sh("pwd") }).await, "/tmp\n");
@@ -242,7 +248,9 @@ fn no_exit_notice_is_lost_when_many_end_at_once() {
 #[test]
 fn an_upstream_starts_with_a_clean_slate() {
     run(async {
-        let original = dynamic_mcp::transport::warden::raise_nofile();
+        let original = raise_nofile();
+        let leaked = fs::File::open("/dev/null").unwrap();
+        fcntl(&leaked, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         let warden = warden();
         let fds = output(&warden, sh("ls /proc/self/fd/ | tr '\\n' ' '")).await;
         // `ls` has the directory open.
@@ -330,8 +338,8 @@ fn shutdown_ends_everything() {
         let begin = Instant::now();
         warden.shutdown(Grace::FAST).await;
         assert!(begin.elapsed() < SOON);
-        assert_eq!(alive(&tag), []);
-        assert_eq!(warden.pid(), None);
+        until("nothing left", || alive(&tag).is_empty()).await;
+        until("no warden", || warden.pid().is_none()).await;
         assert!(matches!(warden.spawn(sh("true")).await, Err(SpawnError::ShuttingDown)));
         for child in children {
             assert_ne!(child.process.exited().await, Exit::Unknown, "notices go out to the end");
@@ -361,6 +369,11 @@ fn something_else_than_a_warden_is_an_error() {
         assert!(matches!(missing.spawn(sh("true")).await, Err(SpawnError::Warden(_))));
         let other = Warden::with_program("/bin/true".into(), vec![]);
         assert!(matches!(other.spawn(sh("true")).await, Err(SpawnError::Warden(_))));
+        // Of another version: this "Welcome" says 99.
+        let welcome = r"printf '\5\0\0\0\0\143\0\0\0' >&0; read line";
+        let newer = Warden::with_program("/bin/sh".into(), vec!["-c".into(), welcome.into()]);
+        let error = newer.spawn(sh("true")).await.unwrap_err();
+        assert!(error.source().unwrap().to_string().contains("another version"), "{error:?}");
         // A stopped one answers nobody.
         let warden = warden();
         let _child = warden.spawn(sh("read line")).await.unwrap();
@@ -481,5 +494,48 @@ fn strays_of_a_dead_owner_are_ended_before_the_first_spawn() {
             let _child = warden.spawn(sh("read line")).await.unwrap();
             assert_eq!(alive(&owner.tag), []);
         }
+    });
+}
+
+/// Who is judged by its mark alone: a helper started by nobody's warden.
+fn marked(kind: &str, tag: &str, owner: u32, namespace: &str) -> std::process::Child {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let mut command = Command::new(helper());
+    command.args([kind, tag]).env("DYNAMIC_MCP_OWNER", format!("{owner}/1/{}/{namespace}/5", boot.trim()));
+    command.env("WARDEN", env!("CARGO_BIN_EXE_dynamic-mcp"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn leads_session(pid: u32) -> bool {
+    let pid = Pid::from_raw(pid.cast_signed());
+    getsid(Some(pid)) == Ok(pid)
+}
+
+#[test]
+fn spares_whom_it_cannot_judge_and_under_whom_it_runs() {
+    run_alone(async {
+        let here = fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+        let here = here.trim_matches(|c: char| !c.is_ascii_digit());
+        let (foreign, used, dead) = (new_tag(), new_tag(), new_tag());
+        // Pids that Linux never gives; their owners never lived.
+        let mut elsewhere = marked("session", &foreign, 5_000_001, "1");
+        let mut shell = marked("session", &used, 5_000_002, here);
+        let mut stray = marked("session", &dead, 5_000_003, here);
+        until("they left our session", || {
+            [&elsewhere, &shell, &stray].iter().all(|one| leads_session(one.id()))
+        })
+        .await;
+        // Somebody started this one from that "shell".
+        let mut owner = marked("owner", &used, 5_000_002, here);
+        let mut reports = BufReader::new(owner.stdout.take().unwrap()).lines();
+        reports.next().unwrap().unwrap();
+        assert_eq!(stray.wait().unwrap().signal(), Some(9));
+        assert!(elsewhere.try_wait().unwrap().is_none());
+        assert!(shell.try_wait().unwrap().is_none());
+        for process in [&mut elsewhere, &mut shell, &mut owner] {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        until("nothing left", || alive(&used).is_empty()).await;
     });
 }

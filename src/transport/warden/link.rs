@@ -19,8 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::protocol::{Notice, Request, VERSION, next_frame};
 use super::{Exit, Grace, Launch, Process, SpawnError, State, Step};
 
-/// What the handles ask for.
-#[derive(Debug)]
+/// What the handles ask for. Not `Debug`: a frame holds an environment.
 pub(super) enum Command {
     /// A `Spawn` request, already a frame. `stdio` are the upstream's ends, closed here once they are sent.
     Spawn {

@@ -9,7 +9,7 @@
 //! It never blocks on us (what the socket does not take is queued), never panics on what it reads, writes no
 //! logs and opens no files but those of /proc.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::inbox::Inbox;
 use super::mark::Owner;
 use super::protocol::{Notice, Request, VERSION};
-use super::scan::Member;
+use super::scan::{Member, Process};
 use super::{Grace, birth, estate, scan, strays};
 
 /// When we are gone without a word nobody waits for answers any more.
@@ -193,8 +193,7 @@ impl Keeper {
             }
             self.end_unwanted(&members);
         }
-        let wakes = self.upstreams.values().filter_map(|upstream| upstream.wake(now));
-        wakes.chain(self.look.then(|| now + LOOSE)).min()
+        self.upstreams.values().filter_map(|upstream| upstream.wake(now)).min()
     }
 
     fn advance(&mut self, id: u64, now: Instant, members: Vec<Member>) {
@@ -216,21 +215,18 @@ impl Keeper {
         }
     }
 
-    /// Ends what bears the mark of an upstream that was stopped: it slipped through all the empty scans.
-    fn end_unwanted(&mut self, members: &HashMap<u64, Vec<Member>>) {
+    /// Ends what bears the mark of an upstream that was stopped: it slipped through all the empty scans, or
+    /// withstood SIGKILL. Its end will be a reason to look again; until then there is none.
+    fn end_unwanted(&self, members: &HashMap<u64, Vec<Member>>) {
         let unwanted = members.iter().filter(|(id, _)| !self.upstreams.contains_key(id));
-        let processes: Vec<_> =
-            unwanted.flat_map(|(_, list)| list.iter().map(|member| member.process)).collect();
-        if !processes.is_empty() {
-            scan::signal(&processes, Signal::SIGKILL);
-            self.look = true;
-        }
+        let processes = unwanted.flat_map(|(_, list)| list.iter().map(|member| &member.process));
+        scan::signal(processes, Signal::SIGKILL);
     }
 
-    /// The living members of each upstream.
+    /// The living members of each upstream that is being stopped, or was.
     fn members(&self) -> HashMap<u64, Vec<Member>> {
         let mut by_upstream: HashMap<u64, Vec<Member>> = HashMap::new();
-        for member in self.descendants() {
+        for member in self.descendants(false) {
             if let Some(id) = member.upstream {
                 by_upstream.entry(id).or_default().push(member);
             }
@@ -238,10 +234,23 @@ impl Keeper {
         by_upstream
     }
 
-    fn descendants(&self) -> Vec<Member> {
+    /// The living descendants: `everything`, or without the trees of upstreams that run and shall go on. What
+    /// escaped from a tree is the warden's own child, so that a stop need not look at all the others.
+    /// An upstream that was not seen is named all the same: without /proc, its group can still be ended.
+    fn descendants(&self, everything: bool) -> Vec<Member> {
         let Some((owner, _)) = &self.owner else { return Vec::new() };
         let roots = self.upstreams.iter().map(|(id, upstream)| (upstream.pid, *id)).collect();
-        scan::members(&roots, owner)
+        let living = || self.upstreams.iter().filter(|(_, upstream)| !upstream.exited);
+        let aside = living().filter(|(_, upstream)| !everything && upstream.stop.is_none());
+        let aside: HashSet<i32> = aside.map(|(_, upstream)| upstream.pid).collect();
+        let mut members = scan::members(&roots, &aside, owner);
+        let seen: HashSet<i32> = members.iter().map(|member| member.process.pid).chain(aside).collect();
+        let unseen = living().filter(|(_, upstream)| !seen.contains(&upstream.pid));
+        members.extend(
+            unseen
+                .map(|(id, upstream)| Member { process: Process::leader(upstream.pid), upstream: Some(*id) }),
+        );
+        members
     }
 
     /// Reaps what ended. True when no child is left, which for a subreaper proves that no descendant is.
@@ -301,7 +310,7 @@ impl Keeper {
     }
 
     fn signal_all(&self, signal: Signal) {
-        scan::signal(self.descendants().iter().map(|member| &member.process), signal);
+        scan::signal(self.descendants(true).iter().map(|member| &member.process), signal);
     }
 }
 
@@ -331,10 +340,9 @@ fn killing_pace(now: Instant, since: Instant) -> Duration {
     if now < since + PATIENT { TIGHT } else { LOOSE }
 }
 
-/// A time from now; one beyond the clock's end is a year.
+/// A time from now. At most a year: clocks and system calls have ends.
 fn after(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or(now + Duration::from_secs(31_536_000))
+    Instant::now() + time.min(Duration::from_secs(31_536_000))
 }
 
 /// Sleeps until `wake` or a signal.

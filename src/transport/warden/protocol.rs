@@ -18,7 +18,7 @@ use super::{Grace, Launch, Step};
 pub(super) const VERSION: u32 = 1;
 
 /// Far above what exec accepts (6 MB on Linux), far below what would hurt.
-const FRAME_LIMIT: usize = 16 << 20;
+pub(super) const FRAME_LIMIT: usize = 16 << 20;
 
 /// To the warden.
 pub(super) enum Request<'a> {
@@ -171,7 +171,7 @@ impl Notice {
     }
 }
 
-/// A frame being written. What does not fit a length's `u32` is cut there, which the reader finds malformed.
+/// A frame being written. Only a `Spawn` can be longer than `FRAME_LIMIT`; it is not sent then.
 struct Frame(Vec<u8>);
 
 impl Frame {

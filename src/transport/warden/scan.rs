@@ -3,7 +3,7 @@
 //! On Linux the warden is a subreaper: whatever an upstream started stays in the warden's subtree however it
 //! tried to leave, so that the subtree is all there is to look at.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getsid};
@@ -20,6 +20,13 @@ pub(super) struct Process {
     /// Clock ticks since boot: tells apart two processes that had the same pid.
     pub(super) start: u64,
     zombie: bool,
+}
+
+impl Process {
+    /// An upstream of which nothing is known but that it was started in a session of its own.
+    pub(super) fn leader(pid: i32) -> Self {
+        Self { pid, parent: 0, group: pid, session: pid, start: 0, zombie: false }
+    }
 }
 
 /// A living descendant of the warden.
@@ -50,10 +57,9 @@ pub(super) fn signal<'a>(processes: impl IntoIterator<Item = &'a Process>, signa
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::collections::HashSet;
     use std::fs;
 
-    use super::{HashMap, Member, Owner, Process};
+    use super::{HashMap, HashSet, Member, Owner, Process};
     use crate::transport::warden::mark::Mark;
 
     /// What /proc says about a process; `None` once it was reaped.
@@ -81,13 +87,19 @@ mod linux {
         pids.filter_map(stat).filter(|process| !process.zombie).collect()
     }
 
-    /// The living descendants of this process. `roots` are the upstreams by pid, living or dead.
-    pub(in super::super) fn members(roots: &HashMap<i32, u64>, owner: &Owner) -> Vec<Member> {
+    /// The living descendants of this process, but for those below `aside`. `roots` are the upstreams by pid,
+    /// living or dead.
+    pub(in super::super) fn members(
+        roots: &HashMap<i32, u64>,
+        aside: &HashSet<i32>,
+        owner: &Owner,
+    ) -> Vec<Member> {
         let tree = Tree::new();
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        let mut queue: Vec<(i32, Option<u64>)> =
-            tree.children(std::process::id().cast_signed()).into_iter().map(|pid| (pid, None)).collect();
+        let children = tree.children(std::process::id().cast_signed());
+        let looked_at = children.into_iter().filter(|pid| !aside.contains(pid));
+        let mut queue: Vec<(i32, Option<u64>)> = looked_at.map(|pid| (pid, None)).collect();
         while let Some((pid, inherited)) = queue.pop() {
             let Some(process) = stat(pid).filter(|_| seen.insert(pid)) else { continue };
             let upstream = inherited.or_else(|| upstream_of(&process, roots, owner));
@@ -152,20 +164,20 @@ pub(super) use linux::{all, members, stat};
 /// What left its group there is not found.
 #[cfg(not(target_os = "linux"))]
 mod other {
-    use super::{HashMap, Member, Owner, Pid, Process, killpg};
+    use super::{HashMap, HashSet, Member, Owner, Pid, Process, killpg};
 
     pub(in super::super) fn stat(_pid: i32) -> Option<Process> {
         None
     }
 
-    pub(in super::super) fn members(roots: &HashMap<i32, u64>, _owner: &Owner) -> Vec<Member> {
-        let alive = roots.iter().filter(|(pid, _)| killpg(Pid::from_raw(**pid), None).is_ok());
-        alive
-            .map(|(&pid, &id)| Member {
-                process: Process { pid, parent: 0, group: pid, session: pid, start: 0, zombie: false },
-                upstream: Some(id),
-            })
-            .collect()
+    pub(in super::super) fn members(
+        roots: &HashMap<i32, u64>,
+        aside: &HashSet<i32>,
+        _owner: &Owner,
+    ) -> Vec<Member> {
+        let wanted = roots.iter().filter(|(pid, _)| !aside.contains(pid));
+        let alive = wanted.filter(|(pid, _)| killpg(Pid::from_raw(**pid), None).is_ok());
+        alive.map(|(&pid, &id)| Member { process: Process::leader(pid), upstream: Some(id) }).collect()
     }
 }
 #[cfg(not(target_os = "linux"))]

@@ -45,7 +45,10 @@ fn find(owner: &Owner, first: u64, _left: &[u32]) -> Vec<Process> {
 #[cfg(not(target_os = "linux"))]
 fn find(owner: &Owner, _first: u64, left: &[u32]) -> Vec<Process> {
     let roots = left.iter().map(|pid| (pid.cast_signed(), 0)).collect();
-    scan::members(&roots, owner).into_iter().map(|member| member.process).collect()
+    scan::members(&roots, &std::collections::HashSet::new(), owner)
+        .into_iter()
+        .map(|member| member.process)
+        .collect()
 }
 
 #[cfg(target_os = "linux")]
