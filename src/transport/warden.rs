@@ -163,8 +163,9 @@ pub enum SpawnError {
     ShuttingDown,
 }
 
-/// Our handle of the warden, one a process (its upstreams' marks name the process). The warden process is started by the first spawn, and again after it was killed;
-/// it ends, with every upstream, when the last clone of this handle is dropped.
+/// Our handle of the warden, one a process (its upstreams' marks name the process). The warden process is
+/// started by the first spawn, and again after it was killed; it ends, with every upstream, when the last
+/// clone of this handle is dropped.
 #[derive(Clone, Debug)]
 pub struct Warden(Arc<Shared>);
 
@@ -212,8 +213,8 @@ impl Warden {
 
     /// Starts an upstream.
     pub async fn spawn(&self, launch: Launch) -> Result<Child, SpawnError> {
-        // The warden may have been killed without our knowing: then what it started is dead too, and once more
-        // is not twice.
+        // The warden may have been killed without our knowing: what it started is dead then too, so that once
+        // more is not twice.
         match self.try_spawn(&launch).await? {
             Some(child) => Ok(child),
             None => self

@@ -37,8 +37,8 @@ pub(super) fn take() -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// Defaults for all that a client may have left ignored, a handler that does nothing for what must not end the
-/// warden (exec turns a handler into the default, but would pass on "ignored"), and SIGCHLD delivered nowhere
+/// Defaults for all that a client may have left ignored, a handler that does nothing for what must not end
+/// the warden (exec turns a handler into the default, but would pass on "ignored"), and SIGCHLD delivered nowhere
 /// but in `pselect`.
 #[expect(unsafe_code, reason = "signal dispositions have no safe wrapper")]
 fn signals() -> nix::Result<()> {
@@ -61,7 +61,7 @@ fn signals() -> nix::Result<()> {
 
 extern "C" fn nothing(_signal: libc::c_int) {}
 
-/// /dev/null for the standard three, the socket, and nothing else: a client may have leaked descriptors to us.
+/// /dev/null for the standard three, the socket, and nothing else: a client may have leaked some to us.
 fn descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
@@ -82,7 +82,7 @@ fn close_range(first: RawFd, last: RawFd) {
     }
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: nothing in this process owns a descriptor in the range: it holds the socket and 0 to 2 only.
+        // SAFETY: nothing here owns a descriptor in the range: the process holds the socket and 0 to 2 only.
         let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if done == 0 {
             return;

@@ -132,8 +132,8 @@ pub(super) mod limit {
     fn rttime(pid: i32, new: Option<[u64; 2]>) -> Option<[u64; 2]> {
         let mut old = [0_u64; 2];
         let new = new.as_ref().map_or(std::ptr::null(), |new| new.as_ptr());
-        // SAFETY: prlimit64 reads and writes a `struct rlimit64`, two u64 on every architecture; `new` is null
-        // or points to two that live until the call returns, as does `old`.
+        // SAFETY: prlimit64 reads and writes a `struct rlimit64`, two u64 on every architecture; `new` is
+        // null or points to two that live until the call returns, as does `old`.
         let done = unsafe {
             libc::syscall(libc::SYS_prlimit64, pid, libc::RLIMIT_RTTIME as libc::c_int, new, old.as_mut_ptr())
         };

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::inbox::Inbox;
 use super::mark::Owner;
 use super::protocol::{Notice, Request, VERSION};
-use super::scan::{Member, Process};
+use super::scan::{EMPTY_SCANS, Member, Process};
 use super::{Grace, birth, estate, scan, strays};
 
 /// When we are gone without a word nobody waits for answers any more.
@@ -32,8 +32,6 @@ const ABANDONED: Grace = Grace { term: Duration::ZERO, kill: Duration::from_mill
 /// How long killing may take after the first SIGKILL: what is then left is not ours to kill, or sleeps
 /// uninterruptibly.
 const KILLING: Duration = Duration::from_secs(3);
-/// One empty scan proves nothing: a process that forks and exits can slip between two reads of /proc.
-const EMPTY_SCANS: u8 = 8;
 /// Between scans while something is being killed or its end confirmed.
 const TIGHT: Duration = Duration::from_millis(1);
 /// The same once `TIGHT` did not help for `PATIENT`.

@@ -10,6 +10,9 @@ use nix::unistd::{Pid, getpgrp, getsid};
 
 use super::mark::Owner;
 
+/// One empty scan proves nothing: a process that forks and exits can slip between two reads of /proc.
+pub(super) const EMPTY_SCANS: u8 = 8;
+
 /// A living process as /proc shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {

@@ -3,16 +3,20 @@
 //! Left behind is what outlived a SIGKILL of a dynamic-mcp and its warden at the same instant, and what
 //! outlived a SIGKILL of the warden before ours. Both are known by their marks alone.
 
+#[cfg(not(target_os = "linux"))]
+use std::collections::HashSet;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use super::mark::Owner;
-use super::scan::{self, Process};
+use super::scan::{self, EMPTY_SCANS, Process};
 
 /// They outlived the end of their stdin already: a moment to tidy up is enough.
 const TERM_GRACE: Duration = Duration::from_millis(250);
+/// Between two looks at all processes.
+const PAUSE: Duration = Duration::from_millis(10);
 /// Well below the 5 s in which the first spawn wants its answer.
 const LIMIT: Duration = Duration::from_secs(2);
 
@@ -20,19 +24,21 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// `left` are upstreams of our own killed warden, for systems where nothing else is known of them.
 pub(super) fn end(owner: &Owner, first: u64, left: &[u32]) {
     let begin = Instant::now();
-    let mut asked = false;
-    loop {
+    let (mut asked, mut empty_scans) = (false, 0);
+    while begin.elapsed() < LIMIT {
         let strays = find(owner, first, left);
-        if strays.is_empty() || begin.elapsed() > LIMIT {
+        empty_scans = if strays.is_empty() { empty_scans + 1 } else { 0 };
+        // Usually there never was one, and one look is enough to know.
+        if empty_scans == EMPTY_SCANS || empty_scans > 0 && !asked {
             return;
         }
         if begin.elapsed() >= TERM_GRACE {
             scan::signal(&strays, Signal::SIGKILL);
         } else if !asked {
             scan::signal(&strays, Signal::SIGTERM);
-            asked = true;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        asked = true;
+        std::thread::sleep(if strays.is_empty() { Duration::from_millis(1) } else { PAUSE });
     }
 }
 
@@ -45,10 +51,7 @@ fn find(owner: &Owner, first: u64, _left: &[u32]) -> Vec<Process> {
 #[cfg(not(target_os = "linux"))]
 fn find(owner: &Owner, _first: u64, left: &[u32]) -> Vec<Process> {
     let roots = left.iter().map(|pid| (pid.cast_signed(), 0)).collect();
-    scan::members(&roots, &std::collections::HashSet::new(), owner)
-        .into_iter()
-        .map(|member| member.process)
-        .collect()
+    scan::members(&roots, &HashSet::new(), owner).into_iter().map(|member| member.process).collect()
 }
 
 #[cfg(target_os = "linux")]
