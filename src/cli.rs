@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub mod cache;
 pub mod demo;
 pub mod serve;
 
@@ -36,6 +37,9 @@ pub struct Cli {
     /// Close a server that was not used for so long; 0: never
     #[arg(long, value_name = "SECONDS", env = "DYNAMIC_MCP_IDLE_TIMEOUT")]
     pub idle_timeout: Option<u64>,
+    /// Neither read nor write what is remembered of servers between starts
+    #[arg(long, env = "DYNAMIC_MCP_NO_CACHE")]
+    pub no_cache: bool,
     /// What the log tells: error, warn, info, debug, trace
     #[arg(long, value_name = "LEVEL", env = "DYNAMIC_MCP_LOG_LEVEL", global = true)]
     pub log_level: Option<String>,
@@ -52,9 +56,20 @@ pub enum Command {
     Demo,
     /// Prints the JSON Schema of the config file
     Schema,
+    /// What is remembered of servers between starts
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
     /// The built-in server of the demo
     #[command(name = "__demo-server", hide = true)]
     DemoServer { kind: String },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum CacheCommand {
+    /// Forgets all of it
+    Clear,
 }
 
 /// `dynamic-mcp schema`.

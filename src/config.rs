@@ -13,6 +13,7 @@ pub mod load;
 pub(crate) mod nearest;
 mod node;
 pub mod vars;
+pub mod watch;
 
 /// A group's name: the key of its entry in the config. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use crate::wire::lines::Lines;
 use crate::wire::peer::{Cancelled, Incoming, Peer, Progress, Text};
 use crate::wire::{Malformed, Raw, Reply, Request, raw};
 use errors::Refusal;
-use meta_tools::GroupLine;
+use list::ToolList;
 use phase::{Kind, Phase, Verdict};
 use rmcp::model::{Implementation, InitializeResult, ServerCapabilities, ToolsCapability};
 use serde_json::json;
@@ -29,9 +29,11 @@ pub mod arguments;
 pub mod call;
 pub mod describe;
 pub mod errors;
+pub mod list;
 pub mod lookup;
 pub mod meta_tools;
 pub mod phase;
+pub mod reach;
 
 /// How long requests wait for `notifications/initialized`.
 const HOLD: Duration = Duration::from_secs(1);
@@ -52,6 +54,9 @@ pub struct Session {
     /// Requests that wait for `notifications/initialized`, and until when.
     held: VecDeque<Request>,
     hold_until: Option<Instant>,
+    list: ToolList,
+    /// Starts the groups, which may wait for full mailboxes.
+    start_up: JoinSet<()>,
 }
 
 struct Open {
@@ -64,6 +69,8 @@ struct Open {
 impl Session {
     pub fn new(groups: Arc<GroupManager>, peer: Arc<Peer>) -> Self {
         Self {
+            list: ToolList::new(&groups),
+            start_up: JoinSet::new(),
             groups,
             peer,
             phase: Phase::Initialization,
@@ -115,6 +122,7 @@ impl Session {
                     self.hold_until = None;
                     self.refuse_held(&errors::not_initialized());
                 }
+                () = self.list.changed() => self.list_changed(),
                 incoming = self.peer.receive(lines), if self.open.len() < OPEN_REQUESTS => match incoming {
                     Some(incoming) => self.handle(incoming),
                     None => return,
@@ -166,6 +174,8 @@ impl Session {
         match (method, self.phase) {
             ("notifications/initialized", Phase::Greeted) => {
                 self.phase = Phase::Operation;
+                // What changed before the client could be told.
+                self.list_changed();
                 self.hold_until = None;
                 for request in std::mem::take(&mut self.held) {
                     self.request(request);
@@ -196,19 +206,30 @@ impl Session {
         let mut info = Implementation::new("dynamic-mcp", env!("CARGO_PKG_VERSION"));
         info.title = Some("dynamic-mcp".to_owned());
         result.server_info = info;
-        result.instructions = Some(meta_tools::instructions(&self.group_lines()));
+        result.instructions = Some(list::instructions(&self.groups));
         let mut result = json!(result);
         result["protocolVersion"] = json!(revision);
         self.phase = Phase::Greeted;
         self.hold_until = Some(Instant::now() + HOLD);
         self.peer.reply(&request.id, Ok(result.to_string().into()));
+        let groups = self.groups.clone();
+        self.start_up.spawn(async move { groups.start_up().await });
+    }
+
+    /// `tools/list` may be another: the client is told if it is, but not before it is ready for it.
+    fn list_changed(&mut self) {
+        let list = self.list.render(&self.groups);
+        if self.phase == Phase::Operation && self.list.tell(&list) {
+            self.peer.notify("notifications/tools/list_changed", None);
+        }
     }
 
     fn offered(&mut self, request: Request) {
         match request.method.as_str() {
             "tools/list" => {
-                let tools = meta_tools::list(&self.group_lines());
-                self.peer.reply(&request.id, Ok(json!({ "tools": tools }).to_string().into()));
+                let list = self.list.render(&self.groups);
+                self.list.told(&list);
+                self.peer.reply(&request.id, Ok(list));
             }
             _ => match self.tool(&request) {
                 Ok((work, cancelled)) => self.start(request.id, work, cancelled),
@@ -224,13 +245,14 @@ impl Session {
             .ok_or_else(|| errors::bad_params("params.name must be a string"))?;
         let cancelled = Cancelled::default();
         let groups = self.groups.clone();
+        let token = raw::get(&params, "_meta").and_then(|meta| raw::get(&meta, "progressToken"));
+        let progress = token.map(|token| Progress { output: self.peer.output().clone(), token });
         let work: Work = match name.as_str() {
             meta_tools::GET => Box::pin(async move {
-                Ok(describe::get_dynamic_tools(&groups, raw::get(&params, "arguments").as_ref()).await)
+                let arguments = raw::get(&params, "arguments");
+                Ok(describe::get_dynamic_tools(&groups, arguments.as_ref(), progress.as_ref()).await)
             }),
             meta_tools::CALL | meta_tools::CALL_READONLY => {
-                let token = raw::get(&params, "_meta").and_then(|meta| raw::get(&meta, "progressToken"));
-                let progress = token.map(|token| Progress { output: self.peer.output().clone(), token });
                 let read_only = name == meta_tools::CALL_READONLY;
                 let request = call::Request { params, progress, cancelled: cancelled.clone(), read_only };
                 Box::pin(async move { call::call_dynamic_tool(&groups, request).await })
@@ -247,7 +269,7 @@ impl Session {
         let chosen = chosen.and_then(|name| name.map(|name| lookup::group(&all, &name).cloned()).transpose());
         match chosen {
             Ok(group) => {
-                let status = status::of(&group.map_or(all, |group| vec![group]), self.groups.config());
+                let status = status::of(&group.map_or(all, |group| vec![group]), &self.groups);
                 json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
                     .to_string()
                     .into()
@@ -308,15 +330,5 @@ impl Session {
 
     fn refuse(&self, id: &Raw, refusal: &Refusal) {
         self.peer.reply(id, Err(refusal.clone().into()));
-    }
-
-    /// The groups as the config has them; those that cannot work are named by `get_status`.
-    fn group_lines(&self) -> Vec<GroupLine<'_>> {
-        let servers = &self.groups.config().servers;
-        let lines = servers.iter().filter_map(|(name, server)| {
-            let server = server.as_ref().ok()?;
-            Some(GroupLine { name: name.as_str(), description: server.description.as_deref() })
-        });
-        lines.collect()
     }
 }

@@ -1,62 +1,127 @@
-//! The GroupManager: which groups there are, and that they end.
+//! The GroupManager: which groups there are, what the config and their catalogs make of them, and that they end.
+//!
+//! `surface` says what of the catalogs stands in `tools/list`, `reload` what a changed config changes.
 
-use crate::config::{Config, GroupName};
+use crate::cache::{Cache, Key};
+use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Server};
 use crate::transport::{Transport, warden};
 use crate::upstream::audience::Audience;
+use crate::upstream::catalog::{Catalog, Read};
 use crate::upstream::session::Connector;
-use crate::upstream::{Grace, Upstream, task};
+use crate::upstream::task::{self, Beginning, BoxFuture, Shared};
+use crate::upstream::{Grace, Upstream};
 use dashmap::DashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::task::JoinSet;
+use surface::{Shown, Surface, Surfaces};
+use tokio::sync::{Notify, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+pub mod reload;
+pub mod surface;
 
 /// What all of shutting down may take: OpenCode sends SIGTERM 2 s after it closed our stdin, others at once.
 const SHUTDOWN: Duration = Duration::from_millis(1400);
+/// Groups that connect at the same time without being asked for.
+const SLOTS: usize = 8;
+/// How old a cached catalog may be for a hybrid group not to be started at start-up.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+/// Catalogs learnt within this time of each other are written together.
+const GATHER: Duration = Duration::from_millis(500);
 
 pub struct GroupManager {
-    config: Config,
+    config: watch::Sender<Arc<Config>>,
     /// Handles only: no state is in here, and no guard is held across an await.
     groups: DashMap<GroupName, Upstream>,
-    tasks: Mutex<JoinSet<()>>,
+    tasks: Mutex<Tasks>,
     transport: Transport,
+    shared: Shared,
+    cache: Cache,
+    surfaces: Mutex<Surfaces>,
+    /// Counts what may have changed `tools/list`.
+    listed: watch::Sender<u64>,
+    /// Start-up has begun: a client is there.
+    started: AtomicBool,
     shutting_down: AtomicBool,
+    /// What is wrong with the config file as it is now, while an older state of it is in force.
+    reload_problems: Mutex<Vec<Problem>>,
     pub audience: Arc<Audience>,
+}
+
+/// The groups' tasks, and whose they are.
+#[derive(Default)]
+struct Tasks {
+    running: JoinSet<()>,
+    names: HashMap<Id, GroupName>,
+    /// Told when there is a task to wait for.
+    added: Arc<Notify>,
 }
 
 impl GroupManager {
     /// Starts the task of every group; none connects yet.
-    pub fn start(config: Config, transport: Transport) -> Arc<Self> {
-        let audience = Arc::new(Audience::default());
-        let (groups, mut tasks) = (DashMap::new(), JoinSet::new());
-        for (name, server) in &config.servers {
-            let connector = Connector {
-                transport: transport.clone(),
-                audience: audience.clone(),
-                max_message: config.settings.max_message_bytes,
-            };
-            let (upstream, task) = task::start(name.clone(), server.clone(), connector);
-            tasks.spawn(task);
-            groups.insert(name.clone(), upstream);
-        }
-        Arc::new(Self {
-            config,
-            groups,
-            tasks: Mutex::new(tasks),
+    pub fn new(config: Config, transport: Transport, cache: Cache) -> Arc<Self> {
+        let manager = Arc::new(Self {
+            config: watch::Sender::new(Arc::new(config)),
+            groups: DashMap::new(),
+            tasks: Mutex::default(),
             transport,
+            shared: Shared::new(SLOTS),
+            cache,
+            surfaces: Mutex::default(),
+            listed: watch::Sender::new(0),
+            started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
-            audience,
-        })
+            reload_problems: Mutex::default(),
+            audience: Arc::default(),
+        });
+        let mut cached = BTreeMap::new();
+        for (name, server) in &manager.config().servers {
+            let known = manager.add(name, server, None);
+            if let (Some(catalog), Ok(server)) = (known, server) {
+                cached.insert(name.clone(), Surface::of(&catalog, &server.rules()));
+            }
+        }
+        *lock(&manager.surfaces) = Surfaces::new(cached);
+        manager
     }
 
-    pub fn config(&self) -> &Config {
-        &self.config
+    pub fn config(&self) -> Arc<Config> {
+        self.config.borrow().clone()
     }
 
     /// Every group, in config order.
     pub fn all(&self) -> Vec<Upstream> {
-        let names = self.config.servers.iter().map(|(name, _)| name);
-        names.filter_map(|name| self.groups.get(name).map(|group| group.clone())).collect()
+        let config = self.config();
+        let names = config.servers.iter().map(|(name, _)| name);
+        names.filter_map(|name| self.get(name)).collect()
+    }
+
+    pub fn get(&self, name: &GroupName) -> Option<Upstream> {
+        self.groups.get(name).map(|group| group.clone())
+    }
+
+    /// What of the catalogs stands in `tools/list`.
+    pub fn shown(&self) -> Shown {
+        lock(&self.surfaces).shown()
+    }
+
+    /// Changes whenever `tools/list` may have.
+    pub fn listed(&self) -> watch::Receiver<u64> {
+        self.listed.subscribe()
+    }
+
+    /// Whether start-up discovery goes on.
+    pub fn discovering(&self) -> bool {
+        lock(&self.surfaces).discovering()
+    }
+
+    /// What is wrong with the config file as it is now, while its last good state is in force.
+    pub fn reload_problems(&self) -> Vec<Problem> {
+        lock(&self.reload_problems).clone()
     }
 
     /// Whether every connection is being closed, so that a call that ends now says so.
@@ -64,20 +129,192 @@ impl GroupManager {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
+    /// A client is there: eager and hybrid groups connect. Only the first call does anything.
+    pub async fn start_up(&self) {
+        if !self.started.swap(true, Ordering::Relaxed) {
+            let groups = self.all();
+            self.begin(&groups).await;
+        }
+    }
+
+    /// Connects those of `groups` that are to be connected at start.
+    async fn begin(&self, groups: &[Upstream]) {
+        let always = self.config().settings.discovery == Discovery::Always;
+        let starts = |group: &&Upstream| {
+            let snapshot = group.snapshot();
+            let fresh = snapshot.catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH);
+            match snapshot.server.as_ref().map(|server| server.mode) {
+                Some(Mode::Eager) => true,
+                Some(Mode::Hybrid) => always || !fresh,
+                Some(Mode::Pure) | None => false,
+            }
+        };
+        let starting: Vec<_> = groups.iter().filter(starts).collect();
+        lock(&self.surfaces).discover(starting.iter().map(|group| group.name.clone()), Instant::now());
+        for group in starting {
+            group.start().await;
+        }
+    }
+
+    /// Makes a group and starts its task. Returns what the cache knows of it.
+    fn add(
+        &self,
+        name: &GroupName,
+        server: &Result<Server, Problem>,
+        predecessor: Option<BoxFuture<()>>,
+    ) -> Option<Arc<Catalog>> {
+        let connector = Connector {
+            transport: self.transport.clone(),
+            audience: self.audience.clone(),
+            max_message: self.config().settings.max_message_bytes,
+        };
+        let cached = server.as_ref().ok().and_then(|server| self.cache.get(&self.key(server)));
+        let beginning = Beginning {
+            name: name.clone(),
+            server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
+            cached: cached.clone(),
+            predecessor,
+        };
+        let (upstream, task) = task::start(beginning, connector, self.shared.clone());
+        let mut tasks = lock(&self.tasks);
+        let id = tasks.running.spawn(task).id();
+        tasks.names.insert(id, name.clone());
+        tasks.added.notify_one();
+        self.groups.insert(name.clone(), upstream);
+        cached
+    }
+
+    /// Names what the cache has of a server.
+    fn key(&self, server: &Server) -> Key {
+        let cwd = match &server.endpoint {
+            Endpoint::Stdio(stdio) => stdio.cwd.clone().unwrap_or_else(|| self.transport.ambient.cwd.clone()),
+            Endpoint::Http(_) => PathBuf::new(),
+        };
+        Key::new(server, &cwd)
+    }
+
+    /// Everything that goes on beside the requests of a client: what groups learnt enters the list and the cache, and
+    /// a group whose task panicked gets another. Runs until it is dropped.
+    pub async fn tend(&self) {
+        let mut seen: HashMap<GroupName, (Option<Arc<Catalog>>, bool)> = HashMap::new();
+        let mut flush = None;
+        loop {
+            let due = lock(&self.surfaces).deadline();
+            tokio::select! {
+                () = self.shared.changed.notified() => {
+                    if self.look(&mut seen) {
+                        flush.get_or_insert_with(|| Instant::now() + GATHER);
+                    }
+                }
+                ended = self.task_ended() => self.replace_panicked(ended),
+                () = until(due) => {
+                    let changed = lock(&self.surfaces).tick(Instant::now());
+                    self.announce(changed);
+                }
+                () = until(flush) => {
+                    flush = None;
+                    self.cache.flush().await;
+                }
+            }
+        }
+    }
+
+    /// Looks at every snapshot for what is new since the last time. True: something is to be remembered.
+    fn look(&self, seen: &mut HashMap<GroupName, (Option<Arc<Catalog>>, bool)>) -> bool {
+        let mut learnt = false;
+        for group in self.all() {
+            let snapshot = group.snapshot();
+            let last = seen.entry(group.name.clone()).or_default();
+            let new =
+                snapshot.catalog.as_ref().filter(|c| last.0.as_ref().is_none_or(|l| !Arc::ptr_eq(l, c)));
+            if let (Some(catalog), Some(server)) = (new, &snapshot.server)
+                && matches!(catalog.read, Read::Here(_))
+            {
+                learnt = true;
+                self.cache.put(self.key(server), catalog.clone());
+                let surface = Surface::of(catalog, &snapshot.rules());
+                let changed = lock(&self.surfaces).learnt(&group.name, server.mode, surface);
+                self.announce(changed);
+            }
+            let attempted = snapshot.attempted && !last.1;
+            *last = (snapshot.catalog.clone(), snapshot.attempted);
+            if attempted {
+                let changed = lock(&self.surfaces).attempted(&group.name);
+                self.announce(changed);
+            }
+        }
+        learnt
+    }
+
+    fn announce(&self, changed: bool) {
+        if changed {
+            self.listed.send_modify(|count| *count += 1);
+        }
+    }
+
+    async fn task_ended(&self) -> Result<(Id, ()), JoinError> {
+        let added = lock(&self.tasks).added.clone();
+        loop {
+            let ended = std::future::poll_fn(|context| {
+                let mut tasks = lock(&self.tasks);
+                match tasks.running.poll_join_next_with_id(context) {
+                    std::task::Poll::Ready(None) => std::task::Poll::Ready(None),
+                    other => other,
+                }
+            });
+            tokio::select! {
+                biased;
+                Some(ended) = ended => return ended,
+                () = added.notified() => {}
+            }
+        }
+    }
+
+    /// A panic is a bug of ours; the group gets a new task, so that it works on the next use.
+    fn replace_panicked(&self, ended: Result<(Id, ()), JoinError>) {
+        let id = match &ended {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
+        };
+        let name = lock(&self.tasks).names.remove(&id);
+        let (Err(error), Some(name)) = (ended, name) else { return };
+        if !error.is_panic() || self.is_shutting_down() {
+            return;
+        }
+        tracing::error!(group = %name, "the task of this group panicked; it starts afresh");
+        let config = self.config();
+        if let Some((_, server)) = config.servers.iter().find(|(known, _)| *known == name) {
+            self.add(&name, server, None);
+        }
+    }
+
     /// Closes every upstream at once and returns when nothing of them is left, or when time is up: then the warden
     /// ends what is left as soon as we are gone.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut running = std::mem::take(&mut lock(&self.tasks).running);
         let closing = async {
             for group in self.all() {
                 group.stop(Grace::Shutdown).await;
             }
-            while tasks.join_next().await.is_some() {}
+            while running.join_next().await.is_some() {}
             self.transport.warden.shutdown(warden::Grace::FAST).await;
         };
-        if tokio::time::timeout(SHUTDOWN, closing).await.is_err() {
+        let (closed, ()) = tokio::join!(tokio::time::timeout(SHUTDOWN, closing), self.cache.flush());
+        if closed.is_err() {
             tracing::warn!("not every server ended in time; what is left is killed");
         }
+    }
+}
+
+/// No code that can panic runs under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

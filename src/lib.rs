@@ -1,4 +1,5 @@
 //! dynamic-mcp: one MCP server in front of many.
+pub mod cache;
 pub mod cli;
 pub mod config;
 pub mod front;

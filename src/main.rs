@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Parser;
-use dynamic_mcp::cli::{self, Cli, Command, demo, serve};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, Command, demo, serve};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::Ambient;
@@ -37,6 +37,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             None => serve::serve(cli, &env, ambient).await,
             Some(Command::Demo) => demo::demo().await,
             Some(Command::Schema) => cli::schema(),
+            Some(Command::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
             Some(Command::DemoServer { kind }) => demo::server(kind).await,
         }
     });

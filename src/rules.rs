@@ -1,6 +1,6 @@
 //! Which tools of a group may be seen, called, and called without asking.
 
-use crate::config::ToolRules;
+use crate::config::{Server, ToolRules};
 use globset::{Glob, GlobMatcher};
 
 /// The globs of a config's `tools`, ready to match. A denied tool does not exist on any route.
@@ -37,6 +37,13 @@ impl Rules {
     /// Read-only whatever the tool says of itself.
     pub fn read_only(&self, tool: &str) -> bool {
         matches(&self.read_only, tool)
+    }
+}
+
+impl Server {
+    /// The rules of its entry.
+    pub fn rules(&self) -> Rules {
+        Rules::new(&self.tools)
     }
 }
 

@@ -1,10 +1,12 @@
 //! `get_status`: the groups' snapshots, as text and as JSON.
 
-use crate::config::Config;
+use crate::groups::GroupManager;
+use crate::upstream::catalog::Read;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{Snapshot, Upstream};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What is known of all groups, or of those given.
 pub struct Status {
@@ -13,19 +15,25 @@ pub struct Status {
     pub text: String,
 }
 
-pub fn of(groups: &[Upstream], config: &Config) -> Status {
+pub fn of(groups: &[Upstream], manager: &GroupManager) -> Status {
+    let config = manager.config();
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
     let all_failed =
         !snapshots.is_empty() && snapshots.iter().all(|(_, s)| matches!(s.state, State::Failed(_)));
-    let errors: Vec<_> = config.errors.iter().map(ToString::to_string).collect();
+    let reload = manager.reload_problems();
+    let errors: Vec<_> = config.errors.iter().chain(&reload).map(ToString::to_string).collect();
     let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
     let error = match (errors.is_empty(), all_failed) {
         (false, _) => Some(errors.join("\n")),
         (true, true) => Some("every group failed".to_owned()),
         (true, false) => None,
     };
-    let status = if error.is_some() && (snapshots.is_empty() || all_failed) { "error" } else { "ready" };
+    let status = match (error.is_some() && (snapshots.is_empty() || all_failed), manager.discovering()) {
+        (true, _) => "error",
+        (false, true) => "initializing",
+        (false, false) => "ready",
+    };
     let json = json!({
         "status": status,
         "error": error,
@@ -61,12 +69,13 @@ fn group_json(group: &Upstream, snapshot: &Snapshot) -> Value {
         "tools": catalog.map(|catalog| catalog.tools.len()),
         "error": error,
         "attempts": attempts,
-        "nextAttemptMs": Value::Null,
+        "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "idleMs": snapshot.idle().map(millis),
         "calls": group.stats.calls(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
-        "catalogAgeS": catalog.map(|catalog| catalog.read.elapsed().as_secs()),
+        "cached": catalog.map(|catalog| matches!(catalog.read, Read::Cached(_))),
+        "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
         "server": introduction.and_then(|i| i.title.as_deref()),
         "version": introduction.and_then(|i| i.version.as_deref()),
         "protocolVersion": introduction.map(|i| i.protocol_version.as_str()),
@@ -80,6 +89,12 @@ fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
     }
     if let Some(catalog) = &snapshot.catalog {
         line.push_str(&format!(", {} tools", catalog.tools.len()));
+        if matches!(catalog.read, Read::Cached(_)) {
+            line.push_str(&format!(" as of {} ago", rough(catalog.age())));
+        }
+    }
+    if let Some(at) = snapshot.next_attempt {
+        line.push_str(&format!(", next attempt in {}", rough(at.saturating_duration_since(Instant::now()))));
     }
     if let Some(idle) = snapshot.idle() {
         line.push_str(&format!(", idle for {} s", idle.as_secs()));
@@ -103,6 +118,16 @@ fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
     match &snapshot.state {
         State::Failed(failure) => (Some(failure.error.to_string()), failure.attempts),
         _ => (None, 0),
+    }
+}
+
+/// A duration in its largest unit.
+fn rough(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 

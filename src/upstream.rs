@@ -5,12 +5,13 @@
 //! connections, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
 //! taken from the snapshot by an atomic count, so no call waits behind another and an idle timer cuts none off.
 
-use crate::config::{GroupName, Mode, Server};
+use crate::config::{GroupName, Mode, Server, ToolRules};
+use crate::rules::Rules;
 use crate::wire::peer::Peer;
 use catalog::Catalog;
 use error::UpstreamError;
 use lifecycle::{State, Usage};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -31,6 +32,8 @@ pub struct Upstream {
     mailbox: mpsc::Sender<Command>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     pub stats: Arc<stats::Stats>,
+    /// Set when a stateful server that had been called was lost.
+    lost_state: Arc<AtomicBool>,
 }
 
 /// What a group's task can be asked. The queue is bounded; who finds it full waits.
@@ -39,8 +42,14 @@ enum Command {
     Acquire(oneshot::Sender<Result<Lease, Arc<UpstreamError>>>),
     /// Read the catalog again and answer when it is published.
     Refresh(oneshot::Sender<()>),
+    /// The client is there: connect if the mode says so.
+    Start,
+    /// The config says something else of this group that needs no new connection.
+    Reconfigure(Arc<Server>),
     /// Close and end.
     Stop(Grace),
+    /// Take no more callers, let those who are served finish, close and end.
+    Drain,
 }
 
 /// How patiently a process is ended after its stdin was closed.
@@ -60,6 +69,10 @@ pub struct Snapshot {
     pub state: State,
     /// Since when an attempt is under way.
     pub connecting: Option<Instant>,
+    /// When the next attempt is due by itself.
+    pub next_attempt: Option<Instant>,
+    /// Attempts have been made, whatever their outcome.
+    pub attempted: bool,
     /// Kept through failures, so that a failed group can still be described.
     pub catalog: Option<Arc<Catalog>>,
     live: Option<Arc<Live>>,
@@ -81,9 +94,16 @@ impl Snapshot {
         }
         same_state
             && self.connecting == other.connecting
+            && self.next_attempt == other.next_attempt
+            && self.attempted == other.attempted
             && same(self.server.as_ref(), other.server.as_ref())
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && same(self.live.as_ref(), other.live.as_ref())
+    }
+
+    /// What the config allows of this group's tools.
+    pub fn rules(&self) -> Rules {
+        self.server.as_ref().map_or_else(|| Rules::new(&ToolRules::default()), |server| server.rules())
     }
 
     /// How long a caller waits for a connection.
@@ -104,6 +124,8 @@ pub enum Unavailable {
     Failed(Arc<UpstreamError>),
     /// The attempt goes on; the caller waited this long.
     StillConnecting(Duration),
+    /// The group has ended: the config has it otherwise or not at all, or we are shutting down.
+    Gone,
 }
 
 impl Upstream {
@@ -124,14 +146,12 @@ impl Upstream {
         let started = Instant::now();
         let asked = async {
             let (answer, answered) = oneshot::channel();
-            let gone = || Arc::new(UpstreamError::ShuttingDown);
-            self.mailbox.send(Command::Acquire(answer)).await.map_err(|_| gone())?;
-            answered.await.unwrap_or_else(|_| Err(gone()))
+            self.mailbox.send(Command::Acquire(answer)).await.map_err(|_| Unavailable::Gone)?;
+            answered.await.map_err(|_| Unavailable::Gone)?.map_err(Unavailable::Failed)
         };
-        match tokio::time::timeout(wait, asked).await {
-            Ok(outcome) => outcome.map_err(Unavailable::Failed),
-            Err(_) => Err(Unavailable::StillConnecting(started.elapsed())),
-        }
+        tokio::time::timeout(wait, asked)
+            .await
+            .unwrap_or_else(|_| Err(Unavailable::StillConnecting(started.elapsed())))
     }
 
     /// Reads the catalog of the live connection again. Returns when that is done or cannot be done.
@@ -143,14 +163,40 @@ impl Upstream {
         }
     }
 
+    /// Counts as use of the connection, if there is one.
+    pub fn touch(&self) {
+        drop(self.try_lease());
+    }
+
+    /// Whether a stateful server was lost since the last call. True once: whoever hears it tells the model.
+    pub fn take_lost_state(&self) -> bool {
+        self.lost_state.swap(false, Ordering::AcqRel)
+    }
+
+    /// The client is there: eager and hybrid groups connect.
+    pub async fn start(&self) {
+        drop(self.mailbox.send(Command::Start).await);
+    }
+
+    /// Other rules, the same connection.
+    pub async fn reconfigure(&self, server: Arc<Server>) {
+        drop(self.mailbox.send(Command::Reconfigure(server)).await);
+    }
+
+    /// Lets those who are served finish, then closes and ends.
+    pub async fn drain(&self) {
+        drop(self.mailbox.send(Command::Drain).await);
+    }
+
     /// Asks the group's task to close its connection and end.
     pub async fn stop(&self, grace: Grace) {
         drop(self.mailbox.send(Command::Stop(grace)).await);
     }
 
-    /// Ends when the group's task has ended.
-    pub async fn stopped(&self) {
-        self.mailbox.closed().await;
+    /// Resolves when the group's task has ended, and with it everything it had started.
+    pub async fn ended(&self) {
+        let mut snapshot = self.snapshot.clone();
+        while snapshot.changed().await.is_ok() {}
     }
 }
 
@@ -213,7 +259,7 @@ impl Live {
 
     fn release(&self) {
         self.touch();
-        if self.leases.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.leases.fetch_sub(1, Ordering::AcqRel) & !CLOSED == 1 {
             self.unused.notify_one();
         }
     }

@@ -1,8 +1,11 @@
 //! `dynamic-mcp --config servers.json`: config, groups and the session wired together, and their ordered end.
 
 use super::Cli;
+use super::cache::cache_dir;
+use crate::cache::Cache;
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
+use crate::config::watch::Follower;
 use crate::config::{Config, Mode};
 use crate::front::Session;
 use crate::groups::GroupManager;
@@ -13,7 +16,6 @@ use crate::wire::peer::Peer;
 use crate::wire::stdio;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +30,12 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
     if std::io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
-    let config = read_config(cli, env);
+    let files = config_files(cli, env);
+    let config = read_config(&files, cli, env);
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
     let transport = Transport { ambient: Arc::new(ambient), warden: Warden::new() };
-    let groups = GroupManager::start(config, transport);
+    let groups = GroupManager::new(config, transport, Cache::open(cache_dir(cli, env)));
     groups.audience.attach(output.clone());
     let session = Session::new(groups.clone(), Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
@@ -42,7 +45,11 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
             _ = &mut writing => tracing::info!("the client is gone"),
         }
     };
-    session.run(&mut lines, pin!(stop), groups.shutdown()).await;
+    tokio::select! {
+        () = session.run(&mut lines, stop, groups.shutdown()) => {}
+        () = groups.tend() => {}
+        () = follow(&files, &groups, cli, env) => {}
+    }
     output.close();
     if !writing.is_finished() && tokio::time::timeout(FLUSH, writing).await.is_err() {
         tracing::debug!("the client did not read its last answers");
@@ -54,13 +61,25 @@ const TERMINAL_HINT: &str = "dynamic-mcp speaks MCP on stdin and stdout and is s
 To see what it does, run: dynamic-mcp demo
 Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
-/// The config with its problems in the log. Whatever is wrong, what is right is served.
-fn read_config(cli: &Cli, env: &Env) -> Config {
-    let files: Vec<PathBuf> = match cli.config.is_empty() {
+/// Puts the config in force again each time a file of it changes.
+async fn follow(files: &[PathBuf], groups: &GroupManager, cli: &Cli, env: &Env) {
+    let mut follower = Follower::new(files.to_vec());
+    loop {
+        follower.changed().await;
+        groups.apply(load::load(files, env, &cli.overrides())).await;
+    }
+}
+
+fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
+    match cli.config.is_empty() {
         true => load::default_path(env).into_iter().collect(),
         false => cli.config.clone(),
-    };
-    let mut config = load::load(&files, env, &cli.overrides());
+    }
+}
+
+/// The config with its problems in the log. Whatever is wrong, what is right is served.
+fn read_config(files: &[PathBuf], cli: &Cli, env: &Env) -> Config {
+    let config = load::load(files, env, &cli.overrides());
     for problem in &config.errors {
         tracing::error!("{problem}");
     }
@@ -72,25 +91,8 @@ fn read_config(cli: &Cli, env: &Env) -> Config {
             tracing::error!(group = %name, "{problem}");
         }
     }
-    only_pure(&mut config);
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
     config
-}
-
-/// The other modes come later; until then every group connects on its first use.
-fn only_pure(config: &mut Config) {
-    let servers = config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok());
-    let mut changed = 0;
-    for server in servers.filter(|server| server.mode != Mode::Pure) {
-        server.mode = Mode::Pure;
-        changed += 1;
-    }
-    if changed > 0 {
-        tracing::warn!(
-            groups = changed,
-            "eager and hybrid start-up are not available yet: these groups connect on first use"
-        );
-    }
 }
 
 impl Cli {

@@ -1,8 +1,7 @@
 //! `call_dynamic_tool`: finds the tool, gets a lease, passes the call on and its result back, unaltered.
 
 use super::arguments::Call;
-use super::{errors, lookup};
-use crate::config::ToolRules;
+use super::{errors, lookup, reach};
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::upstream::catalog::{Catalog, Tool};
@@ -53,7 +52,7 @@ pub async fn call_dynamic_tool(groups: &GroupManager, request: Request) -> Reply
 async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Reply, String> {
     let mut repeated = false;
     loop {
-        let target = find(groups, call, request.read_only).await?;
+        let target = find(groups, call, request).await?;
         let options = CallOptions {
             quiet: target.quiet,
             total: LONGEST_CALL.max(target.quiet),
@@ -84,15 +83,16 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
 }
 
 /// Connects the group if need be and finds the tool in its catalog, which is read once more before a name is refused.
-async fn find(groups: &GroupManager, call: &Call, read_only: bool) -> Result<Target, String> {
+async fn find(groups: &GroupManager, call: &Call, request: &Request) -> Result<Target, String> {
     let all = groups.all();
     let (group, name) = choose(&all, call)?;
-    let lease = group.acquire(group.snapshot().wait()).await;
-    let lease = lease.map_err(|why| errors::unavailable(&group.name, &why))?;
+    let (group, lease) = reach::lease(groups, group, request.progress.as_ref()).await?;
+    if group.take_lost_state() {
+        return Err(errors::lost_state(&group.name));
+    }
     let mut snapshot = group.snapshot();
-    let none = ToolRules::default();
     let server = snapshot.server.clone();
-    let rules = Rules::new(server.as_ref().map_or(&none, |server| &server.tools));
+    let rules = snapshot.rules();
     let look = |catalog: Option<Arc<Catalog>>| {
         let catalog = catalog?;
         lookup::tool(&catalog, name).filter(|tool| rules.allows(&tool.name)).cloned()
@@ -109,11 +109,11 @@ async fn find(groups: &GroupManager, call: &Call, read_only: bool) -> Result<Tar
             catalog.iter().flat_map(|c| &c.tools).map(|t| t.name.as_str()).filter(|t| rules.allows(t));
         return Err(lookup::unknown_tool(group.name.as_str(), name, known));
     };
-    permit(group, &tool, &rules, read_only)?;
+    permit(&group, &tool, &rules, request.read_only)?;
     let quiet = server.as_ref().map_or(LONGEST_CALL, |server| server.timeout.tools);
     let stateful = server.as_ref().is_some_and(|server| server.stateful);
     let repeatable = !stateful && (tool.read_only || tool.idempotent);
-    Ok(Target { group: group.clone(), tool, lease, quiet, repeatable })
+    Ok(Target { group, tool, lease, quiet, repeatable })
 }
 
 /// The group that is named, that the tool's name begins with, or that alone has such a tool.

@@ -1,15 +1,14 @@
 //! `get_dynamic_tools`: a group's tools as stubs or as full definitions, in a form that clients show whole.
 
 use super::arguments::Listing;
-use super::{errors, lookup};
-use crate::config::ToolRules;
+use super::{errors, lookup, reach};
+use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::rules::Rules;
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{Catalog, Tool, shorten};
+use crate::upstream::catalog::{Catalog, Read, Tool, shorten};
+use crate::wire::peer::Progress;
 use crate::wire::{Raw, raw};
 use serde_json::json;
-use std::sync::Arc;
 
 /// A stub's text: enough to tell tools apart, about ten tokens.
 const STUB: usize = 60;
@@ -22,70 +21,97 @@ const LINES: usize = 1900;
 const CHARACTERS_PER_TOKEN: usize = 4;
 
 /// Answers `get_dynamic_tools`.
-pub async fn get_dynamic_tools(groups: &GroupManager, arguments: Option<&Raw>) -> Raw {
+pub async fn get_dynamic_tools(
+    groups: &GroupManager,
+    arguments: Option<&Raw>,
+    progress: Option<&Progress>,
+) -> Raw {
     let listing = match Listing::read(arguments) {
         Ok(listing) => listing,
         Err(problem) => return errors::tool_error(&problem),
     };
-    match tell(groups, &listing).await {
+    match tell(groups, &listing, progress).await {
         Ok(text) => json!({ "content": [{ "type": "text", "text": text }] }).to_string().into(),
         Err(problem) => errors::tool_error(&problem),
     }
 }
 
-async fn tell(groups: &GroupManager, listing: &Listing) -> Result<String, String> {
+/// `Err` is text for the model.
+async fn tell(
+    groups: &GroupManager,
+    listing: &Listing,
+    progress: Option<&Progress>,
+) -> Result<String, String> {
     let all = groups.all();
     let group = lookup::group(&all, &listing.group)?;
-    let (catalog, rules) = known_catalog(group).await?;
-    let tools: Vec<_> = catalog.tools.iter().filter(|tool| rules.allows(&tool.name)).collect();
-    let budget = groups.config().settings.tools_budget;
-    let mut text = head(group, &catalog, tools.len());
-    match (&listing.tools, listing.lazy) {
-        (Some(names), _) => {
-            let mut missing = Vec::new();
-            let mut chosen = Vec::new();
-            for name in names {
-                match lookup::tool(&catalog, name).filter(|tool| rules.allows(&tool.name)) {
-                    Some(tool) => chosen.push(tool),
-                    None => missing.push(lookup::unknown_tool(
-                        group.name.as_str(),
-                        name,
-                        tools.iter().map(|tool| tool.name.as_str()),
-                    )),
-                }
-            }
-            if chosen.is_empty() {
-                return Err(missing.join("\n"));
-            }
-            text.push_str(&definitions(&chosen, &group.name.to_string()));
-            missing.iter().for_each(|line| text.push_str(&format!("\n{line}")));
-        }
-        (None, Some(true)) => text.push_str(&stubs(&tools, group)),
-        (None, Some(false)) => text.push_str(&definitions(&tools, &group.name.to_string())),
-        (None, None) => {
-            let size: usize = tools.iter().map(|tool| tool.definition.len()).sum();
-            if size <= budget * CHARACTERS_PER_TOKEN {
-                text.push_str(&definitions(&tools, &group.name.to_string()));
-            } else {
-                text.push_str(&stubs(&tools, group));
-            }
+    group.touch();
+    let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
+    if let Some(catalog) = group.snapshot().catalog.clone() {
+        // What an earlier process read may answer, and never refuses.
+        let final_word = matches!(catalog.read, Read::Here(_));
+        match answer(group, &catalog, listing, budget) {
+            Answer::Whole(text) => return Ok(text),
+            Answer::Partly(outcome) if final_word => return outcome,
+            Answer::Partly(_) | Answer::DefinitionsLost => {}
         }
     }
-    Ok(text)
+    let (group, _held_while_reading) = reach::lease(groups, group, progress).await?;
+    let catalog =
+        group.snapshot().catalog.clone().ok_or("The group's tools are not known yet; call again.")?;
+    match answer(&group, &catalog, listing, budget) {
+        Answer::Whole(text) => Ok(text),
+        Answer::Partly(outcome) => outcome,
+        Answer::DefinitionsLost => Err("The definitions are not known yet; call again.".to_owned()),
+    }
 }
 
-/// What is known of the group; it is connected only if nothing is.
-pub async fn known_catalog(group: &Upstream) -> Result<(Arc<Catalog>, Rules), String> {
-    let mut snapshot = group.snapshot();
-    if snapshot.catalog.is_none() {
-        let wait = snapshot.wait();
-        drop(group.acquire(wait).await.map_err(|why| errors::unavailable(&group.name, &why))?);
-        snapshot = group.snapshot();
+/// A tool and its definition.
+type Entry<'a> = (&'a Tool, &'a Raw);
+
+enum Answer {
+    Whole(String),
+    /// Some of the tools that were named are not in this catalog.
+    Partly(Result<String, String>),
+    /// The cache has the names and no longer the definitions.
+    DefinitionsLost,
+}
+
+fn answer(group: &Upstream, catalog: &Catalog, listing: &Listing, budget: usize) -> Answer {
+    let rules = group.snapshot().rules();
+    let tools: Vec<_> = catalog.tools.iter().filter(|tool| rules.allows(&tool.name)).collect();
+    let head = head(group, catalog, tools.len());
+    let short = || Answer::Whole(format!("{head}{}", stubs(&tools, group)));
+    if listing.tools.is_none() && listing.lazy == Some(true) {
+        return short();
     }
-    let none = ToolRules::default();
-    let rules = Rules::new(snapshot.server.as_ref().map_or(&none, |server| &server.tools));
-    let catalog = snapshot.catalog.clone().ok_or("The group's tools are not known yet; call again.")?;
-    Ok((catalog, rules))
+    let Some(entries) = catalog.definitions() else { return Answer::DefinitionsLost };
+    let entries: Vec<Entry<'_>> = entries.filter(|(tool, _)| rules.allows(&tool.name)).collect();
+    let Some(names) = &listing.tools else {
+        let size: usize = entries.iter().map(|(_, definition)| definition.len()).sum();
+        if listing.lazy.is_none() && size > budget {
+            return short();
+        }
+        return Answer::Whole(format!("{head}{}", definitions(&entries, &group.name)));
+    };
+    let found = |name: &String| {
+        let tool = lookup::tool(catalog, name)?;
+        entries.iter().find(|(entry, _)| entry.name == tool.name).copied()
+    };
+    let (chosen, missing): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| found(name).ok_or(name)).partition(Result::is_ok);
+    let chosen: Vec<_> = chosen.into_iter().flatten().collect();
+    if missing.is_empty() {
+        return Answer::Whole(format!("{head}{}", definitions(&chosen, &group.name)));
+    }
+    let known = || tools.iter().map(|tool| tool.name.as_str());
+    let missing = missing.into_iter().filter_map(Result::err);
+    let missing: Vec<_> =
+        missing.map(|name| lookup::unknown_tool(group.name.as_str(), name, known())).collect();
+    let missing = missing.join("\n");
+    Answer::Partly(match chosen.is_empty() {
+        true => Err(missing),
+        false => Ok(format!("{head}{}\n{missing}", definitions(&chosen, &group.name))),
+    })
 }
 
 /// The group's name, how many tools it has, and the upstream's own instructions.
@@ -108,25 +134,25 @@ fn stubs(tools: &[&Tool], group: &Upstream) -> String {
         out.push(&line);
     }
     let rest = out.left_out("tools");
-    let how = json!({ "group": group.name.as_str(), "tools": ["NAME"] });
-    format!("{}{rest}\nFull definitions: get_dynamic_tools {how}", out.text)
+    format!("{}{rest}\nFull definitions: {}", out.text, by_name(&group.name))
 }
 
 /// The definitions, verbatim, one a line.
-fn definitions(tools: &[&Tool], group: &str) -> String {
+fn definitions(entries: &[Entry<'_>], group: &GroupName) -> String {
     let mut out = Bounded::default();
-    for tool in tools {
-        out.push(&broken(&tool.definition));
+    for (_, definition) in entries {
+        out.push(&broken(definition));
     }
     let rest = out.left_out("definitions");
-    let more = match rest.is_empty() {
-        true => String::new(),
-        false => format!(
-            "{rest} Ask for them by name: get_dynamic_tools {}",
-            json!({ "group": group, "tools": ["NAME"] })
-        ),
-    };
-    format!("{}{more}", out.text)
+    match rest.is_empty() {
+        true => out.text,
+        false => format!("{}{rest} Ask for them by name: {}", out.text, by_name(group)),
+    }
+}
+
+/// How to ask for full definitions.
+fn by_name(group: &GroupName) -> String {
+    format!("get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": ["NAME"] }))
 }
 
 /// JSON with line ends between members where it is long; equal as JSON.
@@ -178,7 +204,7 @@ impl Bounded {
 mod tests {
     use super::*;
 
-    fn tool(name: &str, description: &str) -> Tool {
+    fn tool(name: &str, description: &str) -> (Tool, Raw) {
         let definition =
             json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
         let page = format!("{{\"tools\":[{definition}]}}");
@@ -199,7 +225,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_counted_and_named() {
         let tools: Vec<_> = (0..100).map(|n| tool(&format!("t{n}"), &"d".repeat(1000))).collect();
-        let text = definitions(&tools.iter().collect::<Vec<_>>(), "g");
+        let entries: Vec<_> = tools.iter().map(|(tool, definition)| (tool, definition)).collect();
+        let text = definitions(&entries, &GroupName::new("g"));
         assert!(text.chars().count() < CHARACTERS + 500);
         assert!(text.contains("more definitions did not fit"), "{}", &text[text.len() - 200..]);
         let shown = text.matches("\"inputSchema\"").count();
@@ -209,7 +236,7 @@ mod tests {
     #[test]
     fn the_first_definition_is_shown_whatever_its_size() {
         let huge = tool("huge", &"d".repeat(CHARACTERS * 2));
-        let text = definitions(&[&huge], "g");
+        let text = definitions(&[(&huge.0, &huge.1)], &GroupName::new("g"));
         assert!(text.contains("huge"));
     }
 }

@@ -102,11 +102,20 @@ pub fn unavailable(group: &GroupName, why: &Unavailable) -> String {
             };
             format!("Group {group} is not available: {error}\n{advice}")
         }
+        Unavailable::Gone => format!("Group {group} is no longer in the config."),
         Unavailable::StillConnecting(waited) => format!(
             "Group {group} is initializing ({} s so far), please retry in 10 seconds",
             waited.as_secs()
         ),
     }
+}
+
+/// A stateful server was lost: what it held is gone, and a call would run on nothing.
+pub fn lost_state(group: &GroupName) -> String {
+    format!(
+        "Group {group} was restarted since the last call, and the state of its session is gone (open pages, \
+         connections, shells). This call was not run. Build the state up again, then call again."
+    )
 }
 
 /// Why a call that reached the upstream has no result. `lost`: how the connection ended, if it did.

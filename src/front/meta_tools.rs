@@ -14,6 +14,8 @@ pub const STATUS: &str = "get_status";
 
 /// Claude Code cuts descriptions and instructions at 2,048 characters without a word.
 const LONGEST: usize = 2000;
+/// English text and JSON have about four characters a token.
+const CHARACTERS_PER_TOKEN: usize = 4;
 /// A group's line is left out rather than shortened below this.
 const SHORTEST_LINE: usize = 12;
 /// Clients cut results at their own limits; this lifts Claude Code's for what upstreams really answer.
@@ -22,12 +24,15 @@ const RESULT_CHARS: u64 = 500_000;
 /// A group as the list tells of it.
 pub struct GroupLine<'a> {
     pub name: &'a str,
-    pub description: Option<&'a str>,
+    /// From the config, else from the upstream.
+    pub about: Option<&'a str>,
+    /// Tools that may be named here.
+    pub tools: &'a [String],
 }
 
 /// `tools/list`.
-pub fn list(groups: &[GroupLine<'_>]) -> Vec<Tool> {
-    vec![get(groups), call(), call_readonly(), status()]
+pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
+    vec![get(groups, names_budget), call(), call_readonly(), status()]
 }
 
 /// `instructions` of `initialize`: the groups first, then what to do with them.
@@ -44,7 +49,7 @@ pub fn instructions(groups: &[GroupLine<'_>]) -> String {
     format!("{}{HOW}", shorten(&groups, room))
 }
 
-fn get(groups: &[GroupLine<'_>]) -> Tool {
+fn get(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
     let names: Vec<_> = groups.iter().map(|group| group.name).collect();
     let mut group = json!({ "type": "string", "description": "The group" });
     // An empty enum would be an invalid schema.
@@ -62,7 +67,8 @@ fn get(groups: &[GroupLine<'_>]) -> Tool {
     });
     let head = "Lists the tools of a group (an MCP server that starts when it is used): full definitions if they are \
         short, else names with one line each. Then call them with call_dynamic_tool.";
-    let description = format!("{head}{}", group_lines(groups, LONGEST - head.chars().count()));
+    let room = LONGEST - head.chars().count();
+    let description = format!("{head}{}", group_lines(groups, room, names_budget * CHARACTERS_PER_TOKEN));
     tool(GET, "List a group's tools", description, schema, Hints { read_only: true, open_world: true }, [])
 }
 
@@ -141,26 +147,59 @@ fn tool<const N: usize>(
     tool
 }
 
-/// One line a group, in config order, in `room` characters: the texts shorten evenly, then vanish. The names are in
-/// the schema.
-fn group_lines(groups: &[GroupLine<'_>], room: usize) -> String {
-    let described: Vec<_> = groups
+/// One line a group, in config order, in `room` characters: what it is about, then names of its tools as far as the
+/// budget (in characters) goes, shared evenly. When there is no room, the texts shorten evenly, then vanish: the names
+/// of the groups are in the schema.
+fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> String {
+    let about: Vec<String> = groups
         .iter()
-        .filter_map(|group| {
-            let text = group.description?.split_whitespace().collect::<Vec<_>>().join(" ");
-            (!text.is_empty()).then_some((group.name, text))
-        })
+        .map(|group| group.about.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
-    let at_width = |width: usize| -> String {
-        described.iter().map(|(name, text)| format!("\n- {name}: {}", shorten(text, width))).collect()
+    let lines = |width: usize, names: usize| -> (String, usize) {
+        let mut named = 0;
+        let lines = groups.iter().zip(&about).filter_map(|(group, about)| {
+            let names = some_names(group.tools, names);
+            named += names.chars().count();
+            match (shorten(about, width), names) {
+                (about, names) if about.is_empty() && names.is_empty() => None,
+                (about, names) if about.is_empty() => Some(format!("\n- {}: {names}", group.name)),
+                (about, names) if names.is_empty() => Some(format!("\n- {}: {about}", group.name)),
+                (about, names) => Some(format!("\n- {}: {about} ({names})", group.name)),
+            }
+        });
+        (lines.collect(), named)
     };
-    let longest = described.iter().map(|(_, text)| text.chars().count()).max().unwrap_or_default();
-    let (mut fits, mut too_wide) = (0, longest + 1);
-    while too_wide - fits > 1 {
-        let width = usize::midpoint(fits, too_wide);
-        if at_width(width).chars().count() <= room { fits = width } else { too_wide = width }
+    let longest = about.iter().map(|text| text.chars().count()).max().unwrap_or_default();
+    let width = most(longest, |width| lines(width, 0).0.chars().count() <= room);
+    if width < SHORTEST_LINE.min(longest) {
+        return String::new();
     }
-    if fits >= SHORTEST_LINE.min(longest) { at_width(fits) } else { String::new() }
+    let tools = groups.iter().map(|group| group.tools.len()).max().unwrap_or_default();
+    let names = most(tools, |names| {
+        let (text, named) = lines(width, names);
+        text.chars().count() <= room && named <= names_budget
+    });
+    lines(width, names).0
+}
+
+/// The first names of a group's tools, and how many more there are.
+fn some_names(tools: &[String], names: usize) -> String {
+    let shown = tools.iter().take(names).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match tools.len().saturating_sub(names) {
+        _ if shown.is_empty() => String::new(),
+        0 => shown,
+        more => format!("{shown}, +{more} more"),
+    }
+}
+
+/// The largest number up to `limit` that fits, given that smaller ones fit too; 0 whether it fits or not.
+fn most(limit: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut good, mut bad) = (0, limit + 1);
+    while bad - good > 1 {
+        let middle = usize::midpoint(good, bad);
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    good
 }
 
 #[cfg(test)]
@@ -172,7 +211,7 @@ mod tests {
     }
 
     fn as_groups(lines: &[(String, String)]) -> Vec<GroupLine<'_>> {
-        lines.iter().map(|(name, text)| GroupLine { name, description: Some(text) }).collect()
+        lines.iter().map(|(name, text)| GroupLine { name, about: Some(text), tools: &[] }).collect()
     }
 
     #[test]
@@ -180,7 +219,7 @@ mod tests {
         for n in [0, 1, 10, 70, 500] {
             let lines = lines(n, &"Reads, writes and moves things around. ".repeat(9));
             let groups = as_groups(&lines);
-            for tool in list(&groups) {
+            for tool in list(&groups, 600) {
                 let description = tool.description.unwrap_or_default();
                 assert!(
                     description.chars().count() <= LONGEST,
@@ -196,19 +235,36 @@ mod tests {
     #[test]
     fn group_lines_shorten_evenly_then_vanish() {
         let lines = lines(20, &"word ".repeat(60));
-        let text = group_lines(&as_groups(&lines), 1000);
+        let text = group_lines(&as_groups(&lines), 1000, 0);
         let lengths: Vec<_> = text.lines().skip(1).map(|line| line.chars().count()).collect();
         assert_eq!(lengths.len(), 20);
         assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1, "{lengths:?}");
-        assert_eq!(group_lines(&as_groups(&lines), 300), "");
+        assert_eq!(group_lines(&as_groups(&lines), 300, 0), "");
     }
 
     #[test]
     fn the_list_of_two_groups() {
         let groups = [
-            GroupLine { name: "files", description: Some("Reads and\n writes files") },
-            GroupLine { name: "time", description: None },
+            GroupLine { name: "files", about: Some("Reads and\n writes files"), tools: &[] },
+            GroupLine { name: "time", about: None, tools: &[] },
         ];
-        insta::assert_snapshot!(serde_json::to_string_pretty(&list(&groups)).unwrap());
+        insta::assert_snapshot!(serde_json::to_string_pretty(&list(&groups, 600)).unwrap());
+    }
+
+    #[test]
+    fn names_of_tools_follow_as_far_as_their_budget_goes_shared_evenly() {
+        let tools: Vec<String> = (0..40).map(|n| format!("tool_{n}")).collect();
+        let groups = ["a", "b"].map(|name| GroupLine { name, about: Some("Things"), tools: &tools });
+        let text = group_lines(&groups, 1500, 200);
+        let lines: Vec<_> = text.lines().skip(1).collect();
+        let names = (0..9).map(|n| format!("tool_{n}")).collect::<Vec<_>>().join(", ");
+        for (line, group) in lines.iter().zip(["a", "b"]) {
+            assert!(
+                line.starts_with(&format!("- {group}: Things ({names}")) && line.ends_with(" more)"),
+                "{line}"
+            );
+        }
+        assert_eq!(lines[0][3..], lines[1][3..], "shared evenly");
+        assert!(!group_lines(&groups, 1500, 0).contains("tool_"));
     }
 }

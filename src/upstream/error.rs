@@ -27,8 +27,6 @@ pub enum UpstreamError {
     Refused { step: &'static str, code: i64, message: String, stderr: String },
     #[error("{step} was answered with something that is not MCP: {what}{}", tail(.stderr))]
     Protocol { step: &'static str, what: String, stderr: String },
-    #[error("dynamic-mcp is shutting down")]
-    ShuttingDown,
     /// A bug of ours; the group starts afresh on the next use.
     #[error("dynamic-mcp failed while it handled this group; see its log")]
     Internal,
@@ -37,7 +35,7 @@ pub enum UpstreamError {
 impl UpstreamError {
     /// Whether trying again may help without a person doing something.
     pub fn retryable(&self) -> bool {
-        !matches!(self, Self::Config(_) | Self::Unsupported(_) | Self::Launch { .. } | Self::ShuttingDown)
+        !matches!(self, Self::Config(_) | Self::Unsupported(_) | Self::Launch { .. })
     }
 }
 

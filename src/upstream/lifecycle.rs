@@ -1,14 +1,18 @@
 //! When a group connects, waits, retries and closes: events and time in, actions out. No I/O, no clock, no tasks.
 //!
 //! ```text
-//!                attempt succeeded                 idle, lost
+//!                attempt succeeded                 idle, lost, discovery finished
 //!     Pending ─────────────────────▶ Connected ─────────────────▶ Discovered
 //!        │                              ▲  ▲                          │
 //!        │ attempt failed               │  ╰──────────────────────────╯
 //!        ╰────────────▶ Failed ─────────╯   attempt succeeded
 //! ```
 //!
-//! Whether an attempt is under way is beside the state (`Effort`), because it can be so in three of the four.
+//! What is being done to connect is beside the state (`Effort`), because it can be so in three of the four.
+//!
+//! Failures come in rounds. A round is an attempt and up to three retries at growing gaps; who names the group
+//! meanwhile waits for its outcome. After a round, eager groups (and hybrid ones of which nothing is known yet) go on
+//! in the background at long gaps; whoever names the group then begins a new round, once the failure is 5 s old.
 
 use super::error::UpstreamError;
 use crate::config::{Mode, Server};
@@ -18,6 +22,12 @@ use tokio::time::Instant;
 
 /// Whoever names a group whose failure is younger than this gets that failure instead of a new attempt.
 pub const COOL_DOWN: Duration = Duration::from_secs(5);
+/// Gaps between the attempts of a round, before jitter.
+const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+/// Gaps between attempts in the background: from the first to the last, doubling.
+const BACKGROUND: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+/// A connection that lived so long was sound, and its loss is no sign of a crash loop.
+const SOUND: Duration = Duration::from_secs(60);
 
 /// The rules of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,14 +57,6 @@ pub enum State {
     Failed(Failure),
 }
 
-#[derive(Debug, Clone)]
-pub struct Failure {
-    pub error: Arc<UpstreamError>,
-    pub at: Instant,
-    /// Attempts in a row that failed.
-    pub attempts: u32,
-}
-
 impl State {
     /// The name that `get_status` and the log use.
     pub fn name(&self) -> &'static str {
@@ -67,23 +69,41 @@ impl State {
     }
 }
 
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub error: Arc<UpstreamError>,
+    pub at: Instant,
+    /// Attempts in a row that failed.
+    pub attempts: u32,
+}
+
 /// What is being done to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Rest,
     Attempting,
+    /// An attempt is due by itself. In a round, callers wait for it; in the background they do not.
+    Retry {
+        at: Instant,
+        in_round: bool,
+    },
 }
 
 #[derive(Debug)]
 pub enum Event {
+    /// The client is there: connect what is to be connected at start.
+    Start,
     /// A caller waits for the connection.
     Wanted,
     Succeeded,
-    Failed(Arc<UpstreamError>),
+    /// With the jitter of the gap that may follow, from -1 to 1.
+    Failed(Arc<UpstreamError>, f64),
     /// The connection ended by itself.
     Lost,
     /// Time to look at the deadline, or the use of the connection changed.
     Tick,
+    /// The config has other rules for this group now.
+    Rules(Policy),
 }
 
 /// How the live connection is used.
@@ -103,6 +123,8 @@ pub enum Action {
     AnswerFailed(Arc<UpstreamError>),
     /// Close the connection for being idle; then say `closed`, or nothing if it got used meanwhile.
     CloseIdle(Duration),
+    /// The catalog is known and nobody wants more; as above.
+    CloseDiscovered,
 }
 
 #[derive(Debug)]
@@ -110,75 +132,69 @@ pub struct Lifecycle {
     policy: Policy,
     state: State,
     effort: Effort,
-    /// Whether a catalog is known, so that a lost connection leaves a Discovered group.
+    /// Somebody waits for the attempt.
+    wanted: bool,
+    /// A catalog is known, from this run or from the cache.
     discovered: bool,
+    /// Failed attempts of the present round.
+    in_round: usize,
+    /// Attempts made in the background since the last round.
+    background: u32,
+    /// Connections in a row that did not live long, and since when the present one lives.
+    losses: u32,
+    connected: Option<Instant>,
 }
 
 impl Lifecycle {
-    pub fn new(policy: Policy) -> Self {
-        Self { policy, state: State::Pending, effort: Effort::Rest, discovered: false }
+    /// `discovered`: a catalog is known from the cache.
+    pub fn new(policy: Policy, discovered: bool) -> Self {
+        Self {
+            policy,
+            state: if discovered { State::Discovered } else { State::Pending },
+            effort: Effort::Rest,
+            wanted: false,
+            discovered,
+            in_round: 0,
+            background: 0,
+            losses: 0,
+            connected: None,
+        }
     }
 
     /// A group that cannot work before its config changes.
     pub fn broken(policy: Policy, error: UpstreamError, now: Instant) -> Self {
         let failure = Failure { error: Arc::new(error), at: now, attempts: 0 };
-        Self { state: State::Failed(failure), ..Self::new(policy) }
+        Self { state: State::Failed(failure), ..Self::new(policy, false) }
     }
 
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    pub fn connecting(&self) -> bool {
-        self.effort == Effort::Attempting
+    /// When the next attempt is due by itself.
+    pub fn next_attempt(&self) -> Option<Instant> {
+        match self.effort {
+            Effort::Retry { at, .. } => Some(at),
+            Effort::Rest | Effort::Attempting => None,
+        }
     }
 
     /// The only place where a group's state changes, but for `closed`.
     pub fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
         match event {
-            Event::Wanted => self.wanted(now),
-            Event::Succeeded => {
-                self.effort = Effort::Rest;
-                self.state = State::Connected;
-                self.discovered = true;
-                Some(Action::AnswerConnected)
-            }
-            Event::Failed(error) => {
-                self.effort = Effort::Rest;
-                let attempts = match &self.state {
-                    State::Failed(failure) => failure.attempts + 1,
-                    _ => 1,
-                };
-                self.state = State::Failed(Failure { error: error.clone(), at: now, attempts });
-                Some(Action::AnswerFailed(error))
-            }
+            Event::Start => self.begin(),
+            Event::Wanted => self.want(now),
+            Event::Succeeded => Some(self.succeed(now)),
+            Event::Failed(error, jitter) => self.fail(error, jitter, now),
             Event::Lost => {
-                self.closed();
+                self.lose(now);
                 None
             }
-            Event::Tick => {
-                let idle = self.policy.idle_timeout?;
-                let due = self.deadline(usage).is_some_and(|deadline| deadline <= now);
-                due.then_some(Action::CloseIdle(idle))
-            }
-        }
-    }
-
-    fn wanted(&mut self, now: Instant) -> Option<Action> {
-        match (&self.state, self.effort) {
-            (State::Connected, _) => Some(Action::AnswerConnected),
-            (_, Effort::Attempting) => None,
-            (State::Failed(failure), Effort::Rest)
-                if now < failure.at + COOL_DOWN && failure.attempts > 0 =>
-            {
-                Some(Action::AnswerFailed(failure.error.clone()))
-            }
-            (State::Failed(failure), Effort::Rest) if matches!(*failure.error, UpstreamError::Config(_)) => {
-                Some(Action::AnswerFailed(failure.error.clone()))
-            }
-            (_, Effort::Rest) => {
-                self.effort = Effort::Attempting;
-                Some(Action::Connect)
+            Event::Tick => self.tick(usage, now),
+            Event::Rules(policy) => {
+                let eager = policy.mode == Mode::Eager && self.policy.mode != Mode::Eager;
+                self.policy = policy;
+                if eager { self.begin() } else { None }
             }
         }
     }
@@ -186,15 +202,137 @@ impl Lifecycle {
     /// The connection is gone: closed for being idle, or lost.
     pub fn closed(&mut self) {
         if matches!(self.state, State::Connected) {
-            self.state = if self.discovered { State::Discovered } else { State::Pending };
+            self.state = State::Discovered;
         }
     }
 
     /// When something is due by itself.
     pub fn deadline(&self, usage: Option<Usage>) -> Option<Instant> {
+        if let Some(at) = self.next_attempt() {
+            return Some(at);
+        }
         let usage = usage.filter(|usage| usage.leases == 0)?;
         matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
     }
+
+    /// Eager groups connect; hybrid ones do for their catalog. Who decides that a cached one is fresh enough does not
+    /// send this.
+    fn begin(&mut self) -> Option<Action> {
+        let idle = self.effort == Effort::Rest && !matches!(self.state, State::Connected);
+        (idle && self.policy.mode != Mode::Pure && !self.hopeless()).then(|| self.attempt())
+    }
+
+    fn want(&mut self, now: Instant) -> Option<Action> {
+        self.wanted = true;
+        match (&self.state, self.effort) {
+            (State::Connected, _) => Some(self.answer_connected()),
+            (_, Effort::Attempting | Effort::Retry { in_round: true, .. }) => None,
+            (State::Failed(failure), _) if self.hopeless() || now < failure.at + COOL_DOWN => {
+                Some(self.answer_failed())
+            }
+            _ => {
+                self.in_round = 0;
+                Some(self.attempt())
+            }
+        }
+    }
+
+    fn attempt(&mut self) -> Action {
+        self.effort = Effort::Attempting;
+        Action::Connect
+    }
+
+    fn succeed(&mut self, now: Instant) -> Action {
+        self.effort = Effort::Rest;
+        self.state = State::Connected;
+        self.discovered = true;
+        (self.in_round, self.background) = (0, 0);
+        self.connected = Some(now);
+        if self.policy.mode == Mode::Hybrid && !self.wanted {
+            return Action::CloseDiscovered;
+        }
+        self.answer_connected()
+    }
+
+    fn fail(&mut self, error: Arc<UpstreamError>, jitter: f64, now: Instant) -> Option<Action> {
+        let attempts = match &self.state {
+            State::Failed(failure) => failure.attempts + 1,
+            _ => 1,
+        };
+        let mendable = error.retryable();
+        self.state = State::Failed(Failure { error, at: now, attempts });
+        self.effort = Effort::Rest;
+        if !mendable {
+            return Some(self.answer_failed());
+        }
+        if let Some(gap) = RETRIES.get(self.in_round) {
+            self.in_round += 1;
+            self.effort = Effort::Retry { at: now + jittered(*gap, jitter), in_round: true };
+            return None;
+        }
+        let goes_on = match self.policy.mode {
+            Mode::Eager => true,
+            Mode::Hybrid => !self.discovered,
+            Mode::Pure => false,
+        };
+        if goes_on {
+            let gap = BACKGROUND.0.saturating_mul(1 << self.background.min(8)).min(BACKGROUND.1);
+            self.background += 1;
+            self.effort = Effort::Retry { at: now + jittered(gap, jitter), in_round: false };
+        }
+        Some(self.answer_failed())
+    }
+
+    /// Eager groups come back: at once after a sound connection, else at growing gaps.
+    fn lose(&mut self, now: Instant) {
+        self.closed();
+        let lived = self.connected.take().map_or(Duration::ZERO, |since| now - since);
+        self.losses = if lived >= SOUND { 0 } else { self.losses + 1 };
+        if self.policy.mode == Mode::Eager {
+            let gap = match self.losses {
+                0 => Duration::ZERO,
+                n => RETRIES[0].saturating_mul(1 << (n - 1).min(9)).min(BACKGROUND.1),
+            };
+            // Nobody is made to wait for a long gap: who names the group then has it connected at once.
+            self.effort = Effort::Retry { at: now + gap, in_round: gap <= RETRIES[2] };
+        }
+    }
+
+    fn tick(&mut self, usage: Option<Usage>, now: Instant) -> Option<Action> {
+        if self.deadline(usage)? > now {
+            return None;
+        }
+        match self.effort {
+            Effort::Retry { .. } => Some(self.attempt()),
+            Effort::Rest | Effort::Attempting => Some(Action::CloseIdle(self.policy.idle_timeout?)),
+        }
+    }
+
+    /// Its entry in the config is wrong: there is nothing to attempt.
+    fn hopeless(&self) -> bool {
+        match &self.state {
+            State::Failed(failure) => matches!(*failure.error, UpstreamError::Config(_)),
+            _ => false,
+        }
+    }
+
+    fn answer_connected(&mut self) -> Action {
+        self.wanted = false;
+        Action::AnswerConnected
+    }
+
+    fn answer_failed(&mut self) -> Action {
+        self.wanted = false;
+        match &self.state {
+            State::Failed(failure) => Action::AnswerFailed(failure.error.clone()),
+            _ => Action::AnswerFailed(Arc::new(UpstreamError::Internal)),
+        }
+    }
+}
+
+/// `gap` ± 20 %.
+fn jittered(gap: Duration, jitter: f64) -> Duration {
+    gap.mul_f64(1.0 + 0.2 * jitter.clamp(-1.0, 1.0))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use super::audience::Audience;
 use super::catalog::{self, Catalog, Introduction};
 use super::error::UpstreamError;
-use super::task::{BoxFuture, Connect, Connection, FailedAttempt};
+use super::task::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::{Grace, Live};
 use crate::config::Server;
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
@@ -25,7 +25,6 @@ use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tracing::Instrument;
 
 /// `npx` and `uvx` download before they start what they run.
@@ -44,14 +43,14 @@ pub struct Connector {
 }
 
 impl Connect for Connector {
-    fn connect(&self, server: Arc<Server>) -> BoxFuture<Result<Connection, FailedAttempt>> {
+    fn connect(&self, server: Arc<Server>) -> Connecting {
         let connector = self.clone();
         Box::pin(async move { connector.open(server).await }.in_current_span())
     }
 }
 
 impl Connector {
-    async fn open(self, server: Arc<Server>) -> Result<Connection, FailedAttempt> {
+    async fn open(self, server: Arc<Server>) -> Attempted {
         let fail = |error| FailedAttempt { error, closing: None };
         let opened = self.transport.open(&server).await.map_err(|e| fail(e.into()))?;
         let (peer, child) = (Peer::new(opened.output), opened.child);
@@ -78,9 +77,8 @@ impl Connector {
             Ok(catalog) => {
                 let reader = Arc::new(session);
                 let introduction = catalog.introduction.clone();
-                Ok(Connection {
+                let connection = Connection {
                     live,
-                    catalog,
                     ended: Box::pin(attended.end()),
                     tools_changed,
                     reread: Box::new(move || {
@@ -88,7 +86,8 @@ impl Connector {
                         Box::pin(async move { reader.catalog(introduction).await })
                     }),
                     close: Box::new(close),
-                })
+                };
+                Ok((connection, catalog))
             }
             Err(error) => Err(FailedAttempt { error, closing: Some(close(Grace::Ordinary)) }),
         }
@@ -169,12 +168,12 @@ impl Session {
         if self.server.features.tools && introduction.offers("tools") {
             self.read_tools(&mut tools, &introduction).await?;
         }
-        Ok(Catalog { introduction, tools, read: Instant::now() })
+        Ok(Catalog::new(introduction, tools))
     }
 
     async fn read_tools(
         &self,
-        tools: &mut Vec<catalog::Tool>,
+        tools: &mut Vec<(catalog::Tool, Raw)>,
         introduction: &Introduction,
     ) -> Result<(), UpstreamError> {
         let (mut cursor, mut seen) = (None::<Raw>, HashSet::new());
@@ -183,7 +182,7 @@ impl Session {
             let options = CallOptions::within(self.server.timeout.list);
             let reply = self.ask("tools/list", params, options).await?;
             if let Err(refusal) = &reply
-                && introduction.capabilities.as_ref().is_none_or(|c| raw::get(c, "tools").is_none())
+                && !introduction.declares("tools")
                 && error_code(refusal) == code::METHOD_NOT_FOUND
             {
                 // It declared no capabilities and has no tools: that agrees.

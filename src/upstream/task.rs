@@ -1,34 +1,43 @@
 //! The loop that owns one upstream. It turns everything that can happen into an event, asks `lifecycle` what to do,
 //! does it and publishes the snapshot; nobody else changes an upstream's state.
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Read};
 use super::error::UpstreamError;
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use super::stats::Stats;
 use super::{Command, Grace, Lease, Live, Snapshot, Upstream};
 use crate::config::{GroupName, Problem, Server};
 use std::future::pending;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// How long calls in flight have when their group's config changed.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long a start that nobody asked for may hold its slot.
+const SLOT: Duration = Duration::from_secs(5);
 /// Commands that may wait in a mailbox; callers beyond that wait to send theirs.
 const MAILBOX: usize = 64;
 
+/// A connection and what the upstream told of itself, or why there is none.
+pub type Attempted = Result<(Connection, Catalog), FailedAttempt>;
+pub type Connecting = BoxFuture<Attempted>;
+
 /// Makes connections to one upstream: the seam that tests replace.
 pub trait Connect: Send + 'static {
-    fn connect(&self, server: Arc<Server>) -> BoxFuture<Result<Connection, FailedAttempt>>;
+    fn connect(&self, server: Arc<Server>) -> Connecting;
 }
 
-/// A connection that has introduced itself and told its catalog.
+/// A connection that has introduced itself.
 pub struct Connection {
     pub live: Arc<Live>,
-    pub catalog: Catalog,
     /// Resolves when the connection ended by itself; `live.lost` says why.
     pub ended: BoxFuture<()>,
     /// Told when the upstream says that its tools changed.
@@ -45,60 +54,101 @@ pub struct FailedAttempt {
     pub closing: Option<BoxFuture<()>>,
 }
 
+/// What the tasks of all groups share.
+#[derive(Clone)]
+pub struct Shared {
+    /// Start-up connects at most so many at a time.
+    pub slots: Arc<Semaphore>,
+    /// Told after each publication of a snapshot.
+    pub changed: Arc<Notify>,
+}
+
+impl Shared {
+    /// `slots`: how many groups may start at once, unasked.
+    pub fn new(slots: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(slots)), changed: Arc::default() }
+    }
+}
+
+/// What a group begins with.
+pub struct Beginning {
+    pub name: GroupName,
+    pub server: Result<Arc<Server>, Problem>,
+    /// What an earlier process learnt of it.
+    pub cached: Option<Arc<Catalog>>,
+    /// The end of the group of this name that had another config; the first attempt begins after it.
+    pub predecessor: Option<BoxFuture<()>>,
+}
+
 /// Starts the task of one group. It ends when told to stop, or when every handle is gone.
 pub fn start(
-    name: GroupName,
-    server: Result<Server, Problem>,
+    Beginning { name, server, cached, predecessor }: Beginning,
     connect: impl Connect,
+    shared: Shared,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
     let (mailbox, commands) = mpsc::channel(MAILBOX);
-    let (server, broken) = match server {
-        Ok(server) => (Some(Arc::new(server)), None),
-        Err(problem) => (None, Some(UpstreamError::Config(problem))),
+    let (server, lifecycle) = match server {
+        Ok(server) => {
+            let lifecycle = Lifecycle::new(Policy::of(&server), cached.is_some());
+            (Some(server), lifecycle)
+        }
+        Err(problem) => {
+            let error = UpstreamError::Config(problem);
+            (None, Lifecycle::broken(Policy::BROKEN, error, Instant::now()))
+        }
     };
-    let policy = server.as_deref().map_or(Policy::BROKEN, Policy::of);
-    let lifecycle = match broken {
-        None => Lifecycle::new(policy),
-        Some(error) => Lifecycle::broken(policy, error, Instant::now()),
-    };
-    let state = lifecycle.state().clone();
+    let span = tracing::info_span!("upstream", group = %name);
+    let stats = Arc::new(Stats::default());
+    let lost_state = Arc::new(AtomicBool::new(false));
     let (publish, snapshot) = watch::channel(Arc::new(Snapshot {
         server: server.clone(),
-        state,
+        state: lifecycle.state().clone(),
         connecting: None,
-        catalog: None,
+        next_attempt: None,
+        attempted: false,
+        catalog: cached.clone(),
         live: None,
     }));
-    let span = tracing::info_span!("upstream", group = %name);
     let task = Task {
         name: name.clone(),
         connect,
+        shared,
         server,
         lifecycle,
         commands,
         publish,
+        stats: stats.clone(),
+        lost_state: lost_state.clone(),
         waiting: Vec::new(),
         attempt: None,
+        attempted: false,
+        urgent: Arc::default(),
         connection: None,
-        closing: None,
+        closing: predecessor,
         reread: None,
         rereaders: Vec::new(),
-        catalog: None,
+        catalog: cached,
     };
-    let upstream = Upstream { name, mailbox, snapshot, stats: Arc::new(Stats::default()) };
+    let upstream = Upstream { name, mailbox, snapshot, stats, lost_state };
     (upstream, task.run().instrument(span))
 }
 
 struct Task<C> {
     name: GroupName,
     connect: C,
+    shared: Shared,
     server: Option<Arc<Server>>,
     lifecycle: Lifecycle,
     commands: mpsc::Receiver<Command>,
     publish: watch::Sender<Arc<Snapshot>>,
+    stats: Arc<Stats>,
+    lost_state: Arc<AtomicBool>,
     /// Callers who wait for the attempt.
     waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
-    attempt: Option<(Instant, BoxFuture<Result<Connection, FailedAttempt>>)>,
+    attempt: Option<(Instant, Connecting)>,
+    attempted: bool,
+    /// Told when somebody waits for an attempt that nobody had asked for: it need not wait for a slot.
+    urgent: Arc<Notify>,
     connection: Option<Connection>,
     /// The end of the last connection; the next attempt begins after it.
     closing: Option<BoxFuture<()>>,
@@ -111,7 +161,7 @@ struct Task<C> {
 /// One thing that happened.
 enum Happening {
     Command(Option<Command>),
-    Attempted(Result<Connection, FailedAttempt>),
+    Attempted(Attempted),
     Ended,
     Tick,
     ToolsChanged,
@@ -124,6 +174,7 @@ impl<C: Connect> Task<C> {
         let grace = loop {
             match self.next().await {
                 Happening::Command(Some(Command::Stop(grace))) => break grace,
+                Happening::Command(Some(Command::Drain)) => break self.drain().await,
                 Happening::Command(None) => break Grace::Ordinary,
                 happening => self.handle(happening),
             }
@@ -159,6 +210,13 @@ impl<C: Connect> Task<C> {
             Happening::Command(Some(Command::Acquire(caller))) => {
                 self.waiting.push(caller);
                 self.decide(Event::Wanted);
+                self.urgent.notify_one();
+            }
+            Happening::Command(Some(Command::Start)) => self.decide(Event::Start),
+            Happening::Command(Some(Command::Reconfigure(server))) => {
+                let policy = Policy::of(&server);
+                self.server = Some(server);
+                self.decide(Event::Rules(policy));
             }
             Happening::Command(Some(Command::Refresh(caller))) => {
                 self.rereaders.push(caller);
@@ -185,13 +243,30 @@ impl<C: Connect> Task<C> {
                     drop(caller.send(Err(error.clone())));
                 }
             }
-            Some(Action::CloseIdle(idle)) => self.close_idle(idle),
+            Some(Action::CloseIdle(idle)) => {
+                if self.close_unused() {
+                    tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
+                    tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
+                }
+            }
+            Some(Action::CloseDiscovered) => {
+                if self.close_unused() {
+                    tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
+                }
+            }
         }
     }
 
     fn attempt(&mut self) {
         let Some(server) = self.server.clone() else { return };
-        tracing::info!("Connecting to {} on-demand...", self.name);
+        let wanted = !self.waiting.is_empty();
+        if wanted {
+            tracing::info!("Connecting to {} on-demand...", self.name);
+        } else {
+            tracing::debug!("connecting unasked");
+        }
+        self.urgent = Arc::default();
+        let slot = (!wanted).then(|| (self.shared.slots.clone(), self.urgent.clone()));
         let closing = self.closing.take();
         let connecting = self.connect.connect(server);
         let attempt = async move {
@@ -199,25 +274,40 @@ impl<C: Connect> Task<C> {
             if let Some(closing) = closing {
                 closing.await;
             }
-            connecting.await
+            match slot {
+                Some((slots, urgent)) => in_slot(slots, &urgent, connecting).await,
+                None => connecting.await,
+            }
         };
         self.attempt = Some((Instant::now(), Box::pin(attempt)));
     }
 
-    fn attempted(&mut self, outcome: Result<Connection, FailedAttempt>) {
+    fn attempted(&mut self, outcome: Attempted) {
         self.attempt = None;
+        self.attempted = true;
         match outcome {
-            Ok(connection) => {
-                tracing::info!("Discovered {}: {} tools", self.name, connection.catalog.tools.len());
-                self.catalog = Some(Arc::new(connection.catalog.clone()));
+            Ok((connection, catalog)) => {
+                self.learn(catalog);
                 self.connection = Some(connection);
                 self.decide(Event::Succeeded);
             }
             Err(FailedAttempt { error, closing }) => {
                 tracing::warn!(%error, "connect failed");
                 self.closing = closing;
-                self.decide(Event::Failed(Arc::new(error)));
+                self.decide(Event::Failed(Arc::new(error), jitter()));
             }
+        }
+    }
+
+    /// Takes a catalog that was just read. One that says the same stays the same to those who compare pointers,
+    /// unless it came from the cache: now it was read here.
+    fn learn(&mut self, catalog: Catalog) {
+        let known = self.catalog.as_ref().filter(|known| known.says_the_same(&catalog));
+        if known.is_none() {
+            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
+        }
+        if known.is_none_or(|known| matches!(known.read, Read::Cached(_))) {
+            self.catalog = Some(Arc::new(catalog));
         }
     }
 
@@ -237,6 +327,10 @@ impl<C: Connect> Task<C> {
         let Some(connection) = self.connection.take() else { return };
         let why = connection.live.lost.get().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
+        let stateful = self.server.as_ref().is_some_and(|server| server.stateful);
+        if stateful && self.stats.calls() > 0 {
+            self.lost_state.store(true, Ordering::Release);
+        }
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.forget_reread();
         self.decide(Event::Lost);
@@ -245,16 +339,16 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    fn close_idle(&mut self, idle: Duration) {
+    /// Closes the connection. False: it is used.
+    fn close_unused(&mut self) -> bool {
         if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
-            return;
+            return false;
         }
-        let Some(connection) = self.connection.take() else { return };
-        tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
-        tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
+        let Some(connection) = self.connection.take() else { return false };
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.forget_reread();
         self.lifecycle.closed();
+        true
     }
 
     fn reread(&mut self) {
@@ -267,7 +361,7 @@ impl<C: Connect> Task<C> {
 
     fn read_again(&mut self, outcome: Result<Catalog, UpstreamError>) {
         match outcome {
-            Ok(catalog) => self.catalog = Some(Arc::new(catalog)),
+            Ok(catalog) => self.learn(catalog),
             Err(error) => tracing::warn!(%error, "the tools could not be read again; the last list stands"),
         }
         self.publish();
@@ -281,16 +375,43 @@ impl<C: Connect> Task<C> {
         }
     }
 
+    /// Takes no more callers and waits for those who hold a lease. Who waits for the attempt turns to the group's
+    /// next task, if there is one.
+    async fn drain(&mut self) -> Grace {
+        self.commands.close();
+        self.waiting.clear();
+        self.attempt = None;
+        let Some(live) = self.connection.as_ref().map(|connection| connection.live.clone()) else {
+            return Grace::Ordinary;
+        };
+        live.close();
+        let unused = async {
+            while live.usage().leases > 0 {
+                live.unused.notified().await;
+            }
+        };
+        if tokio::time::timeout(DRAIN, unused).await.is_err() {
+            tracing::warn!(
+                "calls still in flight after {} s are given up: the config has changed",
+                DRAIN.as_secs()
+            );
+        }
+        Grace::Ordinary
+    }
+
     /// Closes whatever there is. An attempt under way is dropped, which ends its process.
     async fn stop(mut self, grace: Grace) {
         self.commands.close();
-        for caller in self.waiting.drain(..) {
-            drop(caller.send(Err(Arc::new(UpstreamError::ShuttingDown))));
-        }
+        // Dropping their ends tells those who wait that the group is gone.
+        self.waiting.clear();
         self.attempt = None;
-        let closing = self.connection.take().map(|connection| {
-            connection.live.close();
-            (connection.close)(grace)
+        let closing = self.connection.take().map(|Connection { live, ended, close, .. }| -> BoxFuture<()> {
+            live.close();
+            let closing = close(grace);
+            // It is read to its end: calls in flight may still be answered, and those that are not learn of it.
+            Box::pin(async move {
+                tokio::join!(closing, ended);
+            })
         });
         self.lifecycle.closed();
         self.publish();
@@ -301,16 +422,22 @@ impl<C: Connect> Task<C> {
         self.connection.as_ref().map(|connection| connection.live.usage())
     }
 
-    /// The one place that publishes, and that logs a change of state.
-    fn publish(&self) {
-        let next = Snapshot {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
             server: self.server.clone(),
             state: self.lifecycle.state().clone(),
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
+            next_attempt: self.lifecycle.next_attempt(),
+            attempted: self.attempted,
             catalog: self.catalog.clone(),
             live: self.connection.as_ref().map(|connection| connection.live.clone()),
-        };
-        self.publish.send_if_modified(|last| {
+        }
+    }
+
+    /// The one place that publishes, and that logs a change of state.
+    fn publish(&self) {
+        let next = self.snapshot();
+        let changed = self.publish.send_if_modified(|last| {
             if last.same_as(&next) {
                 return false;
             }
@@ -320,7 +447,30 @@ impl<C: Connect> Task<C> {
             *last = Arc::new(next);
             true
         });
+        if changed {
+            self.shared.changed.notify_one();
+        }
     }
+}
+
+/// Connects when there is a slot, or when it gets urgent. A slow start gives its slot back: servers that hang hold
+/// up nobody.
+async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut connecting: BoxFuture<T>) -> T {
+    let slot = tokio::select! {
+        slot = slots.acquire_owned() => slot.ok(),
+        () = urgent.notified() => None,
+    };
+    tokio::select! {
+        outcome = &mut connecting => return outcome,
+        () = tokio::time::sleep(SLOT) => drop(slot),
+    }
+    connecting.await
+}
+
+/// From -1 to 1. The hasher's random keys are the only source of chance this needs.
+fn jitter() -> f64 {
+    let random = RandomState::new().hash_one(0);
+    f64::from(u32::try_from(random >> 32).unwrap_or_default()) / f64::from(u32::MAX) * 2.0 - 1.0
 }
 
 async fn maybe<F: Future + Unpin>(future: Option<F>) -> F::Output {

@@ -1,40 +1,48 @@
-//! The table of transitions, and what must hold whatever happens in whatever order.
+//! The table of transitions, the rules of retrying, and what must hold whatever happens in whatever order.
 
 use super::*;
 use proptest::prelude::*;
 
 const IDLE: Duration = Duration::from_secs(60);
+const MODES: [Mode; 3] = [Mode::Eager, Mode::Hybrid, Mode::Pure];
 
-fn policy() -> Policy {
-    Policy { mode: Mode::Pure, idle_timeout: Some(IDLE) }
+fn policy(mode: Mode) -> Policy {
+    Policy { mode, idle_timeout: (mode != Mode::Eager).then_some(IDLE) }
 }
 
 fn error() -> Arc<UpstreamError> {
     Arc::new(UpstreamError::Spawn { message: "no".into() })
 }
 
-fn name(state: &State) -> &'static str {
-    state.name()
+fn failed() -> Event {
+    Event::Failed(error(), 0.0)
 }
 
-/// A group brought into each of the four states, at rest.
-fn in_state(state: &str, now: Instant) -> Lifecycle {
-    let mut group = Lifecycle::new(policy());
+fn unmendable() -> Event {
+    Event::Failed(Arc::new(UpstreamError::Launch { message: "not found".into() }), 0.0)
+}
+
+fn gap(group: &Lifecycle, now: Instant) -> Option<u64> {
+    group.next_attempt().map(|at| (at - now).as_secs())
+}
+
+/// A group brought into each of the four states; Failed means that its round is over.
+fn in_state(mode: Mode, state: &str, now: Instant) -> Lifecycle {
+    let mut group = Lifecycle::new(policy(mode), state == "discovered");
     match state {
-        "pending" => {}
-        "failed" => {
-            group.on(Event::Wanted, None, now);
-            group.on(Event::Failed(error()), None, now);
-        }
-        _ => {
+        "connected" => {
             group.on(Event::Wanted, None, now);
             group.on(Event::Succeeded, None, now);
-            if state == "discovered" {
-                group.on(Event::Lost, None, now);
+        }
+        "failed" => {
+            group.on(Event::Wanted, None, now);
+            for _ in 0..4 {
+                group.on(failed(), None, now);
             }
         }
+        _ => {}
     }
-    assert_eq!(name(group.state()), state);
+    assert_eq!(group.state().name(), state);
     group
 }
 
@@ -42,108 +50,230 @@ fn in_state(state: &str, now: Instant) -> Lifecycle {
 async fn the_table_of_transitions() {
     let now = Instant::now();
     let later = now + COOL_DOWN;
-    // from, event, when, to, action
-    let connect = Some(Action::Connect);
-    for (from, event, at, to, action) in [
-        ("pending", Event::Wanted, now, "pending", connect),
-        ("discovered", Event::Wanted, now, "discovered", Some(Action::Connect)),
-        ("connected", Event::Wanted, now, "connected", Some(Action::AnswerConnected)),
-        ("failed", Event::Wanted, now, "failed", Some(Action::AnswerFailed(error()))),
-        ("failed", Event::Wanted, later, "failed", Some(Action::Connect)),
-        ("pending", Event::Succeeded, now, "connected", Some(Action::AnswerConnected)),
-        ("discovered", Event::Succeeded, now, "connected", Some(Action::AnswerConnected)),
-        ("failed", Event::Succeeded, now, "connected", Some(Action::AnswerConnected)),
-        ("pending", Event::Failed(error()), now, "failed", Some(Action::AnswerFailed(error()))),
-        ("discovered", Event::Failed(error()), now, "failed", Some(Action::AnswerFailed(error()))),
-        ("failed", Event::Failed(error()), now, "failed", Some(Action::AnswerFailed(error()))),
-        ("connected", Event::Lost, now, "discovered", None),
-        ("pending", Event::Tick, now, "pending", None),
-        ("discovered", Event::Tick, now, "discovered", None),
-        ("failed", Event::Tick, later, "failed", None),
-    ] {
-        let mut group = in_state(from, now);
-        let shown = format!("{from} on {event:?}");
-        assert_eq!(group.on(event, None, at), action, "{shown}");
-        assert_eq!(name(group.state()), to, "{shown}");
+    let told = || Some(Action::AnswerFailed(error()));
+    let connect = || Some(Action::Connect);
+    for mode in MODES {
+        let at_start = || (mode != Mode::Pure).then_some(Action::Connect);
+        let unwanted =
+            || Some(if mode == Mode::Hybrid { Action::CloseDiscovered } else { Action::AnswerConnected });
+        // from, event, when, to, action
+        for (from, event, at, to, action) in [
+            ("pending", Event::Start, now, "pending", at_start()),
+            ("discovered", Event::Start, now, "discovered", at_start()),
+            ("connected", Event::Start, now, "connected", None),
+            ("pending", Event::Wanted, now, "pending", connect()),
+            ("discovered", Event::Wanted, now, "discovered", connect()),
+            ("connected", Event::Wanted, now, "connected", Some(Action::AnswerConnected)),
+            ("failed", Event::Wanted, now, "failed", told()),
+            ("failed", Event::Wanted, later, "failed", connect()),
+            ("pending", Event::Succeeded, now, "connected", unwanted()),
+            ("discovered", Event::Succeeded, now, "connected", unwanted()),
+            ("failed", Event::Succeeded, now, "connected", unwanted()),
+            ("pending", failed(), now, "failed", None),
+            ("discovered", failed(), now, "failed", None),
+            ("failed", failed(), now, "failed", told()),
+            ("connected", Event::Lost, now, "discovered", None),
+            ("pending", Event::Tick, now, "pending", None),
+            ("discovered", Event::Tick, now, "discovered", None),
+            ("connected", Event::Tick, now, "connected", None),
+            ("failed", Event::Tick, now, "failed", None),
+        ] {
+            let mut group = in_state(mode, from, now);
+            let shown = format!("{mode:?} {from} on {event:?}");
+            assert_eq!(group.on(event, None, at), action, "{shown}");
+            assert_eq!(group.state().name(), to, "{shown}");
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn idles_out_exactly_when_due_and_only_when_unused() {
     let now = Instant::now();
-    let mut group = in_state("connected", now);
     let usage = |leases| Some(Usage { leases, last_activity: now });
-    assert_eq!(group.deadline(usage(0)), Some(now + IDLE));
-    assert_eq!(group.deadline(usage(1)), None);
-    assert_eq!(group.on(Event::Tick, usage(0), now + IDLE - Duration::from_nanos(1)), None);
-    assert_eq!(group.on(Event::Tick, usage(1), now + IDLE), None);
-    assert_eq!(group.on(Event::Tick, usage(0), now + IDLE), Some(Action::CloseIdle(IDLE)));
-    group.closed();
-    assert_eq!(name(group.state()), "discovered");
+    for mode in [Mode::Hybrid, Mode::Pure] {
+        let mut group = in_state(mode, "connected", now);
+        assert_eq!(group.deadline(usage(0)), Some(now + IDLE));
+        assert_eq!(group.deadline(usage(1)), None);
+        assert_eq!(group.on(Event::Tick, usage(0), now + IDLE - Duration::from_nanos(1)), None);
+        assert_eq!(group.on(Event::Tick, usage(1), now + IDLE), None);
+        assert_eq!(group.on(Event::Tick, usage(0), now + IDLE), Some(Action::CloseIdle(IDLE)));
+        group.closed();
+        assert_eq!(group.state().name(), "discovered");
+    }
+    assert_eq!(in_state(Mode::Eager, "connected", now).deadline(usage(0)), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_count_failures_in_a_row() {
+async fn a_round_is_an_attempt_and_three_retries_for_which_callers_wait() {
     let now = Instant::now();
-    let mut group = in_state("failed", now);
-    let attempts = |group: &Lifecycle| match group.state() {
-        State::Failed(failure) => failure.attempts,
-        _ => 0,
-    };
-    group.on(Event::Wanted, None, now + COOL_DOWN);
-    group.on(Event::Failed(error()), None, now + COOL_DOWN);
-    assert_eq!(attempts(&group), 2);
-    group.on(Event::Wanted, None, now + COOL_DOWN * 2);
-    group.on(Event::Succeeded, None, now + COOL_DOWN * 2);
-    group.on(Event::Lost, None, now + COOL_DOWN * 2);
-    group.on(Event::Wanted, None, now + COOL_DOWN * 2);
-    group.on(Event::Failed(error()), None, now + COOL_DOWN * 2);
-    assert_eq!(attempts(&group), 1);
+    let mut group = Lifecycle::new(policy(Mode::Pure), false);
+    group.on(Event::Wanted, None, now);
+    for seconds in [1, 2, 4] {
+        assert_eq!(group.on(failed(), None, now), None, "nobody is told yet");
+        assert_eq!(gap(&group, now), Some(seconds));
+        assert_eq!(group.on(Event::Wanted, None, now), None, "who names it meanwhile waits");
+        assert_eq!(group.on(Event::Tick, None, now + Duration::from_secs(seconds)), Some(Action::Connect));
+    }
+    assert_eq!(group.on(failed(), None, now), Some(Action::AnswerFailed(error())));
+    assert_eq!(gap(&group, now), None, "pure never tries by itself");
+    // The second round has its whole budget again.
+    assert_eq!(group.on(Event::Wanted, None, now + COOL_DOWN), Some(Action::Connect));
+    for _ in 0..3 {
+        assert_eq!(group.on(failed(), None, now), None);
+        group.on(Event::Tick, None, now + Duration::from_secs(9));
+    }
+    assert!(group.on(failed(), None, now).is_some());
+    assert!(matches!(group.state(), State::Failed(failure) if failure.attempts == 8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_background_eager_goes_on_for_ever_and_hybrid_while_nothing_is_known() {
+    let now = Instant::now();
+    for (mode, discovered, goes_on) in [
+        (Mode::Eager, true, true),
+        (Mode::Eager, false, true),
+        (Mode::Hybrid, false, true),
+        (Mode::Hybrid, true, false),
+        (Mode::Pure, false, false),
+    ] {
+        let mut group = Lifecycle::new(policy(mode), discovered);
+        group.on(Event::Wanted, None, now);
+        (0..4).for_each(|_| drop(group.on(failed(), None, now)));
+        let expected: &[u64] = if goes_on { &[30, 60, 120, 240, 300, 300] } else { &[] };
+        for &seconds in expected {
+            assert_eq!(gap(&group, now), Some(seconds), "{mode:?}");
+            assert_eq!(
+                group.on(Event::Tick, None, now + Duration::from_secs(seconds)),
+                Some(Action::Connect)
+            );
+            assert!(group.on(failed(), None, now).is_some());
+        }
+        assert_eq!(group.next_attempt().is_some(), goes_on, "{mode:?} {discovered}");
+        // A request does not wait for the background, and a success ends it.
+        assert_eq!(group.on(Event::Wanted, None, now + COOL_DOWN), Some(Action::Connect));
+        group.on(Event::Succeeded, None, now);
+        assert_eq!(group.next_attempt(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_retry_cannot_mend_is_tried_again_only_on_request() {
+    let now = Instant::now();
+    for mode in MODES {
+        let mut group = Lifecycle::new(policy(mode), false);
+        group.on(Event::Wanted, None, now);
+        assert!(matches!(group.on(unmendable(), None, now), Some(Action::AnswerFailed(_))), "told at once");
+        assert_eq!(group.next_attempt(), None);
+        assert_eq!(group.on(Event::Wanted, None, now + COOL_DOWN), Some(Action::Connect));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_entry_is_never_attempted() {
     let now = Instant::now();
     let problem = crate::config::Problem { file: "x".into(), at: None, message: "wrong".into(), hint: None };
-    let mut group = Lifecycle::broken(policy(), UpstreamError::Config(problem), now);
+    let mut group = Lifecycle::broken(policy(Mode::Eager), UpstreamError::Config(problem), now);
+    assert_eq!(group.on(Event::Start, None, now), None);
     let answer = group.on(Event::Wanted, None, now + COOL_DOWN * 9);
     assert!(matches!(answer, Some(Action::AnswerFailed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn eager_comes_back_at_once_and_slower_each_time_that_it_does_not_last() {
+    let mut now = Instant::now();
+    let mut group = in_state(Mode::Eager, "connected", now);
+    now += SOUND;
+    group.on(Event::Lost, None, now);
+    assert_eq!(gap(&group, now), Some(0), "a sound connection is replaced at once");
+    for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+        group.on(Event::Tick, None, group.next_attempt().unwrap());
+        group.on(Event::Succeeded, None, now);
+        group.on(Event::Lost, None, now);
+        assert_eq!(gap(&group, now), Some(seconds));
+    }
+    assert_eq!(group.on(Event::Wanted, None, now), Some(Action::Connect), "a request does not wait for that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_rules_take_effect_at_once() {
+    let now = Instant::now();
+    let mut group = in_state(Mode::Pure, "connected", now);
+    assert_eq!(group.on(Event::Rules(policy(Mode::Eager)), None, now), None);
+    assert_eq!(
+        group.deadline(Some(Usage { leases: 0, last_activity: now })),
+        None,
+        "it is not closed any more"
+    );
+    let mut closed = in_state(Mode::Pure, "discovered", now);
+    assert_eq!(closed.on(Event::Rules(policy(Mode::Eager)), None, now), Some(Action::Connect));
+    let short = Policy { mode: Mode::Eager, idle_timeout: None };
+    assert_eq!(closed.on(Event::Rules(short), None, now), None, "not twice");
+}
+
+#[test]
+fn jitter_is_a_fifth_at_most() {
+    let gap = Duration::from_secs(10);
+    assert_eq!(jittered(gap, -1.0), Duration::from_secs(8));
+    assert_eq!(jittered(gap, 1.0), Duration::from_secs(12));
+    assert_eq!(jittered(gap, 99.0), Duration::from_secs(12));
+}
+
+fn mode_of(n: u8) -> Mode {
+    MODES[usize::from(n) % MODES.len()]
 }
 
 proptest! {
     /// Events as they can really come: an attempt ends only while one is under way, a loss only while connected.
     #[test]
-    fn never_two_attempts_at_once_and_never_closed_in_use(steps in proptest::collection::vec((0u8..6, 0u64..90, 0usize..2), 0..60)) {
+    fn never_two_attempts_at_once_never_closed_in_use_and_rounds_are_whole(
+        mode in 0u8..3,
+        steps in proptest::collection::vec((0u8..9, 0u64..90, 0usize..2, -1.0..1.0f64), 0..80),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut now = runtime.block_on(async { Instant::now() });
-        let mut group = Lifecycle::new(policy());
+        let mut group = Lifecycle::new(policy(mode_of(mode)), false);
         let (mut attempting, mut leases, mut last_activity) = (false, 0, now);
-        for (what, seconds, leased) in steps {
+        // Failures since the round that a caller began; `None` while there is no such round.
+        let mut round = None::<u32>;
+        for (what, seconds, leased, jitter) in steps {
             now += Duration::from_secs(seconds);
             let connected = matches!(group.state(), State::Connected);
             let event = match what {
                 0 | 1 => Event::Wanted,
                 2 if attempting => Event::Succeeded,
-                3 if attempting => Event::Failed(error()),
-                4 if connected => Event::Lost,
-                5 => { leases = leased; last_activity = now; Event::Tick }
+                3..=5 if attempting => Event::Failed(error(), jitter),
+                6 if connected => Event::Lost,
+                7 => Event::Start,
+                8 => { leases = leased; last_activity = now; Event::Tick }
                 _ => Event::Tick,
             };
-            if matches!(event, Event::Succeeded | Event::Failed(_)) { attempting = false; }
+            let (ended_badly, ended_well) = (matches!(event, Event::Failed(..)), matches!(event, Event::Succeeded));
+            if ended_badly || ended_well { attempting = false; }
+            let wanted = matches!(event, Event::Wanted);
             let usage = connected.then_some(Usage { leases, last_activity });
-            match group.on(event, usage, now) {
+            let action = group.on(event, usage, now);
+            if ended_well { round = None; }
+            if ended_badly { round = round.map(|failures| failures + 1); }
+            match action {
                 Some(Action::Connect) => {
                     prop_assert!(!attempting, "two attempts at once");
                     prop_assert!(!matches!(group.state(), State::Connected));
                     attempting = true;
+                    if wanted { round = Some(0); }
                 }
                 Some(Action::CloseIdle(_)) => {
                     prop_assert!(leases == 0 && now >= last_activity + IDLE, "closed in use");
                     group.closed();
                 }
+                Some(Action::CloseDiscovered) => group.closed(),
+                Some(Action::AnswerFailed(_)) if ended_badly => {
+                    // Whoever began the round got all of it.
+                    prop_assert!(round.is_none_or(|failures| failures >= 4), "a round of {round:?} failures");
+                    round = None;
+                }
                 _ => {}
             }
-            prop_assert_eq!(group.connecting(), attempting);
+            prop_assert_eq!(group.effort == Effort::Attempting, attempting);
         }
     }
 }

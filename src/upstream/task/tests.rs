@@ -21,6 +21,7 @@ struct Fake {
     attempts: Arc<AtomicU32>,
     closed: Arc<AtomicU32>,
     lose: Arc<Notify>,
+    shut: Arc<Notify>,
 }
 
 impl Fake {
@@ -35,29 +36,30 @@ impl Fake {
         let peer = Peer::new(Output::any(tokio::io::sink()).0);
         let live = Live::new(peer);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
+        let (shut, shutting) = (self.shut.clone(), self.shut.clone());
         Connection {
             live,
-            catalog: Catalog {
-                introduction: Introduction::default(),
-                tools: Vec::new(),
-                read: Instant::now(),
-            },
             ended: Box::pin(async move {
-                lose.notified().await;
-                lost.lose(UpstreamError::Internal);
+                tokio::select! {
+                    () = lose.notified() => lost.lose(UpstreamError::Internal),
+                    () = shut.notified() => {}
+                }
             }),
             tools_changed: Arc::default(),
             reread: Box::new(|| Box::pin(async { Err(UpstreamError::Internal) })),
             close: Box::new(move |_| {
                 closed.fetch_add(1, Ordering::SeqCst);
-                Box::pin(sleep(Duration::from_secs(1)))
+                Box::pin(async move {
+                    sleep(Duration::from_secs(1)).await;
+                    shutting.notify_waiters();
+                })
             }),
         }
     }
 }
 
 impl Connect for Fake {
-    fn connect(&self, _: Arc<Server>) -> BoxFuture<Result<Connection, FailedAttempt>> {
+    fn connect(&self, _: Arc<Server>) -> Connecting {
         let fake = self.clone();
         Box::pin(async move {
             fake.attempts.fetch_add(1, Ordering::SeqCst);
@@ -65,12 +67,13 @@ impl Connect for Fake {
             let (takes, good) = next.unwrap_or((Duration::ZERO, true));
             sleep(takes).await;
             let error = UpstreamError::Spawn { message: "scripted".into() };
-            if good { Ok(fake.connection()) } else { Err(FailedAttempt { error, closing: None }) }
+            let catalog = Catalog::new(Introduction::default(), Vec::new());
+            if good { Ok((fake.connection(), catalog)) } else { Err(FailedAttempt { error, closing: None }) }
         })
     }
 }
 
-fn server() -> Server {
+fn server(mode: Mode) -> Server {
     let stdio = Stdio {
         command: "x".into(),
         args: vec![],
@@ -80,7 +83,7 @@ fn server() -> Server {
     };
     Server {
         description: None,
-        mode: Mode::Pure,
+        mode,
         idle_timeout: Some(IDLE),
         stateful: false,
         timeout: Timeouts::default(),
@@ -93,7 +96,17 @@ fn server() -> Server {
 }
 
 fn group(fake: &Fake) -> Upstream {
-    let (upstream, task) = start(GroupName::new("g"), Ok(server()), fake.clone());
+    group_of(fake, server(Mode::Pure), &Shared::new(8))
+}
+
+fn group_of(fake: &Fake, server: Server, shared: &Shared) -> Upstream {
+    let beginning = Beginning {
+        name: GroupName::new("g"),
+        server: Ok(Arc::new(server)),
+        cached: None,
+        predecessor: None,
+    };
+    let (upstream, task) = start(beginning, fake.clone(), shared.clone());
     tokio::spawn(task);
     upstream
 }
@@ -103,15 +116,63 @@ fn state(upstream: &Upstream) -> &'static str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_connected_before_it_is_wanted() {
+async fn test_pending_state_created_on_init() {
     let fake = Fake::default();
-    let upstream = group(&fake);
-    sleep(Duration::from_secs(3600)).await;
-    assert_eq!((fake.attempts(), state(&upstream)), (0, "pending"));
+    for mode in [Mode::Eager, Mode::Hybrid, Mode::Pure] {
+        let upstream = group_of(&fake, server(mode), &Shared::new(8));
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!((fake.attempts(), state(&upstream)), (0, "pending"), "{mode:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_callers_share_one_attempt() {
+async fn test_ensure_connected_transitions_pending_to_connected() {
+    let fake = Fake::default();
+    let upstream = group(&fake);
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_ensure_connected_noop_if_already_connected() {
+    let fake = Fake::default();
+    let upstream = group(&fake);
+    for _ in 0..3 {
+        assert!(upstream.acquire(WAIT).await.is_ok());
+    }
+    assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_ensure_connected_returns_error_on_max_retries() {
+    let fake = Fake::script(&[(0, false); 4]);
+    let upstream = group(&fake);
+    let started = Instant::now();
+    assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Failed(_))));
+    assert_eq!((fake.attempts(), state(&upstream)), (4, "failed"));
+    let took = started.elapsed().as_secs_f64();
+    assert!((5.6..=8.4).contains(&took), "1 + 2 + 4 s, give or take a fifth: {took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_record_activity_updates_timestamp() {
+    let fake = Fake::default();
+    let upstream = group(&fake);
+    drop(upstream.acquire(WAIT).await);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
+    upstream.touch();
+    assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
+    sleep(Duration::from_secs(10)).await;
+    let lease = upstream.try_lease().unwrap();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(upstream.snapshot().idle(), None, "it is in use");
+    drop(lease);
+    assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_concurrent_ensure_connected_dedupes() {
     let fake = Fake::script(&[(3, true)]);
     let upstream = group(&fake);
     let callers: Vec<_> = (0..100)
@@ -142,7 +203,7 @@ async fn an_impatient_caller_ends_its_wait_and_not_the_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idles_out_only_when_unused_and_exactly_then() {
+async fn test_idle_timeout_disconnects_lazy_server() {
     let fake = Fake::default();
     let upstream = group(&fake);
     let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
@@ -155,6 +216,118 @@ async fn idles_out_only_when_unused_and_exactly_then() {
     assert_eq!(state(&upstream), "discovered");
     assert!(upstream.try_lease().is_none());
     assert!(upstream.snapshot().catalog.is_some(), "the catalog outlives the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_idle_timeout_preserves_eager_servers() {
+    let stateful = Server { stateful: true, ..server(Mode::Pure) };
+    let never = Server { idle_timeout: None, ..server(Mode::Pure) };
+    for server in [server(Mode::Eager), stateful, never] {
+        let fake = Fake::default();
+        let upstream = group_of(&fake, server, &Shared::new(8));
+        drop(upstream.acquire(WAIT).await);
+        sleep(IDLE * 100).await;
+        assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hybrid_connects_at_start_closes_and_comes_back_on_use() {
+    let fake = Fake::default();
+    let upstream = group_of(&fake, server(Mode::Hybrid), &Shared::new(8));
+    upstream.start().await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((fake.attempts(), state(&upstream)), (1, "discovered"));
+    assert!(upstream.snapshot().catalog.is_some());
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((fake.attempts(), state(&upstream)), (2, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hybrid_keeps_a_discovery_that_somebody_waits_for() {
+    let fake = Fake::script(&[(3, true)]);
+    let upstream = group_of(&fake, server(Mode::Hybrid), &Shared::new(8));
+    upstream.start().await;
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn eager_connects_at_start_and_comes_back_for_ever() {
+    let fake = Fake::default();
+    let upstream = group_of(&fake, server(Mode::Eager), &Shared::new(8));
+    upstream.start().await;
+    for attempts in 1..20 {
+        sleep(Duration::from_secs(400)).await;
+        assert_eq!((fake.attempts(), state(&upstream)), (attempts, "connected"));
+        fake.lose.notify_one();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_up_is_bounded_and_servers_that_hang_hold_up_nobody() {
+    let shared = Shared::new(2);
+    let slow = Fake::script(&[(3600, true); 4]);
+    let quick = Fake::default();
+    let hung: Vec<_> = (0..4).map(|_| group_of(&slow, server(Mode::Hybrid), &shared)).collect();
+    let last = group_of(&quick, server(Mode::Hybrid), &shared);
+    for upstream in hung.iter().chain([&last]) {
+        upstream.start().await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((slow.attempts(), quick.attempts()), (2, 0));
+    // Two rounds of slots given back after 5 s each.
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((slow.attempts(), state(&last)), (4, "discovered"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_for_does_not_wait_for_a_slot() {
+    let shared = Shared::new(1);
+    let (slow, quick) = (Fake::script(&[(3600, true)]), Fake::default());
+    let hung = group_of(&slow, server(Mode::Hybrid), &shared);
+    let asked = group_of(&quick, server(Mode::Hybrid), &shared);
+    hung.start().await;
+    asked.start().await;
+    let started = Instant::now();
+    assert!(asked.acquire(WAIT).await.is_ok());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_server_that_was_lost_is_told_of_once() {
+    let fake = Fake::default();
+    let upstream = group_of(&fake, Server { stateful: true, ..server(Mode::Pure) }, &Shared::new(8));
+    drop(upstream.acquire(WAIT).await);
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert!(!upstream.take_lost_state(), "nothing was ever called: there is no state");
+    drop(upstream.acquire(WAIT).await);
+    upstream.stats.record(Duration::ZERO);
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert!(upstream.take_lost_state());
+    assert!(!upstream.take_lost_state());
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_lets_calls_finish_for_ten_seconds_and_takes_no_more() {
+    for (held, ends_after) in [(3, 3), (60, 10)] {
+        let fake = Fake::default();
+        let upstream = group(&fake);
+        let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+        let started = Instant::now();
+        upstream.drain().await;
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(held)).await;
+            drop(lease);
+        });
+        tokio::task::yield_now().await;
+        assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Gone)));
+        upstream.ended().await;
+        // The fake takes a second to close, and loses its connection never.
+        assert_eq!(started.elapsed().as_secs(), ends_after + 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,16 +370,16 @@ async fn a_lost_connection_is_back_on_the_next_use() {
 
 #[tokio::test(start_paused = true)]
 async fn a_young_failure_is_told_again_and_an_old_one_is_tried_again() {
-    let fake = Fake::script(&[(1, false)]);
+    let fake = Fake::script(&[(0, false); 4]);
     let upstream = group(&fake);
     for _ in 0..3 {
         let outcome = upstream.acquire(WAIT).await;
         assert!(matches!(outcome, Err(Unavailable::Failed(_))));
     }
-    assert_eq!((fake.attempts(), state(&upstream)), (1, "failed"));
+    assert_eq!((fake.attempts(), state(&upstream)), (4, "failed"));
     sleep(Duration::from_secs(5)).await;
     assert!(upstream.acquire(WAIT).await.is_ok());
-    assert_eq!(fake.attempts(), 2);
+    assert_eq!(fake.attempts(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,16 +393,16 @@ async fn stopping_answers_those_who_wait_and_closes_what_is_open() {
     sleep(Duration::from_secs(1)).await;
     upstream.stop(Grace::Shutdown).await;
     let answer = waiting.await.unwrap();
-    assert!(matches!(answer, Some(Unavailable::Failed(e)) if *e == UpstreamError::ShuttingDown));
+    assert!(matches!(answer, Some(Unavailable::Gone)));
 
     let open = Fake::default();
     let upstream = group(&open);
     let lease = upstream.acquire(WAIT).await;
     upstream.stop(Grace::Shutdown).await;
-    upstream.stopped().await;
+    upstream.ended().await;
     assert_eq!(open.closed.load(Ordering::SeqCst), 1);
     drop(lease);
-    assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Failed(_))));
+    assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Gone)));
 }
 
 #[tokio::test(start_paused = true)]
