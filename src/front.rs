@@ -115,7 +115,7 @@ impl Session {
                     self.hold_until = None;
                     self.refuse_held(&errors::not_initialized());
                 }
-                incoming = self.peer.receive(lines), if self.open.len() < OPEN_REQUESTS => match incoming {
+                incoming = self.peer.receive(lines), if self.open.len() + self.held.len() < OPEN_REQUESTS => match incoming {
                     Some(incoming) => self.handle(incoming),
                     None => return,
                 },
@@ -153,7 +153,10 @@ impl Session {
         }
         match self.phase.judge(kind) {
             Verdict::Refuse(refusal) => self.refuse(&request.id, &refusal),
-            Verdict::Hold => self.held.push_back(request),
+            Verdict::Hold => {
+                self.hold_until.get_or_insert_with(|| Instant::now() + HOLD);
+                self.held.push_back(request);
+            }
             Verdict::Serve => match kind {
                 Kind::Ping => self.peer.reply(&request.id, Ok(Raw::from_static(b"{}"))),
                 Kind::Initialize => self.initialize(&request),
@@ -200,7 +203,6 @@ impl Session {
         let mut result = json!(result);
         result["protocolVersion"] = json!(revision);
         self.phase = Phase::Greeted;
-        self.hold_until = Some(Instant::now() + HOLD);
         self.peer.reply(&request.id, Ok(result.to_string().into()));
     }
 
@@ -282,9 +284,10 @@ impl Session {
         }
     }
 
-    /// Drops the work of the request; its call upstream is cancelled with the client's own params.
+    /// Drops the request, or the work of it; its call upstream is cancelled with the client's own params.
     fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
+        self.held.retain(|request| request.id != id);
         let task = self.open.iter().find(|(_, open)| open.id == id).map(|(task, _)| *task);
         if let Some(open) = task.and_then(|task| self.open.remove(&task)) {
             drop(open.cancelled.set(params));
