@@ -19,6 +19,7 @@ const SWITCHES: &[&str] = &[
     "--number-ids",
     "--prompts",
     "--resources",
+    "--same-cursor",
     "--setsid",
     "--tools-in-initialize",
 ];

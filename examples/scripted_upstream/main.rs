@@ -8,7 +8,7 @@
 //! | flag | does |
 //! | --- | --- |
 //! | `--tools N` | adds N generated tools, with `$defs` and unknown keywords in their schemas |
-//! | `--page N` | lists N tools a page, by opaque cursors; `--empty-cursor`: that of page 2 is `""` |
+//! | `--page N` | lists N tools a page, by opaque cursors; `--empty-cursor`: that of page 2 is `""`; `--same-cursor`: that of every page is that of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
 //! | `--resources`, `--prompts`, `--logging` | serves these too (`mem://one`, `mem://two`; `greet`) |
 //! | `--version V` | answers protocol version V whatever is asked |

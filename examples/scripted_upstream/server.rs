@@ -178,6 +178,7 @@ impl Server {
         let end = tools.len().min(start + page);
         let cursor = match start {
             0 if self.flags.has("--empty-cursor") => String::new(),
+            _ if self.flags.has("--same-cursor") => format!("opaque:{page}"),
             _ => format!("opaque:{end}"),
         };
         let next =
