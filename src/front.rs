@@ -84,7 +84,7 @@ impl Session {
     ) {
         let mut reading = true;
         tokio::select! {
-            () = self.serve(lines) => reading = false,
+            () = self.serve(lines) => {}
             () = stop => {}
         }
         self.phase = Phase::Shutdown;
@@ -107,7 +107,12 @@ impl Session {
 
     async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut Lines<R>) {
         loop {
-            self.peer.output().ready().await;
+            tokio::select! {
+                biased;
+                () = self.peer.output().ready() => {}
+                // A client that does not read can still leave.
+                () = lines.ended() => return,
+            }
             let hold_until = self.hold_until;
             tokio::select! {
                 Some(done) = self.work.join_next_with_id() => self.answer(done),
