@@ -7,6 +7,7 @@ const SWITCHES: &[&str] = &[
     "--bom",
     "--early",
     "--empty-cursor",
+    "--flood",
     "--garbage",
     "--grandchild",
     "--grandchild-escapes",

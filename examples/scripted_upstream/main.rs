@@ -18,6 +18,7 @@
 //! | `--early` | sends a request, a notification and an answer to nobody before that answer |
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that |
+//! | `--flood` | sends notifications without end once it was initialized |
 //! | `--slow-start MS` | reads nothing at first |
 //! | `--garbage` | lines that are no messages around every message, CRLF; `--bom`: one before the first |
 //! | `--no-newline-flush` | the newline of a message comes 20 ms after it |

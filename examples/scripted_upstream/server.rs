@@ -59,11 +59,19 @@ impl Server {
         }
     }
 
-    pub(crate) fn notification(&self, method: &str, params: Option<&RawValue>) {
+    pub(crate) fn notification(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Cancelled<'a> {
             #[serde(borrow, rename = "requestId")]
             id: &'a RawValue,
+        }
+        if method == "notifications/initialized" && self.flags.has("--flood") {
+            let server = self.clone();
+            std::thread::spawn(move || {
+                loop {
+                    server.wire.notify("notifications/message", r#"{"level":"info","data":"and so on"}"#);
+                }
+            });
         }
         if method == "notifications/cancelled"
             && let Some(Ok(Cancelled { id })) = params.map(|params| serde_json::from_str(params.get()))

@@ -5,6 +5,8 @@ mod calls;
 mod config;
 mod front;
 mod layers;
+mod lifetime;
 mod scripted;
 mod support;
+mod upstreams;
 mod warden;

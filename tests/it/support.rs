@@ -6,10 +6,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -118,24 +119,33 @@ impl Setup {
         let mut child = self.command.spawn().unwrap();
         let log = Arc::<Mutex<String>>::default();
         let (stderr, kept) = (child.stderr.take().unwrap(), log.clone());
-        std::thread::spawn(move || {
+        let logging = std::thread::spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.push_str(&String::from_utf8_lossy(&line));
                 kept.push('\n');
             }
         });
+        let logging = Some(logging);
         Proxy {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             child,
             log,
+            logging,
             unread: Vec::new(),
             waiting: VecDeque::new(),
             last_id: 0,
-            dir: self.dir,
+            _dir: self.dir,
             _turn: turn,
         }
+    }
+
+    /// Started, and listening to signals.
+    pub(crate) fn start_listening(self) -> Proxy {
+        let proxy = self.start();
+        proxy.until_logged("is ready");
+        proxy
     }
 
     /// Started, and through the handshake.
@@ -167,12 +177,13 @@ pub(crate) struct Proxy {
     pub(crate) stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     log: Arc<Mutex<String>>,
+    logging: Option<JoinHandle<()>>,
     /// Read from stdout, not yet a whole line.
     unread: Vec<u8>,
     /// Messages that came while another was waited for.
     waiting: VecDeque<Message>,
     last_id: u64,
-    dir: TempDir,
+    _dir: TempDir,
     _turn: Rc<RwLockReadGuard<'static, ()>>,
 }
 
@@ -180,10 +191,6 @@ impl Proxy {
     /// Through the handshake, with this config.
     pub(crate) fn new(config: &Value) -> Self {
         Setup::new().config(config).ready()
-    }
-
-    pub(crate) fn dir(&self) -> PathBuf {
-        self.dir.path().to_owned()
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -316,7 +323,7 @@ impl Proxy {
     }
 
     pub(crate) fn until_logged(&self, text: &str) {
-        until(&format!("{text:?} in the log:\n{}", self.log()), || self.log().contains(text));
+        until(&format!("{text:?} in the log"), || self.log().contains(text));
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -344,7 +351,9 @@ impl Proxy {
             self.waiting.push_back(message);
         }
         until("it ends", || self.child.try_wait().unwrap().is_some());
-        (self.child.wait().unwrap(), begin.elapsed())
+        let took = begin.elapsed();
+        self.logging.take().map_or(Ok(()), JoinHandle::join).unwrap();
+        (self.child.wait().unwrap(), took)
     }
 
     /// The next line of its stdout; `None` at the end.
