@@ -214,6 +214,9 @@ impl Session {
     fn offered(&mut self, request: Request) {
         match request.method.as_str() {
             "tools/list" => {
+                if let Err(refusal) = check_list_params(request.params.as_ref()) {
+                    return self.refuse(&request.id, &refusal);
+                }
                 let tools = meta_tools::list(&self.group_lines());
                 self.peer.reply(&request.id, Ok(json!({ "tools": tools }).to_string().into()));
             }
@@ -326,5 +329,19 @@ impl Session {
             Some(GroupLine { name: name.as_str(), description: server.description.as_deref() })
         });
         lines.collect()
+    }
+}
+
+/// Lists of ours have one page: no cursor is one that we gave.
+fn check_list_params(params: Option<&Raw>) -> Result<(), Refusal> {
+    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
+    if raw::entries(params).is_none() {
+        return Err(errors::bad_params("params must be an object"));
+    }
+    match raw::get(params, "cursor") {
+        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
+            Err(errors::bad_params("unknown cursor"))
+        }
+        _ => Ok(()),
     }
 }

@@ -60,6 +60,16 @@ fn a_known_method_with_bad_params_is_refused_as_such() {
         let id = proxy.send_raw("tools/call", params);
         assert_eq!(proxy.answer(id).code(), Some(-32602), "{params}");
     }
+    for (params, code) in [
+        ("[]", Some(-32602)),
+        ("3", Some(-32602)),
+        (r#"{"cursor":"x"}"#, Some(-32602)),
+        (r#"{"cursor":null}"#, None),
+        ("null", None),
+    ] {
+        let id = proxy.send_raw("tools/list", params);
+        assert_eq!(proxy.answer(id).code(), code, "{params}");
+    }
     proxy.line(r#"{"jsonrpc":"2.0","id":"none","method":"tools/call"}"#);
     assert_eq!(proxy.next().unwrap().code(), Some(-32602));
 }
