@@ -53,17 +53,27 @@ fn ends_well(mut proxy: Proxy, end: End, what: &str) -> Proxy {
     proxy
 }
 
+/// All at the same time, for most of it is waiting.
+fn for_each_end(test: impl Fn(End) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for end in ENDS {
+            scope.spawn(move || test(end));
+        }
+    });
+}
+
 #[test]
 fn every_end_is_prompt_and_leaves_nothing() {
     for (what, flags, processes) in
         [("polite", &[][..], 2), ("stubborn", STUBBORN, 2), ("parent", PARENT, 3), ("escapee", WORST, 3)]
     {
-        for end in ENDS {
+        for_each_end(|end| {
             let mut proxy = Proxy::new(&one(flags));
             proxy.upstream_pid("g");
             assert_eq!(Processes::below(proxy.pid()).running().len(), processes, "{what}");
             ends_well(proxy, end, what);
-        }
+        });
     }
 }
 
@@ -95,7 +105,7 @@ fn it_ends_while_upstreams_start() {
 
 #[test]
 fn calls_in_flight_are_answered_or_refused() {
-    for end in ENDS {
+    for_each_end(|end| {
         let mut proxy = Proxy::new(&one(STUBBORN));
         proxy.upstream_pid("g");
         let late = proxy.send_call("g", "late", json!({}));
@@ -105,7 +115,7 @@ fn calls_in_flight_are_answered_or_refused() {
         assert_eq!(proxy.answer(late).code(), Some(-31004));
         let quick = proxy.answer(quick).json();
         assert!(quick["error"]["code"] == -31004 || text_of(&quick["result"]) == "slept", "{quick}");
-    }
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::{End, ends_well};
-use crate::support::{Processes, Proxy, one, servers, text_of, until, upstream};
+use crate::support::{Processes, Proxy, SOON, one, servers, text_of, until, upstream};
 use nix::sys::signal::Signal;
 
 /// Resident memory in bytes.
@@ -75,9 +75,11 @@ fn an_upstream_that_floods_us_stays_bounded_and_harms_no_other() {
     proxy.text("floods", "echo", json!({"text": "x"}));
     proxy.upstream_pid("g");
     let before = memory(proxy.pid());
+    let begin = tokio::time::Instant::now();
     for n in 0..200 {
         assert_eq!(proxy.text("g", "echo", json!({"text": n.to_string()})), n.to_string());
     }
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     let after = memory(proxy.pid());
     assert!(after < before + (16 << 20), "{before} {after}");
     assert_eq!(proxy.text("floods", "echo", json!({"text": "x"})), "x");
