@@ -91,7 +91,7 @@ impl Session {
     ) {
         let mut reading = true;
         tokio::select! {
-            () = self.serve(lines) => reading = false,
+            () = self.serve(lines) => {}
             () = stop => {}
         }
         self.phase = Phase::Shutdown;
@@ -114,7 +114,12 @@ impl Session {
 
     async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut Lines<R>) {
         loop {
-            self.peer.output().ready().await;
+            tokio::select! {
+                biased;
+                () = self.peer.output().ready() => {}
+                // A client that does not read can still leave.
+                () = lines.ended() => return,
+            }
             let hold_until = self.hold_until;
             tokio::select! {
                 Some(done) = self.work.join_next_with_id() => self.answer(done),
@@ -123,7 +128,7 @@ impl Session {
                     self.refuse_held(&errors::not_initialized());
                 }
                 () = self.list.changed() => self.list_changed(),
-                incoming = self.peer.receive(lines), if self.open.len() < OPEN_REQUESTS => match incoming {
+                incoming = self.peer.receive(lines), if self.open.len() + self.held.len() < OPEN_REQUESTS => match incoming {
                     Some(incoming) => self.handle(incoming),
                     None => return,
                 },
@@ -161,7 +166,10 @@ impl Session {
         }
         match self.phase.judge(kind) {
             Verdict::Refuse(refusal) => self.refuse(&request.id, &refusal),
-            Verdict::Hold => self.held.push_back(request),
+            Verdict::Hold => {
+                self.hold_until.get_or_insert_with(|| Instant::now() + HOLD);
+                self.held.push_back(request);
+            }
             Verdict::Serve => match kind {
                 Kind::Ping => self.peer.reply(&request.id, Ok(Raw::from_static(b"{}"))),
                 Kind::Initialize => self.initialize(&request),
@@ -210,7 +218,6 @@ impl Session {
         let mut result = json!(result);
         result["protocolVersion"] = json!(revision);
         self.phase = Phase::Greeted;
-        self.hold_until = Some(Instant::now() + HOLD);
         self.peer.reply(&request.id, Ok(result.to_string().into()));
         let groups = self.groups.clone();
         self.start_up.spawn(async move { groups.start_up().await });
@@ -227,6 +234,9 @@ impl Session {
     fn offered(&mut self, request: Request) {
         match request.method.as_str() {
             "tools/list" => {
+                if let Err(refusal) = check_list_params(request.params.as_ref()) {
+                    return self.refuse(&request.id, &refusal);
+                }
                 let list = self.list.render(&self.groups);
                 self.list.told(&list);
                 self.peer.reply(&request.id, Ok(list));
@@ -304,9 +314,10 @@ impl Session {
         }
     }
 
-    /// Drops the work of the request; its call upstream is cancelled with the client's own params.
+    /// Drops the request, or the work of it; its call upstream is cancelled with the client's own params.
     fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
+        self.held.retain(|request| request.id != id);
         let task = self.open.iter().find(|(_, open)| open.id == id).map(|(task, _)| *task);
         if let Some(open) = task.and_then(|task| self.open.remove(&task)) {
             drop(open.cancelled.set(params));
@@ -330,5 +341,19 @@ impl Session {
 
     fn refuse(&self, id: &Raw, refusal: &Refusal) {
         self.peer.reply(id, Err(refusal.clone().into()));
+    }
+}
+
+/// Lists of ours have one page: no cursor is one that we gave.
+fn check_list_params(params: Option<&Raw>) -> Result<(), Refusal> {
+    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
+    if raw::entries(params).is_none() {
+        return Err(errors::bad_params("params must be an object"));
+    }
+    match raw::get(params, "cursor") {
+        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
+            Err(errors::bad_params("unknown cursor"))
+        }
+        _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ const SWITCHES: &[&str] = &[
     "--bom",
     "--early",
     "--empty-cursor",
+    "--flood",
     "--garbage",
     "--grandchild",
     "--grandchild-escapes",
@@ -19,6 +20,7 @@ const SWITCHES: &[&str] = &[
     "--number-ids",
     "--prompts",
     "--resources",
+    "--same-cursor",
     "--setsid",
     "--tools-in-initialize",
 ];

@@ -8,7 +8,7 @@
 //! | flag | does |
 //! | --- | --- |
 //! | `--tools N` | adds N generated tools, with `$defs` and unknown keywords in their schemas |
-//! | `--page N` | lists N tools a page, by opaque cursors; `--empty-cursor`: that of page 2 is `""` |
+//! | `--page N` | lists N tools a page, by opaque cursors; `--empty-cursor`: that of page 2 is `""`; `--same-cursor`: that of every page is that of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
 //! | `--resources`, `--prompts`, `--logging` | serves these too (`mem://one`, `mem://two`; `greet`) |
 //! | `--version V` | answers protocol version V whatever is asked |
@@ -18,6 +18,7 @@
 //! | `--early` | sends a request, a notification and an answer to nobody before that answer |
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that |
+//! | `--flood` | sends notifications without end once it was initialized |
 //! | `--slow-start MS` | reads nothing at first |
 //! | `--garbage` | lines that are no messages around every message, CRLF; `--bom`: one before the first |
 //! | `--no-newline-flush` | the newline of a message comes 20 ms after it |

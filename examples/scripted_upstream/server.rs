@@ -59,11 +59,19 @@ impl Server {
         }
     }
 
-    pub(crate) fn notification(&self, method: &str, params: Option<&RawValue>) {
+    pub(crate) fn notification(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Cancelled<'a> {
             #[serde(borrow, rename = "requestId")]
             id: &'a RawValue,
+        }
+        if method == "notifications/initialized" && self.flags.has("--flood") {
+            let server = self.clone();
+            std::thread::spawn(move || {
+                loop {
+                    server.wire.notify("notifications/message", r#"{"level":"info","data":"and so on"}"#);
+                }
+            });
         }
         if method == "notifications/cancelled"
             && let Some(Ok(Cancelled { id })) = params.map(|params| serde_json::from_str(params.get()))
@@ -178,6 +186,7 @@ impl Server {
         let end = tools.len().min(start + page);
         let cursor = match start {
             0 if self.flags.has("--empty-cursor") => String::new(),
+            _ if self.flags.has("--same-cursor") => format!("opaque:{page}"),
             _ => format!("opaque:{end}"),
         };
         let next =

@@ -124,7 +124,7 @@ pub fn failed_call(group: &GroupName, tool: &str, error: &CallError, lost: Optio
         CallError::TimedOut(after) => format!(
             "Tool {tool} of group {group} gave no answer within {} s and was cancelled. \
              It may have done part of its work. The limit is timeout.tools in the config.",
-            after.as_secs()
+            after.as_secs_f32()
         ),
         CallError::TooLong { bytes, limit } => format!(
             "The answer of tool {tool} of group {group} was too long: {bytes} bytes, the limit is {limit} \

@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const FIRST_READ: usize = 8 << 10;
 /// What is kept of each end of a message that is too long, to find its id in.
 const KEPT: usize = 4 << 10;
+/// What is read ahead of an owner that takes no lines, to see the end behind it.
+const AHEAD: usize = 64 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads lines. A line longer than the limit is read to its end and reported, not kept.
@@ -55,6 +57,18 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 return self.finish(last);
             }
         }
+    }
+
+    /// Resolves at the end of the stream, as long as not much was written before it; what comes is kept for `next`.
+    /// For an owner that takes no lines at the moment. Cancel-safe.
+    pub async fn ended(&mut self) {
+        while self.buffer.len() < AHEAD.min(self.limit) {
+            self.buffer.reserve(FIRST_READ);
+            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     fn line_end(&mut self) -> Option<usize> {

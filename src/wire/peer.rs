@@ -148,7 +148,7 @@ impl Peer {
                     // Progress may have moved it meanwhile.
                     if self.deadline(id, started, &options).is_some_and(|d| d <= Instant::now()) {
                         guard.why = Some("timed out");
-                        return Err(CallError::TimedOut(started.elapsed()));
+                        return Err(CallError::TimedOut(tenths(started.elapsed())));
                     }
                 }
             }
@@ -175,6 +175,8 @@ impl Peer {
     /// The next thing that came in; `None` at the end of the stream, after which the owner says so (`end`).
     /// Returns after each message, so that its owner can stop reading while what it feeds is full. Cancel-safe.
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
+        // What is buffered already is no reason to keep the only thread: others have their turn between messages.
+        tokio::task::coop::consume_budget().await;
         let line = match lines.next().await? {
             Ok(line) => line,
             Err(Malformed::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
@@ -252,6 +254,11 @@ impl Peer {
     fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// To a tenth of a second, for people to read.
+fn tenths(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis() / 100).unwrap_or(u64::MAX / 100) * 100)
 }
 
 /// An id of ours as it comes back. Some servers return numbers as strings.

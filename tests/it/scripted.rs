@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 /// The built example.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let program = deps
         .ancestors()

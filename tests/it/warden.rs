@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(10);
 const QUICK: Grace = Grace { term: Duration::from_millis(200), kill: Duration::from_millis(400) };
 
 /// Strays of one test are ended by the warden of any other: the tests that make some run alone.
-static STRAYS: RwLock<()> = RwLock::new(());
+pub(crate) static STRAYS: RwLock<()> = RwLock::new(());
 
 fn run(test: impl Future<Output = ()>) {
     let _others = STRAYS.read().unwrap_or_else(PoisonError::into_inner);
