@@ -10,3 +10,5 @@ mod scripted;
 mod support;
 mod upstreams;
 mod warden;
+mod modes;
+mod reload;

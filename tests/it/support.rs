@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
@@ -195,6 +195,11 @@ impl Proxy {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The config file of `Setup::config`.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self._dir.path().join("servers.json")
     }
 
     pub(crate) fn handshake(&mut self) -> Value {
