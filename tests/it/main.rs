@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has said what is wrong")]
 
 mod config;
+mod demo;
 mod scripted;
 mod warden;

@@ -172,7 +172,7 @@ impl Story<'_, '_> {
         let states = self.states.join(" → ");
         self.page.gap()?;
         self.page.say(&format!("Answered within {}; servers running: {running}.", millis(again.took)))?;
-        self.page.say(&format!("The states of {USED} so far: {states}. The next call starts it again."))?;
+        self.page.say(&format!("The states of {USED} so far: {states}."))?;
         Ok(())
     }
 
