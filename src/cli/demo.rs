@@ -5,7 +5,7 @@
 
 use crate::config::load;
 use crate::config::vars::Env;
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use page::Page;
 use stage::Stage;
 use std::io::{IsTerminal, Write};
@@ -30,7 +30,7 @@ async fn show(out: &mut dyn Write, color: bool, env: &Env) -> anyhow::Result<()>
     let mut page = Page::new(out, color);
     let outcome = tokio::select! {
         outcome = story::tell(&mut page, &stage, load::default_path(env)) => outcome,
-        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+        _ = tokio::signal::ctrl_c() => bail!("the demo was interrupted"),
     };
     outcome.map_err(|error| match stage.last_log_lines() {
         log if log.is_empty() => error.context("the demo failed"),
