@@ -3,6 +3,7 @@
 
 mod calls;
 mod config;
+mod demo;
 mod front;
 mod layers;
 mod lifetime;
