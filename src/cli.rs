@@ -52,7 +52,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Shows the main job on a small MCP server that is built in
+    /// Shows what this program does, on small MCP servers that are built in
     Demo,
     /// Prints the JSON Schema of the config file
     Schema,
@@ -61,7 +61,7 @@ pub enum Command {
         #[command(subcommand)]
         command: CacheCommand,
     },
-    /// The built-in server of the demo
+    /// A built-in server of the demo: notes, tasks or calendar
     #[command(name = "__demo-server", hide = true)]
     DemoServer { kind: String },
 }

@@ -35,10 +35,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let outcome = runtime.block_on(async {
         match &cli.command {
             None => serve::serve(cli, &env, ambient).await,
-            Some(Command::Demo) => demo::demo().await,
+            Some(Command::Demo) => demo::demo(&env).await,
             Some(Command::Schema) => cli::schema(),
             Some(Command::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
-            Some(Command::DemoServer { kind }) => demo::server(kind).await,
+            Some(Command::DemoServer { kind }) => demo::server(kind, &env).await,
         }
     });
     // A read of stdin in a blocking thread cannot be cancelled; it must not hold us up.

@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Who may use whom. A module that is not here may not exist.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("wire", &[]),
     ("protocol", &[]),
     ("config", &[]),
     ("telemetry", &[]),
     ("rules", &["config"]),
     ("transport", &["config", "wire"]),
-    ("upstream", &["config", "protocol", "transport", "wire"]),
-    ("groups", &["config", "transport", "upstream"]),
+    ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
+    ("cache", &["config", "upstream"]),
+    ("groups", &["cache", "config", "rules", "transport", "upstream"]),
     ("status", &["config", "groups", "upstream"]),
     ("front", &["config", "groups", "protocol", "rules", "status", "upstream", "wire"]),
-    ("cli", &["config", "front", "groups", "protocol", "telemetry", "transport", "upstream", "wire"]),
+    (
+        "cli",
+        &["cache", "config", "front", "groups", "protocol", "telemetry", "transport", "upstream", "wire"],
+    ),
     ("lib", &[]),
 ];
 

@@ -3,12 +3,13 @@
 
 mod calls;
 mod config;
+mod demo;
 mod front;
 mod layers;
 mod lifetime;
+mod modes;
+mod reload;
 mod scripted;
 mod support;
 mod upstreams;
 mod warden;
-mod modes;
-mod reload;

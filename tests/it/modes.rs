@@ -57,7 +57,8 @@ fn test_lazy_startup_config_flag() {
         ("p", mode(&[], "pure")),
     ]);
     let mut proxy = Proxy::new(&config);
-    for (group, wanted) in [("e", "connected"), ("false", "connected"), ("h", "discovered"), ("p", "pending")] {
+    for (group, wanted) in [("e", "connected"), ("false", "connected"), ("h", "discovered"), ("p", "pending")]
+    {
         until_state(&mut proxy, group, wanted);
     }
 }
@@ -206,8 +207,8 @@ fn a_cached_catalog_answers_and_never_refuses() {
     std::fs::write(&marker, "").unwrap();
     let mut second = start(&config, cache.path());
     assert_eq!(second.group("g")["cached"], true);
-    let listed = second.tools(json!({"group": "g", "tools": ["tool_3"]}));
-    assert!(listed.contains("tool_3") && listed.contains("inputSchema"), "{listed}");
+    let listed = second.tools(json!({"group": "g", "tools": ["generated_3"]}));
+    assert!(listed.contains("generated_3") && listed.contains("inputSchema"), "{listed}");
 }
 
 #[test]
@@ -252,7 +253,8 @@ fn a_failed_start_is_retried_by_itself_and_callers_wait_for_it() {
     let dir = TempDir::new().unwrap();
     let marker = dir.path().join("once").to_str().unwrap().to_owned();
     let program = crate::support::program();
-    let script = format!("test -e {marker} || {{ touch {marker}; exit 3; }}; exec {}", program.to_str().unwrap());
+    let script =
+        format!("test -e {marker} || {{ touch {marker}; exit 3; }}; exec {}", program.to_str().unwrap());
     let config = servers([("g", json!({"command": "sh", "args": ["-c", script]}))]);
     let mut proxy = Setup::new().args(&["--pure-lazy"]).config(&config).ready();
     assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
@@ -288,7 +290,8 @@ fn who_waits_for_a_slow_start_hears_of_it_and_is_told_to_call_again() {
     let slow = with(upstream(&["--hang", "initialize"]), json!({"timeout": {"wait": "6s"}}));
     let mut proxy = Setup::new().args(&["--pure-lazy"]).config(&servers([("g", slow)])).ready();
     let arguments = json!({"group": "g", "name": "echo", "args": {}});
-    let params = json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": "t"}});
+    let params =
+        json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": "t"}});
     let id = proxy.send("tools/call", params);
     let news = proxy.next().unwrap().json();
     assert_eq!(news["params"]["progressToken"], "t");

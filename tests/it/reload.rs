@@ -67,7 +67,10 @@ fn a_mode_changed_by_reload_takes_effect() {
     assert_eq!(proxy.group("other")["state"], "pending");
     save(&proxy.config_file(), &two(with(upstream(&[]), json!({"lazy_startup": "eager"}))));
     until("it is connected", || proxy.group("other")["state"] == "connected");
-    save(&proxy.config_file(), &two(with(upstream(&[]), json!({"lazy_startup": "pure", "idle_timeout": "100ms"}))));
+    save(
+        &proxy.config_file(),
+        &two(with(upstream(&[]), json!({"lazy_startup": "pure", "idle_timeout": "100ms"}))),
+    );
     until("it idles out", || proxy.group("other")["state"] == "discovered");
 }
 
