@@ -91,9 +91,8 @@ impl Message {
         let id = envelope.id.map(own);
         let error = envelope.error.filter(|e| e.get() != "null" || envelope.result.is_none());
         let result = envelope.result.filter(|_| error.is_none());
-        let method = match envelope.method.map(|m| serde_json::from_str(m.get())).transpose() {
-            Ok(method) => method,
-            Err(_) => return Err(Malformed::NotAMessage { id: id.filter(is_id) }),
+        let Ok(method) = envelope.method.map(|m| serde_json::from_str(m.get())).transpose() else {
+            return Err(Malformed::NotAMessage { id: id.filter(is_id) });
         };
         match (method, id, result, error) {
             (Some(method), Some(id), None, None) if is_id(&id) => {
