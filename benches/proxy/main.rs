@@ -1,9 +1,9 @@
 //! What it costs to have dynamic-mcp in between: each figure through it beside the same without it.
 //!
-//!   cargo bench --bench proxy
+//!   taskset -c 1 cargo bench --bench proxy
 //!
 //! `DYNAMIC_MCP_BENCH_PROGRAM` measures another binary. Each figure is a median of rounds, direct and proxied in
-//! turns, with the lowest and highest round behind it. docs/benchmarks.md has a run.
+//! turns, with the lowest and highest round behind it. docs/benchmarks.md has a run, and says why on one core.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench that panics has said what is wrong")]
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
@@ -43,7 +43,7 @@ mod measure {
     const BIG_CALLS: usize = 100;
 
     pub(super) fn all() {
-        println!("{:<44} {:>28} {:>28}", "", "direct", "dynamic-mcp");
+        println!("{:<46} {:>28} {:>28}", "", "direct", "dynamic-mcp");
         starts();
         round_trips();
         for depth in [16, 32] {
@@ -65,7 +65,7 @@ mod measure {
                 theirs.add(start(&direct));
                 ours.add(start(&config.proxy));
             }
-            let entries = format!("{} servers configured", 1 + hanging);
+            let entries = format!("{} configured", 1 + hanging);
             row(&format!("start to initialize, {entries}, ms"), &theirs.first, &ours.first);
             row(&format!("start to tools/list, {entries}, ms"), &theirs.second, &ours.second);
         }
@@ -165,7 +165,7 @@ mod measure {
         let print = |name: &str, pid: u32| {
             let (resident, private) = process::memory(pid);
             let text = format!("{resident:.1} (private {private:.1})");
-            println!("{:<44} {:>28} {text:>28}", format!("{name}, {upstreams} in use, MB"), "");
+            println!("{:<46} {:>28} {text:>28}", format!("{name}, {upstreams} in use, MB"), "");
         };
         print("resident", peer.pid());
         print("resident: warden", warden);
@@ -246,6 +246,6 @@ mod measure {
             let digits = if median < 100.0 { 1 } else { 0 };
             format!("{median:.digits$} ({low:.digits$} – {high:.digits$})")
         };
-        println!("{name:<44} {:>28} {:>28}", cell(direct), cell(proxied));
+        println!("{name:<46} {:>28} {:>28}", cell(direct), cell(proxied));
     }
 }

@@ -93,6 +93,7 @@ impl Scratch {
             .env_clear()
             .env("PATH", format!("{}:{path}", text(&self.real.join("bin"))))
             .env("HOME", self.dir.path())
+            .env("TMPDIR", self.dir.path())
             .env("LANG", "C.UTF-8")
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
