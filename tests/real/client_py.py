@@ -1,0 +1,58 @@
+"""A client with the Python SDK, 1.x or 2.x: python client_py.py PLAN.json
+
+Lists the tools, makes the plan's calls one by one, prints one line of JSON that tests/real.rs judges. With 2.x and the
+plan's "mode" "auto" it asks server/discover first and falls back to initialize.
+"""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+
+import mcp
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+McpError = getattr(mcp, "MCPError", None) or mcp.McpError
+
+
+@asynccontextmanager
+async def connect(plan):
+    """A connected client and the answer to its handshake."""
+    command, *args = plan["command"]
+    server = StdioServerParameters(command=command, args=args)
+    if hasattr(mcp, "Client"):
+        async with mcp.Client(server, mode=plan["mode"]) as client:
+            yield client, (client.protocol_version, client.server_info, client.instructions)
+    else:
+        async with stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+            hello = await client.initialize()
+            yield client, (hello.protocolVersion, hello.serverInfo, hello.instructions)
+
+
+async def outcome(client, call):
+    try:
+        result = await client.call_tool(call["name"], call["arguments"])
+    except McpError as error:
+        return {"error": {"code": error.error.code, "message": error.error.message}}
+    result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    kept = {key: result[key] for key in ("content", "structuredContent") if key in result}
+    return {**kept, "isError": result.get("isError", False)}
+
+
+async def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        plan = json.load(file)
+    async with connect(plan) as (client, (version, server, instructions)):
+        tools = (await client.list_tools()).tools
+        results = [await outcome(client, call) for call in plan["calls"]]
+    report = {
+        "version": version,
+        "server": server.name,
+        "instructions": instructions,
+        "tools": [tool.name for tool in tools],
+        "results": results,
+    }
+    print(json.dumps(report))
+
+
+asyncio.run(main())

@@ -1,0 +1,79 @@
+"""A model server that wants what it is told to: python fake_model.py PLAN.json LOG
+
+The plan is a list of {"name", "arguments"}, and "namespace" where the API has one. Each turn asks for the next call,
+then says DONE. Speaks OpenAI's chat completions and responses, on a free port of loopback that it prints. What the
+agent sends as a call's result is appended to LOG, one JSON string a line.
+"""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    PLAN = json.load(file)
+DONE = "DONE, says the model"
+
+
+def chat(body):
+    """The events of a chat completion, and the results it was given."""
+    results = [m["content"] for m in body.get("messages", []) if m.get("role") == "tool"]
+    # Agents ask for titles and summaries too, without tools.
+    if len(results) < len(PLAN) and body.get("tools"):
+        call = PLAN[len(results)]
+        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        tool_call = {"index": 0, "id": f"call_{len(results)}", "type": "function", "function": function}
+        delta, reason = {"role": "assistant", "tool_calls": [tool_call]}, "tool_calls"
+    else:
+        delta, reason = {"role": "assistant", "content": DONE}, "stop"
+    base = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "fake"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    events = [
+        {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage},
+    ]
+    return [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"], results
+
+
+def responses(body):
+    """The events of a response, and the results it was given."""
+    results = [i.get("output") for i in body.get("input", []) if i.get("type") == "function_call_output"]
+    if len(results) < len(PLAN):
+        call = PLAN[len(results)]
+        item = {"type": "function_call", "id": f"fc{len(results)}", "call_id": f"call_{len(results)}", **call}
+        item["arguments"] = json.dumps(call["arguments"])
+    else:
+        item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": DONE}]}
+    usage = {"input_tokens": 1, "input_tokens_details": None, "output_tokens": 1, "output_tokens_details": None}
+    events = [
+        ("response.created", {"response": {"id": "r"}}),
+        ("response.output_item.done", {"output_index": 0, "item": item}),
+        ("response.completed", {"response": {"id": "r", "usage": {**usage, "total_tokens": 2}}}),
+    ]
+    lines = [f"event: {kind}\ndata: {json.dumps({'type': kind, **event})}\n\n" for kind, event in events]
+    return lines, results
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_args):
+        pass
+
+    def answer(self, kind, text):
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_GET(self):
+        self.answer("application/json", '{"object":"list","data":[],"models":[]}')
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
+        events, results = (responses if self.path.endswith("/responses") else chat)(body)
+        with open(sys.argv[2], "a", encoding="utf-8") as log:
+            log.writelines(json.dumps(result) + "\n" for result in results[-1:])
+        self.answer("text/event-stream", "".join(events))
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
