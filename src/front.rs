@@ -7,6 +7,7 @@
 use crate::groups::GroupManager;
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS_META};
 use crate::status;
+use crate::upstream::optional::until;
 use crate::wire::lines::Lines;
 use crate::wire::peer::{Cancelled, Incoming, Peer, Progress, Text};
 use crate::wire::{Malformed, Raw, Reply, Request, raw};
@@ -123,7 +124,7 @@ impl Session {
             let hold_until = self.hold_until;
             tokio::select! {
                 Some(done) = self.work.join_next_with_id() => self.answer(done),
-                () = async { sleep_until(hold_until.unwrap_or_else(Instant::now)).await }, if hold_until.is_some() => {
+                () = until(hold_until) => {
                     self.hold_until = None;
                     self.refuse_held(&errors::not_initialized());
                 }

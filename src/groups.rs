@@ -7,8 +7,10 @@ use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Serve
 use crate::transport::{Transport, warden};
 use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
+use crate::upstream::connect::BoxFuture;
+use crate::upstream::optional::until;
 use crate::upstream::session::Connector;
-use crate::upstream::task::{self, Beginning, BoxFuture, Shared};
+use crate::upstream::task::{self, Beginning, Shared};
 use crate::upstream::{Grace, Upstream};
 use dashmap::DashMap;
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +21,7 @@ use std::time::Duration;
 use surface::{Shown, Surface, Surfaces};
 use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 pub mod reload;
 pub mod surface;
@@ -310,11 +312,4 @@ impl GroupManager {
 /// No code that can panic runs under these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }

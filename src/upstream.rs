@@ -2,7 +2,7 @@
 //! lease for whoever uses its connection.
 //!
 //! `lifecycle` decides, `task` is the one owner of an upstream's state and does what is decided, `session` makes
-//! connections, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
+//! connections, `connect` is the seam between them, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
 //! taken from the snapshot by an atomic count, so no call waits behind another and an idle timer cuts none off.
 
 use crate::config::{GroupName, Mode, Server, ToolRules};
@@ -19,8 +19,10 @@ use tokio::time::Instant;
 
 pub mod audience;
 pub mod catalog;
+pub mod connect;
 pub mod error;
 pub mod lifecycle;
+pub mod optional;
 pub mod session;
 pub mod stats;
 pub mod task;

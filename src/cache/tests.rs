@@ -9,7 +9,7 @@ const DEFINITION: &str =
 
 fn catalog(tools: usize) -> Arc<Catalog> {
     let page = format!("{{\"tools\":[{}]}}", vec![DEFINITION; tools].join(","));
-    let tools = read_page(&Raw::from(page)).unwrap().0;
+    let tools = read_page(&Raw::from(page)).unwrap().tools;
     let introduction = Introduction { title: Some("A server".into()), ..Introduction::default() };
     Arc::new(Catalog::new(introduction, tools))
 }

@@ -92,7 +92,8 @@ fn directories(file: &Path) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     let mut path = file.to_owned();
     for _ in 0..LINKS {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         let existing = parent.ancestors().find(|dir| dir.is_dir());
         directories.extend(existing.map(Path::to_owned));
         // A directory on the way may be the link (as Kubernetes swaps `..data`).

@@ -3,7 +3,7 @@
 use super::{GroupManager, lock};
 use crate::config::{Config, GroupName, Problem, Server};
 use crate::upstream::Upstream;
-use crate::upstream::task::BoxFuture;
+use crate::upstream::connect::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 

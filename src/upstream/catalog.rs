@@ -164,14 +164,22 @@ impl Introduction {
     }
 }
 
-/// One page of `tools/list`: its tools, and the cursor of the next. Tools without a name are left out by position.
-pub fn read_page(result: &Raw) -> Result<(Vec<(Tool, Raw)>, Option<Raw>), String> {
+/// One page of `tools/list`.
+pub struct Page {
+    /// The tools with their definitions. Those without a name are left out.
+    pub tools: Vec<(Tool, Raw)>,
+    /// The cursor of the next page.
+    pub next: Option<Raw>,
+}
+
+/// Reads the result of a `tools/list`.
+pub fn read_page(result: &Raw) -> Result<Page, String> {
     #[derive(Deserialize)]
-    struct Page<'a> {
+    struct Listed<'a> {
         #[serde(borrow)]
         tools: Vec<&'a RawValue>,
     }
-    let page: Page<'_> = serde_json::from_slice(result).map_err(|e| format!("`tools` is no list: {e}"))?;
+    let page: Listed<'_> = serde_json::from_slice(result).map_err(|e| format!("`tools` is no list: {e}"))?;
     let tools = page.tools.iter().filter_map(|definition| {
         let tool = read_tool(definition.get().as_bytes());
         if tool.is_none() {
@@ -179,8 +187,8 @@ pub fn read_page(result: &Raw) -> Result<(Vec<(Tool, Raw)>, Option<Raw>), String
         }
         tool
     });
-    let cursor = raw::get(result, "nextCursor").filter(|cursor| &cursor[..] != b"null");
-    Ok((tools.collect(), cursor))
+    let next = raw::get(result, "nextCursor").filter(|cursor| &cursor[..] != b"null");
+    Ok(Page { tools: tools.collect(), next })
 }
 
 /// A definition, copied so that the page it stands in need not be kept.
@@ -226,8 +234,8 @@ mod tests {
     #[test]
     fn definitions_are_kept_verbatim_and_nameless_ones_left_out() {
         let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
-        let (tools, cursor) =
-            read_page(&raw(&format!(r#"{{"tools":[{definition},{{}},3],"nextCursor":""}}"#))).unwrap();
+        let page = read_page(&raw(&format!(r#"{{"tools":[{definition},{{}},3],"nextCursor":""}}"#))).unwrap();
+        let (tools, cursor) = (page.tools, page.next);
         assert_eq!(tools.len(), 1);
         assert_eq!(tools[0].1, definition);
         assert!(tools[0].0.read_only);
@@ -236,8 +244,8 @@ mod tests {
 
     #[test]
     fn an_end_is_no_cursor_or_null() {
-        assert_eq!(read_page(&raw(r#"{"tools":[],"nextCursor":null}"#)).unwrap().1, None);
-        assert_eq!(read_page(&raw(r#"{"tools":[]}"#)).unwrap().1, None);
+        assert_eq!(read_page(&raw(r#"{"tools":[],"nextCursor":null}"#)).unwrap().next, None);
+        assert_eq!(read_page(&raw(r#"{"tools":[]}"#)).unwrap().next, None);
         assert!(read_page(&raw("{}")).is_err());
     }
 

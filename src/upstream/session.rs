@@ -7,8 +7,8 @@
 
 use super::audience::Audience;
 use super::catalog::{self, Catalog, Introduction};
+use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::error::UpstreamError;
-use super::task::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::{Grace, Live};
 use crate::config::Server;
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
@@ -189,9 +189,9 @@ impl Session {
                 return Ok(());
             }
             let page = self.accept("tools/list", reply)?;
-            let (more, next) = catalog::read_page(&page).map_err(|what| self.protocol("tools/list", what))?;
-            tools.extend(more);
-            match next {
+            let page = catalog::read_page(&page).map_err(|what| self.protocol("tools/list", what))?;
+            tools.extend(page.tools);
+            match page.next {
                 Some(next) if seen.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
                     tracing::warn!("the server's tools/list repeats a cursor; what it gave so far is used");

@@ -2,57 +2,25 @@
 //! does it and publishes the snapshot; nobody else changes an upstream's state.
 
 use super::catalog::{Catalog, Read};
+use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt, in_slot};
 use super::error::UpstreamError;
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
+use super::optional::{maybe, notified, until};
 use super::stats::Stats;
-use super::{Command, Grace, Lease, Live, Snapshot, Upstream};
+use super::{Command, Grace, Lease, Snapshot, Upstream};
 use crate::config::{GroupName, Problem, Server};
-use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::Instrument;
 
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// How long calls in flight have when their group's config changed.
-const DRAIN: Duration = Duration::from_secs(10);
-/// How long a start that nobody asked for may hold its slot.
-const SLOT: Duration = Duration::from_secs(5);
 /// Commands that may wait in a mailbox; callers beyond that wait to send theirs.
 const MAILBOX: usize = 64;
 
-/// A connection and what the upstream told of itself, or why there is none.
-pub type Attempted = Result<(Connection, Catalog), FailedAttempt>;
-pub type Connecting = BoxFuture<Attempted>;
-
-/// Makes connections to one upstream: the seam that tests replace.
-pub trait Connect: Send + 'static {
-    fn connect(&self, server: Arc<Server>) -> Connecting;
-}
-
-/// A connection that has introduced itself.
-pub struct Connection {
-    pub live: Arc<Live>,
-    /// Resolves when the connection ended by itself; `live.lost` says why.
-    pub ended: BoxFuture<()>,
-    /// Told when the upstream says that its tools changed.
-    pub tools_changed: Arc<Notify>,
-    /// Reads the catalog again.
-    pub reread: Box<dyn Fn() -> BoxFuture<Result<Catalog, UpstreamError>> + Send>,
-    /// Closes it and resolves when nothing of it is left.
-    pub close: Box<dyn FnOnce(Grace) -> BoxFuture<()> + Send>,
-}
-
-/// An attempt that failed, with what is still to be awaited before the next one.
-pub struct FailedAttempt {
-    pub error: UpstreamError,
-    pub closing: Option<BoxFuture<()>>,
-}
+mod ending;
 
 /// What the tasks of all groups share.
 #[derive(Clone)]
@@ -243,17 +211,8 @@ impl<C: Connect> Task<C> {
                     drop(caller.send(Err(error.clone())));
                 }
             }
-            Some(Action::CloseIdle(idle)) => {
-                if self.close_unused() {
-                    tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
-                    tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
-                }
-            }
-            Some(Action::CloseDiscovered) => {
-                if self.close_unused() {
-                    tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
-                }
-            }
+            Some(Action::CloseIdle(idle)) => self.close_unused(Some(idle)),
+            Some(Action::CloseDiscovered) => self.close_unused(None),
         }
     }
 
@@ -339,16 +298,19 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    /// Closes the connection. False: it is used.
-    fn close_unused(&mut self) -> bool {
+    /// Closes the connection, unless it got used meanwhile. `idle`: how long it was not.
+    fn close_unused(&mut self, idle: Option<Duration>) {
         if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
-            return false;
+            return;
         }
-        let Some(connection) = self.connection.take() else { return false };
+        let Some(connection) = self.connection.take() else { return };
+        if let Some(idle) = idle {
+            tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
+        }
+        tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.forget_reread();
         self.lifecycle.closed();
-        true
     }
 
     fn reread(&mut self) {
@@ -373,49 +335,6 @@ impl<C: Connect> Task<C> {
         for caller in self.rereaders.drain(..) {
             let _gone = caller.send(());
         }
-    }
-
-    /// Takes no more callers and waits for those who hold a lease. Who waits for the attempt turns to the group's
-    /// next task, if there is one.
-    async fn drain(&mut self) -> Grace {
-        self.commands.close();
-        self.waiting.clear();
-        self.attempt = None;
-        let Some(live) = self.connection.as_ref().map(|connection| connection.live.clone()) else {
-            return Grace::Ordinary;
-        };
-        live.close();
-        let unused = async {
-            while live.usage().leases > 0 {
-                live.unused.notified().await;
-            }
-        };
-        if tokio::time::timeout(DRAIN, unused).await.is_err() {
-            tracing::warn!(
-                "calls still in flight after {} s are given up: the config has changed",
-                DRAIN.as_secs()
-            );
-        }
-        Grace::Ordinary
-    }
-
-    /// Closes whatever there is. An attempt under way is dropped, which ends its process.
-    async fn stop(mut self, grace: Grace) {
-        self.commands.close();
-        // Dropping their ends tells those who wait that the group is gone.
-        self.waiting.clear();
-        self.attempt = None;
-        let closing = self.connection.take().map(|Connection { live, ended, close, .. }| -> BoxFuture<()> {
-            live.close();
-            let closing = close(grace);
-            // It is read to its end: calls in flight may still be answered, and those that are not learn of it.
-            Box::pin(async move {
-                tokio::join!(closing, ended);
-            })
-        });
-        self.lifecycle.closed();
-        self.publish();
-        tokio::join!(maybe_done(self.closing.take()), maybe_done(closing));
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -453,51 +372,9 @@ impl<C: Connect> Task<C> {
     }
 }
 
-/// Connects when there is a slot, or when it gets urgent. A slow start gives its slot back: servers that hang hold
-/// up nobody.
-async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut connecting: BoxFuture<T>) -> T {
-    let slot = tokio::select! {
-        slot = slots.acquire_owned() => slot.ok(),
-        () = urgent.notified() => None,
-    };
-    tokio::select! {
-        outcome = &mut connecting => return outcome,
-        () = tokio::time::sleep(SLOT) => drop(slot),
-    }
-    connecting.await
-}
-
-/// From -1 to 1. The hasher's random keys are the only source of chance this needs.
+/// From -1 to 1. The hasher's random keys are all the chance this needs.
 fn jitter() -> f64 {
-    let random = RandomState::new().hash_one(0);
-    f64::from(u32::try_from(random >> 32).unwrap_or_default()) / f64::from(u32::MAX) * 2.0 - 1.0
-}
-
-async fn maybe<F: Future + Unpin>(future: Option<F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => pending().await,
-    }
-}
-
-async fn maybe_done(future: Option<BoxFuture<()>>) {
-    if let Some(future) = future {
-        future.await;
-    }
-}
-
-async fn notified(notify: Option<&Notify>) {
-    match notify {
-        Some(notify) => notify.notified().await,
-        None => pending().await,
-    }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
-    }
+    (RandomState::new().hash_one(0) % 2001) as f64 / 1000.0 - 1.0
 }
 
 #[cfg(test)]

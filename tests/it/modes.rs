@@ -1,6 +1,6 @@
 //! When groups connect and close, by mode, and what the next start knows from the cache.
 
-use crate::support::{Processes, Proxy, SOON, Setup, one, servers, until, upstream, with};
+use crate::support::{Processes, Proxy, SOON, Setup, as_configured as servers, until, upstream, with};
 use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;
@@ -11,6 +11,10 @@ fn state(proxy: &mut Proxy, group: &str) -> String {
 
 fn until_state(proxy: &mut Proxy, group: &str, wanted: &str) {
     until(&format!("{group} is {wanted}"), || state(proxy, group) == wanted);
+}
+
+fn one(flags: &[&str]) -> Value {
+    servers([("g", upstream(flags))])
 }
 
 fn mode(flags: &[&str], mode: &str) -> Value {

@@ -1,6 +1,6 @@
 //! A config file that changes while the program runs, in every way that files change.
 
-use crate::support::{Proxy, Setup, alive, servers, until, upstream, with};
+use crate::support::{Proxy, Setup, alive, as_configured as servers, until, upstream, with};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -41,8 +41,14 @@ pub(crate) fn with(mut entry: Value, more: Value) -> Value {
     entry
 }
 
-/// A config with these servers.
+/// A config with these servers, each of which is started by its first use: the messages of a session are then those
+/// that a test makes.
 pub(crate) fn servers<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    with(as_configured(entries), json!({"settings": {"lazy_startup": "pure"}}))
+}
+
+/// A config with these servers in the modes they say, or the default one.
+pub(crate) fn as_configured<const N: usize>(entries: [(&str, Value); N]) -> Value {
     json!({"mcpServers": entries.into_iter().map(|(name, entry)| (name.to_owned(), entry)).collect::<serde_json::Map<_, _>>()})
 }
 

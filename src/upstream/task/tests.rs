@@ -1,7 +1,7 @@
 //! The task with a scripted connection, told in virtual time.
 
-use super::super::Unavailable;
 use super::super::catalog::Introduction;
+use super::super::{Live, Unavailable};
 use super::*;
 use crate::config::{Endpoint, Features, Mode, Stdio, Timeouts, ToolRules};
 use crate::wire::output::Output;

@@ -10,24 +10,24 @@ use tokio::time::Instant;
 #[test]
 fn a_crash_at_the_start_is_told_with_stderr_and_exit_code_and_cools_down() {
     let mut proxy = Proxy::new(&one(&["--crash-at-start", "no database here"]));
-    let begin = Instant::now();
     let first = proxy.failure("g", "echo", json!({}));
+    let failed = Instant::now();
     for part in ["Group g is not available", "exited with code 3", "no database here", "in 5 seconds"] {
         assert!(first.contains(part), "{part} in {first}");
     }
     assert_eq!(text_of(&proxy.front("get_dynamic_tools", json!({"group": "g"}))), first, "on every route");
     let status = proxy.front("get_status", json!({}));
     let (text, group) = (text_of(&status).to_owned(), &status["structuredContent"]["groups"][0]);
-    assert_eq!((&group["state"], &group["attempts"]), (&json!("failed"), &json!(1)));
+    assert_eq!((&group["state"], &group["attempts"]), (&json!("failed"), &json!(4)), "three retries");
     assert!(group["error"].as_str().unwrap().contains("no database here"), "{group}");
     assert!(text.contains("g: failed") && text.contains("no database here"), "{text}");
     assert_eq!(status["structuredContent"]["status"], "error", "every group failed");
     // Whoever asks soon gets the same failure; later, there is another attempt.
     until("another attempt", || {
-        proxy.failure("g", "echo", json!({}));
-        proxy.group("g")["attempts"] == 2
+        proxy.send_call("g", "echo", json!({}));
+        proxy.group("g")["attempts"].as_u64() > Some(4)
     });
-    assert!(begin.elapsed() >= Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(failed.elapsed() >= Duration::from_secs(4), "{:?}", failed.elapsed());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn many_first_calls_share_one_failure() {
     for id in ids {
         assert!(text_of(&proxy.answer(id).json()["result"]).contains("exited with code 3"));
     }
-    assert_eq!(proxy.group("g")["attempts"], 1);
+    assert_eq!(proxy.group("g")["attempts"], 4, "with its retries");
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn upstreams_that_fail_harm_no_other() {
     for group in ["works", "garbage"] {
         assert_eq!(proxy.text(group, "echo", json!({"text": "x"})), "x");
     }
+    assert!(begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
     for id in failing {
         assert_eq!(proxy.answer(id).json()["result"]["isError"], true);
     }
-    assert!(begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
     let status = proxy.status();
     assert_eq!(
         (&status["status"], &status["ready"], &status["total"]),
