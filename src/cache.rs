@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Changes whenever the files' meaning does; files of another version are not read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const INDEX: &str = "index.json";
 /// Servers remembered. Beyond that the ones that were read longest ago are dropped.
 const REMEMBERED: usize = 2000;
@@ -78,7 +78,7 @@ impl Cache {
 
     /// What is remembered of a server.
     pub fn get(&self, key: &Key) -> Option<Arc<Catalog>> {
-        let file = definitions_file(self.dir.as_deref()?, key);
+        let file = body_file(self.dir.as_deref()?, key);
         let entry: Entry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read))?;
         Some(Arc::new(Catalog::cached(entry.introduction, entry.tools, file, at)))
@@ -129,19 +129,18 @@ fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
     })
 }
 
-fn definitions_file(dir: &Path, key: &Key) -> PathBuf {
+fn body_file(dir: &Path, key: &Key) -> PathBuf {
     dir.join(format!("{}.json", key.0))
 }
 
-/// Definitions first, then the index that names them: a reader between the two finds what it knew.
+/// Bodies first, then the index that names them: a reader between the two finds what it knew.
 fn write(dir: &Path, learnt: &BTreeMap<Key, Arc<Catalog>>) -> io::Result<()> {
     make_private_dir(dir)?;
     let _lock = lock(dir);
     let mut servers = read_index(dir);
     for (key, catalog) in learnt {
-        let Some(definitions) = catalog.definitions() else { continue };
-        let definitions: Vec<_> = definitions.map(|(_, raw)| String::from_utf8_lossy(raw)).collect();
-        replace(&definitions_file(dir, key), format!("[{}]", definitions.join(",")).as_bytes())?;
+        let Some(body) = catalog.body() else { continue };
+        replace(&body_file(dir, key), body.as_bytes())?;
         let read = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let entry = Entry { read, introduction: catalog.introduction.clone(), tools: catalog.tools.clone() };
         servers.insert(key.0.clone(), to_raw_value(&entry)?);
@@ -165,7 +164,7 @@ fn forget_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
     by_age.sort();
     for (_, key) in by_age.into_iter().take(surplus) {
         servers.remove(&key);
-        fs::remove_file(definitions_file(dir, &Key(key))).ok();
+        fs::remove_file(body_file(dir, &Key(key))).ok();
     }
 }
 

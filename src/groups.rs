@@ -12,7 +12,9 @@ use crate::upstream::optional::until;
 use crate::upstream::session::Connector;
 use crate::upstream::task::{self, Beginning, Shared};
 use crate::upstream::{Grace, Upstream};
+use crate::wire::Raw;
 use dashmap::DashMap;
+use named::Named;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +25,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
+pub mod named;
 pub mod reload;
 pub mod surface;
 
@@ -44,11 +47,13 @@ pub struct GroupManager {
     shared: Shared,
     cache: Cache,
     surfaces: Mutex<Surfaces>,
-    /// Counts what may have changed `tools/list`.
+    /// Counts what may have changed a list.
     listed: watch::Sender<u64>,
     /// Start-up has begun: a client is there.
     started: AtomicBool,
     shutting_down: AtomicBool,
+    /// Where URIs came from.
+    named: Mutex<Named>,
     /// What is wrong with the config file as it is now, while an older state of it is in force.
     reload_problems: Mutex<Vec<Problem>>,
     pub audience: Arc<Audience>,
@@ -77,6 +82,7 @@ impl GroupManager {
             listed: watch::Sender::new(0),
             started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
+            named: Mutex::default(),
             reload_problems: Mutex::default(),
             audience: Arc::default(),
         });
@@ -111,7 +117,17 @@ impl GroupManager {
         lock(&self.surfaces).shown()
     }
 
-    /// Changes whenever `tools/list` may have.
+    /// Remembers that this result of `group` names the URIs in it.
+    pub fn note_uris(&self, group: &GroupName, result: &Raw) {
+        lock(&self.named).note(group, result);
+    }
+
+    /// The group whose result last named `uri`.
+    pub fn named_by(&self, uri: &str) -> Option<GroupName> {
+        lock(&self.named).group(uri).cloned()
+    }
+
+    /// Changes whenever a list may have.
     pub fn listed(&self) -> watch::Receiver<u64> {
         self.listed.subscribe()
     }
@@ -166,6 +182,7 @@ impl GroupManager {
         predecessor: Option<BoxFuture<()>>,
     ) -> Option<Arc<Catalog>> {
         let connector = Connector {
+            group: name.clone(),
             transport: self.transport.clone(),
             audience: self.audience.clone(),
             max_message: self.config().settings.max_message_bytes,
@@ -235,8 +252,9 @@ impl GroupManager {
                 learnt = true;
                 self.cache.put(self.key(server), catalog.clone());
                 let surface = Surface::of(catalog, &snapshot.rules());
-                let changed = lock(&self.surfaces).learnt(&group.name, server.mode, surface);
-                self.announce(changed);
+                lock(&self.surfaces).learnt(&group.name, server.mode, surface);
+                // Its other lists may be new as well; who lists compares.
+                self.announce(true);
             }
             let attempted = snapshot.attempted && !last.1;
             *last = (snapshot.catalog.clone(), snapshot.attempted);

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+pub mod attendant;
 pub mod audience;
 pub mod catalog;
 pub mod connect;
@@ -210,6 +211,17 @@ impl Lease {
         &self.0.peer
     }
 
+    /// Resolves when the connection has ended, or is to end as soon as nobody uses it.
+    pub async fn ended(&self) {
+        loop {
+            let gone = self.0.gone.notified();
+            if self.0.leases.load(Ordering::Acquire) & CLOSED != 0 {
+                return;
+            }
+            gone.await;
+        }
+    }
+
     /// Why the connection ended, once it has.
     pub fn lost(&self) -> Option<Arc<UpstreamError>> {
         self.0.lost.get().cloned()
@@ -232,6 +244,8 @@ pub struct Live {
     last_activity: AtomicU64,
     /// Told when the last lease comes back.
     unused: Notify,
+    /// Told when it gives out no more leases.
+    gone: Notify,
     /// Why it ended, if it did so by itself.
     pub(crate) lost: OnceLock<Arc<UpstreamError>>,
 }
@@ -246,6 +260,7 @@ impl Live {
             since: Instant::now(),
             last_activity: AtomicU64::new(0),
             unused: Notify::new(),
+            gone: Notify::new(),
             lost: OnceLock::new(),
         })
     }
@@ -286,12 +301,13 @@ impl Live {
     /// Gives out no more leases.
     pub(crate) fn close(&self) {
         self.leases.fetch_or(CLOSED, Ordering::AcqRel);
+        self.gone.notify_waiters();
     }
 
     /// Says why the connection ended and gives out no more leases.
     pub(crate) fn lose(&self, error: UpstreamError) {
-        self.close();
         drop(self.lost.set(Arc::new(error)));
+        self.close();
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON-RPC as it lies on the wire: the envelope is parsed, every body stays the bytes it was.
 //!
 //! `raw` edits single members of a body, `lines` cuts a stream into messages, `output` writes them,
-//! `peer` is one end of a connection, `stdio` is the process's own stdin and stdout.
+//! `peer` is one end of a connection, `serving` the requests of the other end that are being worked on, `stdio` is the process's own stdin and stdout.
 
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Deserializer};
@@ -14,6 +14,7 @@ pub mod peer;
 #[cfg(unix)]
 pub mod pipes;
 pub mod raw;
+pub mod serving;
 pub mod stdio;
 
 /// JSON text, usually a slice of the line it came in.

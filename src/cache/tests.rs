@@ -1,7 +1,7 @@
 //! What is remembered, and what a broken file costs.
 
 use super::*;
-use crate::upstream::catalog::read_page;
+use crate::upstream::catalog::{Lists, read_tools};
 use crate::wire::Raw;
 
 const DEFINITION: &str =
@@ -9,9 +9,9 @@ const DEFINITION: &str =
 
 fn catalog(tools: usize) -> Arc<Catalog> {
     let page = format!("{{\"tools\":[{}]}}", vec![DEFINITION; tools].join(","));
-    let tools = read_page(&Raw::from(page)).unwrap().tools;
+    let tools = read_tools(&Raw::from(page));
     let introduction = Introduction { title: Some("A server".into()), ..Introduction::default() };
-    Arc::new(Catalog::new(introduction, tools))
+    Arc::new(Catalog::new(introduction, tools, Lists::default()))
 }
 
 fn key(n: usize) -> Key {
@@ -45,7 +45,7 @@ async fn nobody_else_can_read_it() {
     remembered(&dir, 1).await;
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
-    assert_eq!((mode(&dir.join(INDEX)), mode(&definitions_file(&dir, &key(0)))), (0o600, 0o600));
+    assert_eq!((mode(&dir.join(INDEX)), mode(&body_file(&dir, &key(0)))), (0o600, 0o600));
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn broken_foreign_and_lost_files_cost_nothing_but_knowledge() {
         "[]",
         "{\"version\":99,\"servers\":{}}",
         "\u{0}\u{1}",
-        "{\"version\":1,\"servers\":{\"key0\":3}}",
+        "{\"version\":2,\"servers\":{\"key0\":3}}",
     ] {
         fs::write(dir.path().join(INDEX), index).unwrap();
         assert!(Cache::open(Some(dir.path().to_owned())).get(&key(0)).is_none(), "{index}");
@@ -65,8 +65,8 @@ async fn broken_foreign_and_lost_files_cost_nothing_but_knowledge() {
         remembered(dir.path(), 1).await;
         assert!(Cache::open(Some(dir.path().to_owned())).get(&key(0)).is_some(), "{index}");
     }
-    for definitions in ["", "[1]", "not json"] {
-        fs::write(definitions_file(dir.path(), &key(0)), definitions).unwrap();
+    for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
+        fs::write(body_file(dir.path(), &key(0)), definitions).unwrap();
         let known = Cache::open(Some(dir.path().to_owned())).get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
     }

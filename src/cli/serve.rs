@@ -36,7 +36,6 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
     let transport = Transport { ambient: Arc::new(ambient), warden: Warden::new() };
     let groups = GroupManager::new(config, transport, Cache::open(cache_dir(cli, env)));
-    groups.audience.attach(output.clone());
     let session = Session::new(groups.clone(), Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
     let stop = async {

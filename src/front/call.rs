@@ -37,11 +37,15 @@ struct Target {
 
 /// Answers `call_dynamic_tool` and its read-only kin. An error of the upstream's own passes as it is.
 pub async fn call_dynamic_tool(groups: &GroupManager, request: Request) -> Reply {
-    let outcome = match Call::read(raw::get(&request.params, "arguments").as_ref()) {
-        Ok(call) => run(groups, &request, &call).await,
-        Err(problem) => Err(problem),
-    };
-    match outcome {
+    match Call::read(raw::get(&request.params, "arguments").as_ref()) {
+        Ok(call) => call_tool(groups, request, call).await,
+        Err(problem) => Ok(errors::tool_error(&problem)),
+    }
+}
+
+/// Calls a tool that was named in whichever way.
+pub async fn call_tool(groups: &GroupManager, request: Request, call: Call) -> Reply {
+    match run(groups, &request, &call).await {
         Ok(reply) => reply,
         Err(_) if groups.is_shutting_down() => Err(errors::shutting_down().into()),
         Err(problem) => Ok(errors::tool_error(&problem)),
@@ -67,7 +71,12 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
         let outcome = target.lease.peer().call("tools/call", Some(params), options).await;
         target.group.stats.record(started.elapsed());
         let error = match outcome {
-            Ok(reply) => return Ok(reply),
+            Ok(reply) => {
+                if let Ok(result) = &reply {
+                    groups.note_uris(&target.group.name, result);
+                }
+                return Ok(reply);
+            }
             Err(error) => error,
         };
         if let CallError::Closed { sent } = error

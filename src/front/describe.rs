@@ -208,7 +208,7 @@ mod tests {
         let definition =
             json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
         let page = format!("{{\"tools\":[{definition}]}}");
-        crate::upstream::catalog::read_page(&page.into()).unwrap().tools.remove(0)
+        crate::upstream::catalog::read_tools(&page.into()).remove(0)
     }
 
     #[test]

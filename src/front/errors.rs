@@ -1,9 +1,11 @@
 //! The JSON-RPC errors that are ours, and the words in which a model is told what went wrong: the only place where
 //! codes are chosen. docs/errors.md lists them with cause and cure.
 
+use super::reach::Unreachable;
 use crate::config::GroupName;
 use crate::protocol::code;
 use crate::upstream::Unavailable;
+use crate::upstream::lifecycle::State;
 use crate::wire::peer::CallError;
 use crate::wire::{Malformed, Raw, error_object};
 use serde_json::{Value, json};
@@ -13,6 +15,16 @@ use std::borrow::Cow;
 pub const NOT_NOW: i64 = -32005;
 /// Of a capability that was not negotiated.
 pub const NOT_NEGOTIATED: i64 = -32004;
+/// A group has no connection.
+pub const UNAVAILABLE: i64 = -31001;
+/// The upstream gave no answer in time.
+pub const TIMED_OUT: i64 = -31002;
+/// The upstream's connection ended before it answered.
+pub const CLOSED: i64 = -31003;
+/// The group lacks what it is asked for.
+pub const LACKS_CAPABILITY: i64 = -31005;
+/// Up to revision 2025-11-25.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// dynamic-mcp is shutting down.
 pub const SHUTTING_DOWN: i64 = -31004;
 
@@ -63,6 +75,48 @@ pub fn no_stateless_requests() -> Refusal {
 
 pub fn bad_params(what: impl Into<Cow<'static, str>>) -> Refusal {
     refusal(code::INVALID_PARAMS, what)
+}
+
+/// A group that a method other than `tools/call` names, and that has no connection.
+pub fn unreachable(unreachable: &Unreachable) -> Refusal {
+    let Unreachable { group, why } = unreachable;
+    let snapshot = group.snapshot();
+    let (attempts, cause) = match (&snapshot.state, why) {
+        (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
+        (_, why) => (0, unavailable(&group.name, why)),
+    };
+    let retry = match why {
+        Unavailable::Failed(error) if !error.retryable() => None,
+        _ => Some(5000),
+    };
+    let data = json!({
+        "group": group.name.as_str(),
+        "state": snapshot.state.name(),
+        "attempts": attempts,
+        "retryAfterMs": retry,
+        "cause": cause,
+    });
+    Refusal { data: Some(data), ..refusal(UNAVAILABLE, format!("group {} is not available", group.name)) }
+}
+
+/// A request that reached the upstream and has no answer.
+pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Option<String>) -> Refusal {
+    let data = Some(json!({ "group": group.as_str(), "cause": lost.unwrap_or_else(|| error.to_string()) }));
+    let code = match error {
+        CallError::TimedOut(_) => TIMED_OUT,
+        CallError::Closed { .. } => CLOSED,
+        CallError::TooLong { .. } => code::INTERNAL_ERROR,
+    };
+    Refusal { data, ..refusal(code, format!("group {group} did not answer {method}: {error}")) }
+}
+
+pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
+    let data = json!({ "group": group.as_str(), "capability": capability });
+    Refusal { data: Some(data), ..refusal(LACKS_CAPABILITY, format!("group {group} has no {capability}")) }
+}
+
+pub fn resource_not_found(uri: &str) -> Refusal {
+    Refusal { data: Some(json!({ "uri": uri })), ..refusal(RESOURCE_NOT_FOUND, "resource not found") }
 }
 
 pub fn internal() -> Refusal {

@@ -1,10 +1,14 @@
-//! `tools/list` as one client knows it, and when it is told that it changed.
+//! The lists as one client knows them, and when it is told that they changed.
 
+use super::exposed::Names;
+use super::gather::{self, Kind};
 use super::meta_tools::{self, GroupLine};
-use crate::config::Mode;
+use crate::config::{GroupName, Mode, Surface};
 use crate::groups::GroupManager;
-use crate::wire::Raw;
+use crate::wire::{Raw, raw};
 use serde_json::json;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -12,25 +16,50 @@ use tokio::time::{Instant, sleep_until};
 /// A client is told at most so often: some list again at once, each time.
 const GAP: Duration = Duration::from_secs(1);
 
-pub struct ToolList {
+pub struct Lists {
     listed: watch::Receiver<u64>,
-    /// The list as the client last had it, or was told to get it.
-    known: Raw,
+    /// `tools/list` as the client last had it, or was told to get it.
+    tools: Raw,
+    /// The others, as hashes of what they say.
+    resources: u64,
+    prompts: u64,
+    /// Some group had no surface when this session began: then the flat surface has all our tools.
+    incomplete: bool,
     /// Not before this is the client told again.
     next: Option<Instant>,
 }
 
-impl ToolList {
+impl Lists {
     pub fn new(groups: &GroupManager) -> Self {
-        Self { listed: groups.listed(), known: render(groups), next: None }
+        let shown = groups.shown();
+        let incomplete = groups.all().iter().any(|group| !shown.contains_key(&group.name));
+        let mut lists = Self {
+            listed: groups.listed(),
+            tools: Raw::new(),
+            resources: 0,
+            prompts: 0,
+            incomplete,
+            next: None,
+        };
+        lists.tools = lists.render(groups);
+        lists.resources = resources(groups);
+        lists.prompts = hash(groups, &Kind::PROMPTS);
+        lists
     }
 
     /// The result of `tools/list` as it is now.
     pub fn render(&self, groups: &GroupManager) -> Raw {
-        render(groups)
+        let settings = &groups.config().settings;
+        with_lines(groups, |lines| {
+            let ours = meta_tools::list(lines, settings.names_budget);
+            match settings.surface {
+                Surface::Meta => json!({ "tools": ours }).to_string().into(),
+                Surface::Flat => flat(groups, ours, self.incomplete),
+            }
+        })
     }
 
-    /// Resolves when the list may be another and the client may be told. Cancel-safe.
+    /// Resolves when a list may be another and the client may be told. Cancel-safe.
     pub async fn changed(&mut self) {
         if self.listed.changed().await.is_err() {
             return std::future::pending().await;
@@ -43,25 +72,83 @@ impl ToolList {
         self.listed.mark_unchanged();
     }
 
-    /// The client has this list now.
-    pub fn told(&mut self, list: &Raw) {
-        self.known = list.clone();
+    /// The client has this list of tools now.
+    pub fn told(&mut self, tools: &Raw) {
+        self.tools = tools.clone();
     }
 
-    /// Whether the client is to be told: the list differs from what it knows.
-    pub fn tell(&mut self, list: &Raw) -> bool {
-        let differs = self.known != *list;
-        if differs {
-            self.known = list.clone();
+    /// What to tell the client: the lists that differ from those it knows.
+    pub fn tell(&mut self, groups: &GroupManager) -> Vec<&'static str> {
+        let (tools, resources, prompts) =
+            (self.render(groups), resources(groups), hash(groups, &Kind::PROMPTS));
+        let changes = [
+            (self.tools != tools, "notifications/tools/list_changed"),
+            (self.resources != resources, "notifications/resources/list_changed"),
+            (self.prompts != prompts, "notifications/prompts/list_changed"),
+        ];
+        (self.tools, self.resources, self.prompts) = (tools, resources, prompts);
+        let told: Vec<_> =
+            changes.into_iter().filter(|(changed, _)| *changed).map(|(_, method)| method).collect();
+        if !told.is_empty() {
             self.next = Some(Instant::now() + GAP);
         }
-        differs
+        told
     }
 }
 
-fn render(groups: &GroupManager) -> Raw {
-    let names_budget = groups.config().settings.names_budget;
-    with_lines(groups, |lines| json!({ "tools": meta_tools::list(lines, names_budget) }).to_string().into())
+fn resources(groups: &GroupManager) -> u64 {
+    hash(groups, &Kind::RESOURCES) ^ hash(groups, &Kind::TEMPLATES).rotate_left(1)
+}
+
+/// Of what a list says, to see whether it says something else.
+fn hash(groups: &GroupManager, kind: &Kind) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for (group, list) in gather::known(groups, kind) {
+        for listed in list {
+            (group.as_str(), &listed.entry[..]).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// Every known tool verbatim under its exposed name, and `get_status`.
+fn flat(groups: &GroupManager, ours: Vec<rmcp::model::Tool>, incomplete: bool) -> Raw {
+    let names = tools(groups);
+    let mut listed: Vec<Raw> = Vec::new();
+    for group in groups.all() {
+        let snapshot = group.snapshot();
+        let (rules, shown) = (snapshot.rules(), groups.shown());
+        let Some(surface) = shown.get(&group.name) else { continue };
+        let catalog = snapshot.catalog.clone();
+        let definitions = catalog.as_ref().and_then(|catalog| catalog.definitions());
+        for (tool, definition) in definitions.into_iter().flatten() {
+            if rules.allows(&tool.name)
+                && surface.tools.contains(&tool.name)
+                && let Some(name) = names.of(&group.name, &tool.name)
+            {
+                let name = serde_json::Value::from(name).to_string();
+                listed.push(raw::set(definition, "name", name.as_bytes()));
+            }
+        }
+    }
+    let ours = ours.into_iter().filter(|tool| incomplete || tool.name == meta_tools::STATUS);
+    listed.extend(ours.map(|tool| Raw::from(json!(tool).to_string())));
+    [b"{\"tools\":[", &listed.join(&b","[..])[..], b"]}"].concat().into()
+}
+
+/// Every known tool under the name by which it can be called from outside.
+pub fn tools(groups: &GroupManager) -> Names {
+    let known: Vec<(GroupName, Vec<String>)> = groups
+        .all()
+        .iter()
+        .filter_map(|group| {
+            let snapshot = group.snapshot();
+            let rules = snapshot.rules();
+            let tools = snapshot.catalog.as_ref()?.tools.iter().map(|tool| tool.name.clone());
+            Some((group.name.clone(), tools.filter(|tool| rules.allows(tool)).collect()))
+        })
+        .collect();
+    Names::new(known.iter().flat_map(|(group, tools)| tools.iter().map(move |tool| (group, tool.as_str()))))
 }
 
 /// `instructions` of `initialize`.

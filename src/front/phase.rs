@@ -37,17 +37,28 @@ pub enum Kind {
     Unknown,
 }
 
+/// The capabilities that a session advertises; the rest are always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offers {
+    pub resources: bool,
+    pub prompts: bool,
+}
+
 impl Kind {
-    pub fn of(method: &str) -> Self {
+    pub fn of(method: &str, offers: Offers) -> Self {
+        let offered =
+            |offered, capability| if offered { Self::Offered } else { Self::NotOffered(capability) };
         match method {
             "initialize" => Self::Initialize,
             "ping" => Self::Ping,
-            "tools/list" | "tools/call" => Self::Offered,
-            "completion/complete" => Self::NotOffered("completions"),
-            "logging/setLevel" => Self::NotOffered("logging"),
+            "tools/list" | "tools/call" | "completion/complete" | "logging/setLevel" => Self::Offered,
+            "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "resources/subscribe"
+            | "resources/unsubscribe" => offered(offers.resources, "resources"),
+            "prompts/list" | "prompts/get" => offered(offers.prompts, "prompts"),
             _ => match method.split_once('/') {
-                Some(("resources", _)) => Self::NotOffered("resources"),
-                Some(("prompts", _)) => Self::NotOffered("prompts"),
                 Some(("tasks", _)) => Self::NotOffered("tasks"),
                 _ => Self::Unknown,
             },
@@ -86,6 +97,7 @@ mod tests {
     #[test]
     fn every_phase_has_a_verdict_on_every_kind() {
         use Phase::*;
+        let offers = Offers { resources: true, prompts: false };
         for (phase, method, expected) in [
             (Initialization, "tools/list", Some(-32005)),
             (Initialization, "resources/list", Some(-32005)),
@@ -98,19 +110,21 @@ mod tests {
             (Operation, "ping", None),
             (Operation, "initialize", Some(-32005)),
             (Operation, "prompts/get", Some(-32004)),
-            (Operation, "logging/setLevel", Some(-32004)),
+            (Operation, "resources/list", None),
+            (Operation, "logging/setLevel", None),
+            (Operation, "tasks/list", Some(-32004)),
             (Operation, "no/such", Some(-32601)),
             (Shutdown, "ping", Some(-31004)),
             (Shutdown, "initialize", Some(-31004)),
             (Shutdown, "tools/list", Some(-31004)),
         ] {
-            let verdict = phase.judge(Kind::of(method));
+            let verdict = phase.judge(Kind::of(method, offers));
             match expected {
                 None => assert_eq!(verdict, Verdict::Serve, "{phase:?} {method}"),
                 Some(code) => assert_eq!(refused(&verdict), code, "{phase:?} {method}"),
             }
         }
-        assert_eq!(Greeted.judge(Kind::of("tools/list")), Verdict::Hold);
-        assert_eq!(Greeted.judge(Kind::of("no/such")), Verdict::Hold);
+        assert_eq!(Greeted.judge(Kind::of("tools/list", offers)), Verdict::Hold);
+        assert_eq!(Greeted.judge(Kind::of("no/such", offers)), Verdict::Hold);
     }
 }

@@ -15,13 +15,25 @@ const NEWS: Duration = Duration::from_secs(5);
 /// Reloads that one request follows.
 const SUCCESSORS: usize = 3;
 
-/// Connects if need be. A group that a reload replaced meanwhile is followed to its successor. `Err` is text for the
-/// model.
+/// A group that could not be reached, and why.
+pub struct Unreachable {
+    pub group: Upstream,
+    pub why: Unavailable,
+}
+
+impl From<Unreachable> for String {
+    /// Text for the model.
+    fn from(unreachable: Unreachable) -> Self {
+        errors::unavailable(&unreachable.group.name, &unreachable.why)
+    }
+}
+
+/// Connects if need be. A group that a reload replaced meanwhile is followed to its successor.
 pub async fn lease(
     groups: &GroupManager,
     group: &Upstream,
     progress: Option<&Progress>,
-) -> Result<(Upstream, Lease), String> {
+) -> Result<(Upstream, Lease), Unreachable> {
     let mut group = group.clone();
     for _ in 0..SUCCESSORS {
         match with_news(&group, progress).await {
@@ -30,10 +42,10 @@ pub async fn lease(
                 Some(successor) => group = successor,
                 None => break,
             },
-            Err(why) => return Err(errors::unavailable(&group.name, &why)),
+            Err(why) => return Err(Unreachable { group, why }),
         }
     }
-    Err(errors::unavailable(&group.name, &Unavailable::Gone))
+    Err(Unreachable { group, why: Unavailable::Gone })
 }
 
 async fn with_news(group: &Upstream, progress: Option<&Progress>) -> Result<Lease, Unavailable> {

@@ -13,19 +13,26 @@ use tokio::time::Instant;
 pub struct Catalog {
     pub introduction: Introduction,
     pub tools: Vec<Tool>,
-    definitions: Definitions,
+    bodies: Bodies,
     pub read: Read,
 }
 
-/// The tools' definitions, the upstream's own bytes, in the order of the tools.
+/// The upstream's own bytes.
 #[derive(Debug)]
-enum Definitions {
-    Here(Vec<Raw>),
+enum Bodies {
+    Here(Body),
     /// In a file of the cache, which is read when somebody asks for them.
     Cached {
         file: PathBuf,
-        loaded: OnceLock<Option<Vec<Raw>>>,
+        loaded: OnceLock<Option<Body>>,
     },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Body {
+    /// The tools' definitions, in the order of the tools.
+    definitions: Vec<Raw>,
+    lists: Lists,
 }
 
 /// When and whence a catalog was read.
@@ -63,20 +70,16 @@ pub struct Tool {
 
 impl Catalog {
     /// As the upstream just told it.
-    pub fn new(introduction: Introduction, tools: Vec<(Tool, Raw)>) -> Self {
+    pub fn new(introduction: Introduction, tools: Vec<(Tool, Raw)>, lists: Lists) -> Self {
         let (tools, definitions) = tools.into_iter().unzip();
-        Self {
-            introduction,
-            tools,
-            definitions: Definitions::Here(definitions),
-            read: Read::Here(Instant::now()),
-        }
+        let bodies = Bodies::Here(Body { definitions, lists });
+        Self { introduction, tools, bodies, read: Read::Here(Instant::now()) }
     }
 
-    /// As an earlier process was told it; the definitions are a JSON array in `file`.
+    /// As an earlier process was told it; the rest is in `file`, as `body` wrote it.
     pub fn cached(introduction: Introduction, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
-        let definitions = Definitions::Cached { file, loaded: OnceLock::new() };
-        Self { introduction, tools, definitions, read: Read::Cached(at) }
+        let bodies = Bodies::Cached { file, loaded: OnceLock::new() };
+        Self { introduction, tools, bodies, read: Read::Cached(at) }
     }
 
     pub fn tool(&self, name: &str) -> Option<&Tool> {
@@ -85,14 +88,38 @@ impl Catalog {
 
     /// The tools with their definitions, verbatim; `None` if the cache has lost them.
     pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
-        let definitions = match &self.definitions {
-            Definitions::Here(definitions) => definitions,
-            Definitions::Cached { file, loaded } => {
-                let loaded = loaded.get_or_init(|| read_definitions(file, self.tools.len()));
-                loaded.as_ref()?
-            }
+        Some(self.tools.iter().zip(&self.loaded()?.definitions))
+    }
+
+    /// Resources, templates and prompts; `None` if the cache has lost them.
+    pub fn lists(&self) -> Option<&Lists> {
+        Some(&self.loaded()?.lists)
+    }
+
+    /// All of the upstream's own bytes as one JSON object, for the cache.
+    pub fn body(&self) -> Option<String> {
+        let body = self.loaded()?;
+        let array = |raws: &mut dyn Iterator<Item = &Raw>| {
+            raws.map(|raw| String::from_utf8_lossy(raw)).collect::<Vec<_>>().join(",")
         };
-        Some(self.tools.iter().zip(definitions))
+        let listed = |list: &[Listed]| array(&mut list.iter().map(|listed| &listed.entry));
+        let Lists { resources, templates, prompts } = &body.lists;
+        Some(format!(
+            r#"{{"tools":[{}],"resources":[{}],"resourceTemplates":[{}],"prompts":[{}]}}"#,
+            array(&mut body.definitions.iter()),
+            listed(resources),
+            listed(templates),
+            listed(prompts)
+        ))
+    }
+
+    fn loaded(&self) -> Option<&Body> {
+        match &self.bodies {
+            Bodies::Here(body) => Some(body),
+            Bodies::Cached { file, loaded } => {
+                loaded.get_or_init(|| read_body(file, self.tools.len())).as_ref()
+            }
+        }
     }
 
     /// How long ago it was read.
@@ -107,28 +134,29 @@ impl Catalog {
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.introduction == other.introduction
             && self.tools == other.tools
-            && match (&self.definitions, &other.definitions) {
-                (Definitions::Here(a), Definitions::Here(b)) => a == b,
+            && match (&self.bodies, &other.bodies) {
+                (Bodies::Here(a), Bodies::Here(b)) => a == b,
                 _ => true,
             }
     }
 }
 
-/// The definitions kept in the cache; nothing where the file does not fit its index.
-fn read_definitions(file: &Path, tools: usize) -> Option<Vec<Raw>> {
-    let definitions: Result<Vec<Box<RawValue>>, _> = std::fs::read(file)
-        .map_err(|e| e.to_string())
-        .and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()));
-    match definitions {
-        Ok(all) if all.len() == tools => {
-            Some(all.iter().map(|raw| Raw::copy_from_slice(raw.get().as_bytes())).collect())
-        }
-        Ok(_) => None,
-        Err(error) => {
-            tracing::debug!(file = %file.display(), error, "cached definitions cannot be used");
-            None
-        }
-    }
+/// What the cache keeps beside its index; nothing where the file does not fit it.
+fn read_body(file: &Path, tools: usize) -> Option<Body> {
+    let text = std::fs::read(file).inspect_err(|error| {
+        tracing::debug!(file = %file.display(), %error, "a cached catalog cannot be read");
+    });
+    let text = Raw::from(text.ok()?);
+    let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
+    let body = Body {
+        definitions: own(elements(&text, "tools")?),
+        lists: Lists {
+            resources: read_listed(&text, "resources", "uri"),
+            templates: read_listed(&text, "resourceTemplates", "uriTemplate"),
+            prompts: read_listed(&text, "prompts", "name"),
+        },
+    };
+    (body.definitions.len() == tools).then_some(body)
 }
 
 impl Introduction {
@@ -164,31 +192,60 @@ impl Introduction {
     }
 }
 
-/// One page of `tools/list`.
-pub struct Page {
-    /// The tools with their definitions. Those without a name are left out.
-    pub tools: Vec<(Tool, Raw)>,
-    /// The cursor of the next page.
-    pub next: Option<Raw>,
+/// What an upstream lists beside its tools, as of its last connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lists {
+    pub resources: Vec<Listed>,
+    pub templates: Vec<Listed>,
+    pub prompts: Vec<Listed>,
 }
 
-/// Reads the result of a `tools/list`.
-pub fn read_page(result: &Raw) -> Result<Page, String> {
-    #[derive(Deserialize)]
-    struct Listed<'a> {
-        #[serde(borrow)]
-        tools: Vec<&'a RawValue>,
+/// One entry of a list: what it is called by (`uri`, `uriTemplate`, `name`), and itself, verbatim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub key: String,
+    pub entry: Raw,
+}
+
+/// Whether a result is a page of the list that `method` names.
+pub fn check_page(result: &Raw, method: &str) -> Result<(), String> {
+    let member = match method {
+        "resources/templates/list" => "resourceTemplates",
+        method => method.split('/').next().unwrap_or_default(),
+    };
+    match elements(result, member) {
+        Some(_) => Ok(()),
+        None => Err(format!("`{member}` is no list")),
     }
-    let page: Listed<'_> = serde_json::from_slice(result).map_err(|e| format!("`tools` is no list: {e}"))?;
-    let tools = page.tools.iter().filter_map(|definition| {
-        let tool = read_tool(definition.get().as_bytes());
-        if tool.is_none() {
-            tracing::warn!("left out a tool without a name");
-        }
-        tool
-    });
-    let next = raw::get(result, "nextCursor").filter(|cursor| &cursor[..] != b"null");
-    Ok(Page { tools: tools.collect(), next })
+}
+
+/// The tools of one page of `tools/list`, with their definitions. Those without a name are left out.
+pub fn read_tools(page: &Raw) -> Vec<(Tool, Raw)> {
+    named(page, "tools", read_tool)
+}
+
+/// The entries of one page of another list; those without `key` are left out.
+pub fn read_listed(page: &Raw, member: &str, key: &str) -> Vec<Listed> {
+    named(page, member, |entry| {
+        let entry = Raw::copy_from_slice(entry);
+        Some(Listed { key: raw::get_str(&entry, key)?, entry })
+    })
+}
+
+fn named<T>(page: &Raw, member: &str, read: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
+    let elements = elements(page, member).unwrap_or_default();
+    let all = elements.len();
+    let read: Vec<_> = elements.iter().filter_map(|element| read(element)).collect();
+    if read.len() < all {
+        tracing::warn!("left out {} of the server's {member} that have no name", all - read.len());
+    }
+    read
+}
+
+fn elements(page: &Raw, member: &str) -> Option<Vec<Raw>> {
+    let list = raw::get(page, member)?;
+    let elements: Vec<&RawValue> = serde_json::from_slice(&list).ok()?;
+    Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
 }
 
 /// A definition, copied so that the page it stands in need not be kept.
@@ -234,19 +291,17 @@ mod tests {
     #[test]
     fn definitions_are_kept_verbatim_and_nameless_ones_left_out() {
         let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
-        let page = read_page(&raw(&format!(r#"{{"tools":[{definition},{{}},3],"nextCursor":""}}"#))).unwrap();
-        let (tools, cursor) = (page.tools, page.next);
+        let tools = read_tools(&raw(&format!(r#"{{"tools":[{definition},{{}},3]}}"#)));
         assert_eq!(tools.len(), 1);
         assert_eq!(tools[0].1, definition);
         assert!(tools[0].0.read_only);
-        assert_eq!(cursor, Some(raw("\"\"")), "an empty cursor is a cursor");
     }
 
     #[test]
-    fn an_end_is_no_cursor_or_null() {
-        assert_eq!(read_page(&raw(r#"{"tools":[],"nextCursor":null}"#)).unwrap().next, None);
-        assert_eq!(read_page(&raw(r#"{"tools":[]}"#)).unwrap().next, None);
-        assert!(read_page(&raw("{}")).is_err());
+    fn a_page_is_told_by_its_list() {
+        assert!(check_page(&raw(r#"{"tools":[]}"#), "tools/list").is_ok());
+        assert!(check_page(&raw(r#"{"resourceTemplates":[]}"#), "resources/templates/list").is_ok());
+        assert!(check_page(&raw("{}"), "tools/list").is_err());
     }
 
     #[test]

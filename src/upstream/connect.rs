@@ -29,7 +29,7 @@ pub struct Connection {
     /// Resolves when the connection ended by itself; `live.lost` says why.
     pub ended: BoxFuture<()>,
     /// Told when the upstream says that its tools changed.
-    pub tools_changed: Arc<Notify>,
+    pub lists_changed: Arc<Notify>,
     /// Reads the catalog again.
     pub reread: Box<dyn Fn() -> BoxFuture<Result<Catalog, UpstreamError>> + Send>,
     /// Closes it and resolves when nothing of it is left.

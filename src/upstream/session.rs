@@ -5,24 +5,23 @@
 //! `notifications/initialized`, then requests. What the upstream sends meanwhile is answered if it is a `ping`,
 //! else refused or ignored.
 
+use super::attendant::{Attendant, Attends};
 use super::audience::Audience;
-use super::catalog::{self, Catalog, Introduction};
+use super::catalog::{self, Catalog, Introduction, Lists};
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::error::UpstreamError;
 use super::{Grace, Live};
-use crate::config::Server;
+use crate::config::{GroupName, Server};
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
 use crate::transport::Transport;
 use crate::transport::child::Child;
 use crate::transport::warden;
 use crate::wire::lines::Lines;
-use crate::wire::output::Writer;
-use crate::wire::peer::{CallError, CallOptions, Incoming, Peer, Text};
-use crate::wire::{Raw, Reply, error_object, raw};
+use crate::wire::peer::{CallError, CallOptions, Peer};
+use crate::wire::{Raw, Reply, raw};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
@@ -36,6 +35,7 @@ const PAGES: usize = 1000;
 /// Connects one group.
 #[derive(Clone)]
 pub struct Connector {
+    pub group: GroupName,
     pub transport: Transport,
     pub audience: Arc<Audience>,
     /// Bytes of one message.
@@ -55,19 +55,20 @@ impl Connector {
         let opened = self.transport.open(&server).await.map_err(|e| fail(e.into()))?;
         let (peer, child) = (Peer::new(opened.output), opened.child);
         let live = Live::new(peer.clone());
-        let tools_changed = Arc::new(Notify::new());
-        let attendant = Attendant {
+        let lists_changed = Arc::new(Notify::new());
+        let offer = self.audience.offer();
+        let attendant = Attendant::new(Attends {
+            group: self.group,
             peer: peer.clone(),
             live: live.clone(),
-            audience: self.audience,
-            tools_changed: tools_changed.clone(),
+            audience: self.audience.clone(),
+            lists_changed: lists_changed.clone(),
             child: child.clone(),
-            said_garbage: false,
-        };
+        });
         let lines = Lines::new(opened.input, self.max_message);
         let attended = Attended(tokio::spawn(attendant.run(lines, opened.writer).in_current_span()));
         let session = Session { peer: peer.clone(), live: live.clone(), child: child.clone(), server };
-        let outcome = session.introduce().await;
+        let outcome = session.introduce(&offer, self.audience.level()).await;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<()> {
             output.close();
@@ -80,7 +81,7 @@ impl Connector {
                 let connection = Connection {
                     live,
                     ended: Box::pin(attended.end()),
-                    tools_changed,
+                    lists_changed,
                     reread: Box::new(move || {
                         let (reader, introduction) = (reader.clone(), introduction.clone());
                         Box::pin(async move { reader.catalog(introduction).await })
@@ -125,32 +126,37 @@ struct Session {
 }
 
 impl Session {
-    async fn introduce(&self) -> Result<Catalog, UpstreamError> {
-        let answer = self.initialize().await?;
+    async fn introduce(&self, offer: &Raw, level: Option<String>) -> Result<Catalog, UpstreamError> {
+        let answer = self.initialize(offer).await?;
         let introduction = Introduction::read(&answer);
         check_introduction(&answer, &introduction);
         self.peer.notify("notifications/initialized", None);
+        if let Some(level) = level.filter(|_| introduction.declares("logging")) {
+            let params = serde_json::json!({ "level": level }).to_string();
+            let options = CallOptions::within(self.server.timeout.list);
+            // Its answer says nothing that matters here.
+            drop(self.peer.call("logging/setLevel", Some(params.into()), options).await);
+        }
         self.catalog(introduction).await
     }
 
     /// `initialize`; again with a revision the server names when it refuses ours.
-    async fn initialize(&self) -> Result<Raw, UpstreamError> {
-        let reply = self.ask_initialize(LATEST_HANDSHAKE).await?;
+    async fn initialize(&self, offer: &Raw) -> Result<Raw, UpstreamError> {
+        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await?;
         let Err(refusal) = &reply else { return self.accept("initialize", reply) };
         let supported = raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported"));
         let supported: Vec<String> =
             supported.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
         let common = HANDSHAKE_REVISIONS.iter().rev().find(|known| supported.iter().any(|s| s == *known));
         match common {
-            Some(revision) => self.accept("initialize", self.ask_initialize(revision).await?),
+            Some(revision) => self.accept("initialize", self.ask_initialize(revision, offer).await?),
             None => self.accept("initialize", reply),
         }
     }
 
-    async fn ask_initialize(&self, revision: &str) -> Result<Reply, UpstreamError> {
+    async fn ask_initialize(&self, revision: &str, offer: &Raw) -> Result<Reply, UpstreamError> {
         let params = serde_json::json!({
             "protocolVersion": revision,
-            "capabilities": {},
             "clientInfo": { "name": "dynamic-mcp", "title": "dynamic-mcp", "version": env!("CARGO_PKG_VERSION") },
         });
         let default = match self.server.endpoint {
@@ -159,49 +165,76 @@ impl Session {
         };
         let time = self.server.timeout.initialize.unwrap_or(default);
         let options = CallOptions { cancellable: false, ..CallOptions::within(time) };
-        self.ask("initialize", Some(params.to_string().into()), options).await
+        let params = raw::set(&params.to_string().into(), "capabilities", offer);
+        self.ask("initialize", Some(params), options).await
     }
 
     /// Every list that the catalog holds, all pages.
     async fn catalog(&self, introduction: Introduction) -> Result<Catalog, UpstreamError> {
-        let mut tools = Vec::new();
-        if self.server.features.tools && introduction.offers("tools") {
-            self.read_tools(&mut tools, &introduction).await?;
-        }
-        Ok(Catalog::new(introduction, tools))
+        let features = self.server.features;
+        let (resources, prompts) = (features.resources, features.prompts);
+        let (tools, resources, templates, prompts) = tokio::join!(
+            self.list("tools/list", features.tools && introduction.offers("tools"), &introduction),
+            self.list("resources/list", resources && introduction.declares("resources"), &introduction),
+            self.list(
+                "resources/templates/list",
+                resources && introduction.declares("resources"),
+                &introduction
+            ),
+            self.list("prompts/list", prompts && introduction.declares("prompts"), &introduction),
+        );
+        let tools = tools?.iter().flat_map(catalog::read_tools).collect();
+        // Without these lists a group still works.
+        let rest = |list: Result<Vec<Raw>, UpstreamError>, what: &str, key: &str| {
+            let pages = list.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the server's {what} cannot be read");
+                Vec::new()
+            });
+            pages.iter().flat_map(|page| catalog::read_listed(page, what, key)).collect()
+        };
+        let lists = Lists {
+            resources: rest(resources, "resources", "uri"),
+            templates: rest(templates, "resourceTemplates", "uriTemplate"),
+            prompts: rest(prompts, "prompts", "name"),
+        };
+        Ok(Catalog::new(introduction, tools, lists))
     }
 
-    async fn read_tools(
+    /// All pages of one list; none where it is not `asked` for.
+    async fn list(
         &self,
-        tools: &mut Vec<(catalog::Tool, Raw)>,
+        method: &'static str,
+        asked: bool,
         introduction: &Introduction,
-    ) -> Result<(), UpstreamError> {
-        let (mut cursor, mut seen) = (None::<Raw>, HashSet::new());
-        for _ in 0..PAGES {
+    ) -> Result<Vec<Raw>, UpstreamError> {
+        let (mut pages, mut cursor, mut seen) = (Vec::new(), None::<Raw>, HashSet::new());
+        while asked && pages.len() < PAGES {
             let params = cursor.as_ref().map(|c| raw::set(&Raw::from_static(b"{}"), "cursor", c));
-            let options = CallOptions::within(self.server.timeout.list);
-            let reply = self.ask("tools/list", params, options).await?;
+            let reply = self.ask(method, params, CallOptions::within(self.server.timeout.list)).await?;
             if let Err(refusal) = &reply
-                && !introduction.declares("tools")
+                && !(method == "tools/list" && introduction.declares("tools"))
                 && error_code(refusal) == code::METHOD_NOT_FOUND
             {
-                // It declared no capabilities and has no tools: that agrees.
-                return Ok(());
+                // It did not say that it has any (or has resources and no templates): that agrees.
+                break;
             }
-            let page = self.accept("tools/list", reply)?;
-            let page = catalog::read_page(&page).map_err(|what| self.protocol("tools/list", what))?;
-            tools.extend(page.tools);
-            match page.next {
+            let page = self.accept(method, reply)?;
+            let next = raw::get(&page, "nextCursor").filter(|cursor| &cursor[..] != b"null");
+            catalog::check_page(&page, method).map_err(|what| self.protocol(method, what))?;
+            pages.push(page);
+            match next {
                 Some(next) if seen.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
-                    tracing::warn!("the server's tools/list repeats a cursor; what it gave so far is used");
-                    return Ok(());
+                    tracing::warn!("the server's {method} repeats a cursor; what it gave so far is used");
+                    break;
                 }
-                None => return Ok(()),
+                None => break,
             }
         }
-        tracing::warn!(pages = PAGES, "the server's tools/list does not end; what it gave so far is used");
-        Ok(())
+        if pages.len() == PAGES {
+            tracing::warn!(pages = PAGES, "the server's {method} does not end; what it gave so far is used");
+        }
+        Ok(pages)
     }
 
     async fn ask(
@@ -258,67 +291,5 @@ fn check_introduction(answer: &Raw, introduction: &Introduction) {
     }
     if raw::get(answer, "tools").is_some() {
         tracing::warn!("the server's answer to initialize carries tools; those of tools/list are used");
-    }
-}
-
-/// Reads what the upstream sends, until it ends.
-struct Attendant {
-    peer: Arc<Peer>,
-    live: Arc<Live>,
-    audience: Arc<Audience>,
-    tools_changed: Arc<Notify>,
-    child: Child,
-    said_garbage: bool,
-}
-
-impl Attendant {
-    async fn run(mut self, mut lines: Lines<impl AsyncRead + Unpin>, writer: Writer) {
-        let child = self.child.clone();
-        let writing = async {
-            // A server that closed its stdin may still have answers to give.
-            drop(writer.run().await);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = self.read(&mut lines) => {}
-            () = writing => {}
-            () = child.drained() => {}
-        }
-        self.live.lose(child.ending().await.into());
-        self.peer.end();
-    }
-
-    async fn read(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
-        loop {
-            self.audience.ready().await;
-            match self.peer.receive(lines).await {
-                None => return,
-                Some(Incoming::Settled) => {}
-                Some(Incoming::Request(request)) => {
-                    let reply = match request.method.as_str() {
-                        "ping" => Ok(Raw::from_static(b"{}")),
-                        method => {
-                            let message = format!("{method} is not supported by this client");
-                            Err(error_object(code::METHOD_NOT_FOUND, &message, None))
-                        }
-                    };
-                    self.peer.reply(&request.id, reply);
-                }
-                Some(Incoming::Notification { method, .. }) => match method.as_str() {
-                    "notifications/tools/list_changed" => self.tools_changed.notify_one(),
-                    method => tracing::debug!(method, "ignored a notification"),
-                },
-                Some(Incoming::Malformed(what, line)) => self.garbage(&what, &line),
-            }
-        }
-    }
-
-    fn garbage(&mut self, what: &crate::wire::Malformed, line: &Raw) {
-        if self.said_garbage {
-            tracing::debug!(?what, line = %Text(line), "skipped a line");
-        } else {
-            self.said_garbage = true;
-            tracing::warn!(line = %Text(line), "skipped a line on the server's stdout that is not MCP (said once)");
-        }
     }
 }

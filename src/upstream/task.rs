@@ -132,7 +132,7 @@ enum Happening {
     Attempted(Attempted),
     Ended,
     Tick,
-    ToolsChanged,
+    ListsChanged,
     Reread(Result<Catalog, UpstreamError>),
     Closed,
 }
@@ -156,8 +156,8 @@ impl<C: Connect> Task<C> {
         let usage = self.usage();
         let deadline = self.lifecycle.deadline(usage);
         let Self { commands, attempt, connection, closing, reread, .. } = self;
-        let (ended, live, tools_changed) = match connection {
-            Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.tools_changed)),
+        let (ended, live, lists_changed) = match connection {
+            Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.lists_changed)),
             None => (None, None, None),
         };
         tokio::select! {
@@ -167,7 +167,7 @@ impl<C: Connect> Task<C> {
             outcome = maybe(reread.as_mut()) => Happening::Reread(outcome),
             command = commands.recv() => Happening::Command(command),
             () = notified(live.map(|live| &live.unused)) => Happening::Tick,
-            () = notified(tools_changed.map(|notify| &**notify)) => Happening::ToolsChanged,
+            () = notified(lists_changed.map(|notify| &**notify)) => Happening::ListsChanged,
             () = maybe(closing.as_mut()), if attempt.is_none() => Happening::Closed,
             () = until(deadline) => Happening::Tick,
         }
@@ -194,7 +194,7 @@ impl<C: Connect> Task<C> {
             Happening::Attempted(outcome) => self.attempted(outcome),
             Happening::Ended => self.lost(),
             Happening::Tick => self.decide(Event::Tick),
-            Happening::ToolsChanged => self.reread(),
+            Happening::ListsChanged => self.reread(),
             Happening::Reread(outcome) => self.read_again(outcome),
             Happening::Closed => self.closing = None,
         }

@@ -13,8 +13,9 @@ use tokio::sync::Notify;
 #[cfg(unix)]
 use tokio::net::{UnixStream, unix::pipe};
 
-/// Queued bytes above which `ready` waits. A few large results, or some thousand small messages.
-const HIGH_WATER: usize = 1 << 20;
+/// Queued bytes above which `ready` waits: some hundred small messages. What one side sends without end is what an
+/// answer of another waits behind, so this is not more than keeps a pipe busy.
+const HIGH_WATER: usize = 64 << 10;
 /// Frames handed to one write.
 const BATCH: usize = 64;
 

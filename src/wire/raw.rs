@@ -52,6 +52,19 @@ pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
     out.freeze()
 }
 
+/// `object` without the member `key`.
+pub fn remove(object: &Raw, key: &str) -> Raw {
+    let Some(members) = members(object).filter(|all| all.iter().any(|m| m.key == key)) else {
+        return object.clone();
+    };
+    let kept = members.iter().filter(|member| member.key != key);
+    let kept = kept.map(|member| {
+        let name = serde_json::Value::from(&*member.key).to_string();
+        [name.as_bytes(), b":", &object[member.value.clone()]].concat()
+    });
+    [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
+}
+
 /// `object` with the member `key` of its member `outer` set; `outer` is made where it is missing.
 pub fn set_in(object: &Raw, outer: &str, key: &str, value: &[u8]) -> Raw {
     let inner = get(object, outer).filter(|inner| inner.first() == Some(&b'{'));
@@ -116,6 +129,14 @@ mod tests {
     #[test]
     fn replaces_every_double_so_that_no_reader_sees_the_old_value() {
         assert_eq!(set(&raw(r#"{"id":1,"x":2,"id":3}"#), "id", b"9"), raw(r#"{"id":9,"x":2,"id":9}"#));
+    }
+
+    #[test]
+    fn removing_leaves_the_other_values() {
+        let object = raw(r#"{"a":1.0, "group" : "g","b":1e400,"group":2}"#);
+        assert_eq!(remove(&object, "group"), raw(r#"{"a":1.0,"b":1e400}"#));
+        assert_eq!(remove(&raw(r#"{"group":1}"#), "group"), raw("{}"));
+        assert_eq!(remove(&raw(r#"{ "x":1 }"#), "group"), raw(r#"{ "x":1 }"#));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The task with a scripted connection, told in virtual time.
 
-use super::super::catalog::Introduction;
+use super::super::catalog::{Introduction, Lists};
 use super::super::{Live, Unavailable};
 use super::*;
 use crate::config::{Endpoint, Features, Mode, Stdio, Timeouts, ToolRules};
@@ -45,7 +45,7 @@ impl Fake {
                     () = shut.notified() => {}
                 }
             }),
-            tools_changed: Arc::default(),
+            lists_changed: Arc::default(),
             reread: Box::new(|| Box::pin(async { Err(UpstreamError::Internal) })),
             close: Box::new(move |_| {
                 closed.fetch_add(1, Ordering::SeqCst);
@@ -67,7 +67,7 @@ impl Connect for Fake {
             let (takes, good) = next.unwrap_or((Duration::ZERO, true));
             sleep(takes).await;
             let error = UpstreamError::Spawn { message: "scripted".into() };
-            let catalog = Catalog::new(Introduction::default(), Vec::new());
+            let catalog = Catalog::new(Introduction::default(), Vec::new(), Lists::default());
             if good { Ok((fake.connection(), catalog)) } else { Err(FailedAttempt { error, closing: None }) }
         })
     }

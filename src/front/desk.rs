@@ -1,0 +1,149 @@
+//! Gives each request of a client to who does it.
+
+use super::arguments::{self, Call};
+use super::errors::{self, Refusal};
+use super::relay::Asked;
+use super::subscriptions::Subscriptions;
+use super::{call, describe, list, lookup, meta_tools, prompts, resources};
+use crate::groups::GroupManager;
+use crate::status;
+use crate::upstream::audience::Client;
+use crate::wire::peer::{CallOptions, Cancelled, Peer, Progress};
+use crate::wire::serving::Work;
+use crate::wire::{Raw, Reply, Request, raw};
+use futures_util::future::join_all;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For a group to take note of a log level.
+const LEVEL_SET: Duration = Duration::from_secs(2);
+
+pub struct Desk {
+    groups: Arc<GroupManager>,
+    peer: Arc<Peer>,
+    client: Arc<Client>,
+    subscriptions: Arc<Subscriptions>,
+}
+
+impl Desk {
+    pub fn new(groups: Arc<GroupManager>, peer: Arc<Peer>, client: Arc<Client>) -> Self {
+        let subscriptions = Subscriptions::new(groups.clone(), client.clone());
+        Self { groups, peer, client, subscriptions }
+    }
+
+    /// What answers the request, and what its cancellation is told to.
+    pub fn work(&self, request: &Request) -> Result<(Work, Cancelled), Refusal> {
+        let params = request.params.clone().filter(|params| &params[..] != b"null");
+        let params = params.unwrap_or(Raw::from_static(b"{}"));
+        if raw::entries(&params).is_none() {
+            return Err(errors::bad_params("params must be an object"));
+        }
+        let token = raw::get(&params, "_meta").and_then(|meta| raw::get(&meta, "progressToken"));
+        let asked = Asked {
+            groups: self.groups.clone(),
+            params,
+            progress: token.map(|token| Progress { output: self.peer.output().clone(), token }),
+            cancelled: Cancelled::default(),
+        };
+        let cancelled = asked.cancelled.clone();
+        let work: Work = match request.method.as_str() {
+            "resources/list" => Box::pin(resources::list(asked)),
+            "resources/templates/list" => Box::pin(resources::templates(asked)),
+            "resources/read" => Box::pin(resources::read(asked)),
+            "resources/subscribe" => Box::pin(self.subscriptions.clone().subscribe(asked)),
+            "resources/unsubscribe" => Box::pin(self.subscriptions.clone().unsubscribe(asked)),
+            "prompts/list" => Box::pin(prompts::list(asked)),
+            "prompts/get" => Box::pin(prompts::get(asked)),
+            "completion/complete" => Box::pin(prompts::complete(asked)),
+            "logging/setLevel" => self.set_level(asked)?,
+            _ => self.tool(asked)?,
+        };
+        Ok((work, cancelled))
+    }
+
+    /// What a `tools/call` asks us to do.
+    fn tool(&self, asked: Asked) -> Result<Work, Refusal> {
+        let name = asked.text("name")?;
+        let Asked { groups, params, progress, cancelled } = asked;
+        Ok(match name.as_str() {
+            meta_tools::GET => Box::pin(async move {
+                let arguments = raw::get(&params, "arguments");
+                Ok(describe::get_dynamic_tools(&groups, arguments.as_ref(), progress.as_ref()).await)
+            }),
+            meta_tools::CALL | meta_tools::CALL_READONLY => {
+                let read_only = name == meta_tools::CALL_READONLY;
+                let request = call::Request { params, progress, cancelled, read_only };
+                Box::pin(async move { call::call_dynamic_tool(&groups, request).await })
+            }
+            meta_tools::STATUS => Box::pin(std::future::ready(Ok(self.status(&params)))),
+            name => {
+                let call = self.direct(name, &params)?;
+                let request = call::Request { params, progress, cancelled, read_only: false };
+                Box::pin(async move { call::call_tool(&groups, request, call).await })
+            }
+        })
+    }
+
+    /// A tool of an upstream, called by its exposed name, or by its own where only one group has it.
+    fn direct(&self, name: &str, params: &Raw) -> Result<Call, Refusal> {
+        let all = self.groups.all();
+        let known = list::tools(&self.groups).resolve(name);
+        let (group, tool) = known
+            .map(|(group, tool)| (group.to_string(), tool))
+            .or_else(|| {
+                lookup::split(&all, name).map(|(group, tool)| (group.name.to_string(), tool.to_owned()))
+            })
+            .or_else(|| match &lookup::owners(&all, name)[..] {
+                [group] => Some((group.name.to_string(), name.to_owned())),
+                _ => None,
+            })
+            .ok_or_else(|| errors::bad_params(format!("unknown tool: {name}")))?;
+        let args = raw::get(params, "arguments").filter(|args| &args[..] != b"null");
+        Ok(Call { group: Some(group), tool, args: args.unwrap_or(Raw::from_static(b"{}")) })
+    }
+
+    fn status(&self, params: &Raw) -> Raw {
+        let all = self.groups.all();
+        let chosen = arguments::status_group(raw::get(params, "arguments").as_ref());
+        let chosen = chosen.and_then(|name| name.map(|name| lookup::group(&all, &name).cloned()).transpose());
+        match chosen {
+            Ok(group) => {
+                let status = status::of(&group.map_or(all, |group| vec![group]), &self.groups);
+                json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
+                    .to_string()
+                    .into()
+            }
+            Err(problem) => errors::tool_error(&problem),
+        }
+    }
+
+    /// Remembered for groups that connect later, and told to those that are connected.
+    fn set_level(&self, asked: Asked) -> Result<Work, Refusal> {
+        self.client.set_level(asked.text("level")?).map_err(errors::bad_params)?;
+        let told = self.groups.all().into_iter().filter_map(|group| {
+            let logs = group.snapshot().catalog.as_ref().is_some_and(|c| c.introduction.declares("logging"));
+            let lease = group.try_lease().filter(|_| logs)?;
+            let params = asked.params.clone();
+            Some(async move {
+                let options = CallOptions::within(LEVEL_SET);
+                // A group that does not follow is heard less or more than wanted; nothing else depends on it.
+                drop(lease.peer().call("logging/setLevel", Some(params), options).await);
+            })
+        });
+        let told: Vec<_> = told.collect();
+        Ok(Box::pin(async move {
+            join_all(told).await;
+            Reply::Ok(Raw::from_static(b"{}"))
+        }))
+    }
+
+    /// Passes a notification on to every group that is connected.
+    pub fn tell_all(&self, method: &str, params: Option<&Raw>) {
+        for group in self.groups.all() {
+            if let Some(lease) = group.try_lease() {
+                lease.peer().notify(method, params.cloned());
+            }
+        }
+    }
+}

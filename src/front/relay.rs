@@ -1,0 +1,98 @@
+//! A request passed on to the group it is meant for, and its answer back, unaltered.
+
+use super::{errors, lookup, reach};
+use crate::groups::GroupManager;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::Introduction;
+use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::{Raw, Reply, raw};
+use errors::Refusal;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client's request, and where news of it go.
+#[derive(Clone)]
+pub struct Asked {
+    pub groups: Arc<GroupManager>,
+    pub params: Raw,
+    pub progress: Option<Progress>,
+    pub cancelled: Cancelled,
+}
+
+impl Asked {
+    /// The group that `params.group` names.
+    pub fn group(&self) -> Result<Option<Upstream>, Refusal> {
+        let Some(name) = raw::get(&self.params, "group") else { return Ok(None) };
+        let name: String =
+            serde_json::from_slice(&name).map_err(|_| errors::bad_params("params.group must be a string"))?;
+        lookup::group(&self.groups.all(), &name).cloned().map(Some).map_err(errors::bad_params)
+    }
+
+    /// Params for an upstream, which knows no groups.
+    pub fn without_group(&self) -> Raw {
+        raw::remove(&self.params, "group")
+    }
+
+    /// A string that must be there.
+    pub fn text(&self, key: &str) -> Result<String, Refusal> {
+        raw::get_str(&self.params, key)
+            .ok_or_else(|| errors::bad_params(format!("params.{key} must be a string")))
+    }
+}
+
+/// What is asked of the group.
+pub struct Passed<'a> {
+    pub method: &'a str,
+    /// What the group must have declared.
+    pub capability: &'static str,
+    pub params: Raw,
+}
+
+/// Connects the group if need be. Asked once more if the connection broke: all of these only read, but for
+/// subscriptions, which may be made twice.
+pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply {
+    let mut repeated = false;
+    loop {
+        let reached = reach::lease(&asked.groups, group, asked.progress.as_ref()).await;
+        let (group, lease) =
+            reached.map_err(|unreachable| shut_down_or(asked, errors::unreachable(&unreachable)))?;
+        let snapshot = group.snapshot();
+        if snapshot.catalog.as_ref().is_some_and(|catalog| !has(&catalog.introduction, passed.capability)) {
+            return Err(errors::lacks(&group.name, passed.capability).into());
+        }
+        let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
+        let quiet = if passed.capability == "prompts" { limits.prompts } else { limits.resources };
+        let options = CallOptions {
+            progress: asked.progress.clone(),
+            cancelled: asked.cancelled.clone(),
+            ..CallOptions::within(quiet)
+        };
+        let options = CallOptions { total: LONGEST.max(quiet), ..options };
+        match lease.peer().call(passed.method, Some(passed.params.clone()), options).await {
+            Ok(reply) => {
+                if let Ok(result) = &reply {
+                    asked.groups.note_uris(&group.name, result);
+                }
+                return reply;
+            }
+            Err(CallError::Closed { .. }) if !repeated && !asked.groups.is_shutting_down() => repeated = true,
+            Err(error) => {
+                let lost = lease.lost().map(|lost| lost.to_string());
+                let refusal = errors::unanswered(&group.name, passed.method, &error, lost);
+                return Err(shut_down_or(asked, refusal));
+            }
+        }
+    }
+}
+
+/// However much progress is shown.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Who declares nothing at all may still have it.
+fn has(introduction: &Introduction, capability: &str) -> bool {
+    introduction.offers(capability)
+}
+
+fn shut_down_or(asked: &Asked, refusal: Refusal) -> Raw {
+    if asked.groups.is_shutting_down() { errors::shutting_down().into() } else { refusal.into() }
+}

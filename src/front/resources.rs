@@ -1,0 +1,82 @@
+//! `resources/*`: lists of all groups or of one, and requests that go to the group whose URI it is.
+
+use super::relay::{Asked, Passed, pass};
+use super::routing;
+use super::{errors, gather};
+use crate::config::GroupName;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::Listed;
+use crate::wire::{Reply, raw};
+use errors::Refusal;
+use gather::Kind;
+
+const CAPABILITY: &str = "resources";
+
+pub async fn list(asked: Asked) -> Reply {
+    plain_or_of_group(asked, &Kind::RESOURCES).await
+}
+
+pub async fn templates(asked: Asked) -> Reply {
+    plain_or_of_group(asked, &Kind::TEMPLATES).await
+}
+
+async fn plain_or_of_group(asked: Asked, kind: &'static Kind) -> Reply {
+    if let Some(group) = asked.group()? {
+        let params = asked.without_group();
+        return pass(&asked, &group, Passed { method: kind.method, capability: CAPABILITY, params }).await;
+    }
+    let lists = gather::fresh(&asked.groups, kind).await;
+    gather::page(&asked.params, kind, routing::merge(&lists, kind.key))
+}
+
+/// Reads by the group that is named, else by the one whose URI it is.
+pub async fn read(asked: Asked) -> Reply {
+    to_owner(&asked, "resources/read").await
+}
+
+/// Passes `method` on to the group whose `params.uri` it is.
+pub async fn to_owner(asked: &Asked, method: &str) -> Reply {
+    let uri = asked.text("uri")?;
+    let target = target(asked, &uri)?;
+    if let Some((group, uri)) = target {
+        return at(asked, &group, method, &uri).await;
+    }
+    // Nobody says that it is theirs: whoever is connected is asked, in config order.
+    for group in asked.groups.all() {
+        if group.try_lease().is_some() {
+            let reply = at(asked, &group, method, &uri).await;
+            if reply.is_ok() {
+                return reply;
+            }
+        }
+    }
+    Err(errors::resource_not_found(&uri).into())
+}
+
+async fn at(asked: &Asked, group: &Upstream, method: &str, uri: &str) -> Reply {
+    let uri = serde_json::Value::from(uri).to_string();
+    let params = raw::set(&asked.without_group(), "uri", uri.as_bytes());
+    pass(asked, group, Passed { method, capability: CAPABILITY, params }).await
+}
+
+/// The group that a URI belongs to, and the URI there.
+pub fn target(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String)>, Refusal> {
+    if let Some(group) = asked.group()? {
+        return Ok(Some((group, uri.to_owned())));
+    }
+    let found = |name: &GroupName, uri: &str| asked.groups.get(name).map(|group| (group, uri.to_owned()));
+    if let Some((group, behind)) = routing::undisguised(uri) {
+        return Ok(found(&GroupName::new(&group), &behind));
+    }
+    let resources = gather::known(&asked.groups, &Kind::RESOURCES);
+    let templates = gather::known(&asked.groups, &Kind::TEMPLATES);
+    if let Some(owner) = routing::owner(uri, &resources, &templates) {
+        return Ok(found(owner, uri));
+    }
+    Ok(asked.groups.named_by(uri).and_then(|group| found(&group, uri)))
+}
+
+/// What a catalog's list is called by.
+pub fn listed(list: &[Listed]) -> impl Iterator<Item = &str> {
+    list.iter().map(|listed| listed.key.as_str())
+}

@@ -1,0 +1,117 @@
+//! Reads what an upstream sends, until it ends: answers go to their calls, requests and notifications to the client.
+
+use super::Live;
+use super::audience::{Audience, Question};
+use crate::config::GroupName;
+use crate::protocol::code;
+use crate::transport::child::Child;
+use crate::wire::lines::Lines;
+use crate::wire::output::Writer;
+use crate::wire::peer::{Cancelled, Incoming, Peer, Progress, Text};
+use crate::wire::serving::Serving;
+use crate::wire::{Malformed, Raw, Request, error_object, raw};
+use std::sync::Arc;
+use tokio::io::AsyncRead;
+use tokio::sync::Notify;
+
+/// Requests of one upstream that wait for the client; beyond that it is not read.
+const OPEN_REQUESTS: usize = 256;
+
+/// Whose connection it is, and who is told.
+pub struct Attends {
+    pub group: GroupName,
+    pub peer: Arc<Peer>,
+    pub live: Arc<Live>,
+    pub audience: Arc<Audience>,
+    pub lists_changed: Arc<Notify>,
+    pub child: Child,
+}
+
+pub struct Attendant {
+    of: Attends,
+    serving: Serving,
+    said_garbage: bool,
+}
+
+impl Attendant {
+    pub fn new(of: Attends) -> Self {
+        let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
+        Self { serving: Serving::new(of.peer.clone(), internal), of, said_garbage: false }
+    }
+
+    pub async fn run(mut self, mut lines: Lines<impl AsyncRead + Unpin>, writer: Writer) {
+        let child = self.of.child.clone();
+        let writing = async {
+            // A server that closed its stdin may still have answers to give.
+            drop(writer.run().await);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = self.read(&mut lines) => {}
+            () = writing => {}
+            () = child.drained() => {}
+        }
+        self.of.live.lose(child.ending().await.into());
+        self.of.peer.end();
+    }
+
+    async fn read(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
+        loop {
+            self.of.audience.ready().await;
+            tokio::select! {
+                () = self.serving.ended() => {}
+                incoming = self.of.peer.receive(lines), if self.serving.len() < OPEN_REQUESTS => match incoming {
+                    None => return,
+                    Some(Incoming::Settled) => {}
+                    Some(Incoming::Request(request)) => self.request(request),
+                    Some(Incoming::Notification { method, params }) => self.notification(&method, params),
+                    Some(Incoming::Malformed(what, line)) => self.garbage(&what, &line),
+                },
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        if request.method == "ping" {
+            return self.of.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
+        }
+        let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
+        let progress = token.map(|token| Progress { output: self.of.peer.output().clone(), token });
+        let cancelled = Cancelled::default();
+        let question = Question {
+            group: self.of.group.to_string(),
+            method: request.method,
+            params: request.params,
+            progress,
+            cancelled: cancelled.clone(),
+        };
+        let audience = self.of.audience.clone();
+        self.serving.start(request.id, Box::pin(async move { audience.ask(question).await }), cancelled);
+    }
+
+    fn notification(&mut self, method: &str, params: Option<Raw>) {
+        match method {
+            // The catalog is read again; who lists is told when it is known to differ.
+            "notifications/tools/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/prompts/list_changed" => self.of.lists_changed.notify_one(),
+            "notifications/cancelled" => {
+                if let Some(params) = params {
+                    self.serving.cancel(params);
+                }
+            }
+            // Of a call that is over, or one that no client wanted to hear of.
+            "notifications/progress" => {}
+            method => self.of.audience.notify(&self.of.group, method, params.as_ref()),
+        }
+    }
+
+    fn garbage(&mut self, what: &Malformed, line: &Raw) {
+        if self.said_garbage {
+            tracing::debug!(?what, line = %Text(line), "skipped a line");
+        } else {
+            self.said_garbage = true;
+            tracing::warn!(line = %Text(line), "skipped a line on the server's stdout that is not MCP (said once)");
+        }
+    }
+}
