@@ -184,21 +184,23 @@ mod measure {
 
     impl Config {
         fn new(upstreams: usize, hanging: usize) -> Self {
-            let entry = |name: &str, argument: &str| {
+            let entry = |name: &str, argument: &str, mode: &str| {
                 format!(
-                    "{name:?}: {{ \"command\": {:?}, \"lazy_startup\": \"pure\" }}",
+                    "{name:?}: {{ \"command\": {:?}, \"lazy_startup\": {mode:?} }}",
                     this_program(argument)
                 )
             };
-            let working = (0..upstreams).map(|n| entry(&group(n), "--upstream"));
-            let hanging = (0..hanging).map(|n| entry(&format!("hanging-{n}"), "--upstream-that-hangs"));
+            let working = (0..upstreams).map(|n| entry(&group(n), "--upstream", "pure"));
+            let name = |n| format!("hanging-{n}");
+            let hanging = (0..hanging).map(|n| entry(&name(n), "--upstream-that-hangs", "eager"));
             let entries: Vec<_> = working.chain(hanging).collect();
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("servers.json");
             fs::write(&path, format!("{{ \"mcpServers\": {{ {} }} }}", entries.join(",\n"))).unwrap();
             let program = std::env::var("DYNAMIC_MCP_BENCH_PROGRAM");
             let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_dynamic-mcp").to_owned());
-            Self { proxy: vec![program, "--config".into(), path.to_str().unwrap().into()], _dir: dir }
+            let proxy = vec![program, "--no-cache".into(), "--config".into(), path.to_str().unwrap().into()];
+            Self { proxy, _dir: dir }
         }
 
         /// The upstream itself and the proxy before it, both warm.

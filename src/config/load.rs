@@ -3,6 +3,7 @@
 //! Nothing here fails as a whole: what is wrong with a file, a setting or a server becomes a [`Problem`] with its
 //! place, and everything else still counts.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub fn default_path(env: &Env) -> Option<PathBuf> {
 pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut config = Config::default();
     let mut entries: Vec<Entry> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
     let mut settings = file::Settings::default();
     let mut lost_rules = None;
     for path in files {
@@ -54,9 +56,12 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
         settings = merged(settings, part.settings);
         lost_rules = part.lost_rules.or(lost_rules);
         for entry in part.entries {
-            match entries.iter_mut().find(|earlier| earlier.name == entry.name) {
+            match known.get(&entry.name).and_then(|n| entries.get_mut(*n)) {
                 Some(earlier) => *earlier = entry,
-                None => entries.push(entry),
+                None => {
+                    known.insert(entry.name.clone(), entries.len());
+                    entries.push(entry);
+                }
             }
         }
     }

@@ -1,12 +1,14 @@
 //! One config file: where its servers stand, whatever client wrote it, and what each says.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::text::{At, Text};
+use super::text::Text;
 use crate::config::nearest::nearest;
 use crate::config::node::{self, Reader, kind_of};
 use crate::config::vars::{Env, Scope};
@@ -34,11 +36,13 @@ pub(super) struct Entry {
 
 /// Where an entry and its fields stand, for what is found wrong later.
 pub(super) struct Place {
-    pub(super) file: std::path::PathBuf,
     pub(super) dir: std::path::PathBuf,
-    at: At,
-    /// Those that say something.
-    fields: Vec<(String, At)>,
+    /// Line and column are counted in it only for a problem: an entry costs no look at all before it.
+    text: Arc<Text>,
+    /// Byte in the text.
+    at: usize,
+    /// Those that say something, and their bytes.
+    fields: Vec<(String, usize)>,
     pub(super) written: Written,
 }
 
@@ -50,7 +54,7 @@ impl Place {
     /// A problem with the first of these fields that is there, else with the whole entry.
     pub(super) fn problem(&self, fields: &[&str], message: String, hint: Option<String>) -> Problem {
         let field = self.fields.iter().find(|(name, _)| fields.contains(&name.as_str()));
-        Problem { file: self.file.clone(), at: Some(field.map_or(self.at, |(_, at)| *at)), message, hint }
+        self.text.problem(field.map_or(self.at, |(_, at)| *at), message, hint)
     }
 }
 
@@ -58,7 +62,7 @@ impl Place {
 pub(super) fn read(path: &Path, env: &Env) -> Part {
     const MISSING: &str = "make it with `dynamic-mcp import`, or name another one with `--config`";
     let text = match Text::read(&env.cwd().join(path), MISSING) {
-        Ok(text) => text.named(path),
+        Ok(text) => Arc::new(text.named(path)),
         Err(problem) => {
             return Part { errors: vec![Problem { file: path.to_owned(), ..problem }], ..Part::default() };
         }
@@ -102,7 +106,7 @@ fn object(text: &Text) -> Result<Object<'_>, Problem> {
 }
 
 struct FileReader<'f> {
-    text: &'f Text,
+    text: &'f Arc<Text>,
     scope: Scope<'f>,
     part: Part,
 }
@@ -166,17 +170,22 @@ impl FileReader<'_> {
             let message = format!("`{key}`: expected an object, found {}", kind_of(servers));
             return self.error(servers.start(), message, None);
         };
+        let known = self.part.entries.iter().enumerate();
+        let mut known: HashMap<_, _> = known.map(|(n, entry)| (entry.name.clone(), n)).collect();
         for member in &servers.properties {
             let entry = self.entry(member);
-            match self.part.entries.iter_mut().find(|earlier| earlier.name == entry.name) {
+            match known.get(&entry.name).and_then(|n| self.part.entries.get_mut(*n)) {
                 Some(earlier) => {
-                    let (line, column) = earlier.place.at;
+                    let (line, column) = self.text.at(earlier.place.at);
                     let message =
                         format!("the server `{}` is given twice, first at {line}:{column}", entry.name);
                     let hint = Some("rename or remove one of the two".to_owned());
                     earlier.server = Err(self.text.problem(member.name.start(), message, hint));
                 }
-                None => self.part.entries.push(entry),
+                None => {
+                    known.insert(entry.name.clone(), self.part.entries.len());
+                    self.part.entries.push(entry);
+                }
             }
         }
     }
@@ -199,13 +208,13 @@ impl FileReader<'_> {
     fn place(&self, member: &ObjectProp<'_>) -> Place {
         let fields = member.value.as_object().map_or(&[][..], |server| &server.properties);
         Place {
-            file: self.text.path().to_owned(),
             dir: self.scope.dir.to_owned(),
-            at: self.text.at(member.name.start()),
+            text: self.text.clone(),
+            at: member.name.start(),
             fields: fields
                 .iter()
                 .filter(|field| !says_nothing(&field.value))
-                .map(|field| (field.name.as_str().to_owned(), self.text.at(field.name.start())))
+                .map(|field| (field.name.as_str().to_owned(), field.name.start()))
                 .collect(),
             written: written(fields, self.text.as_str()),
         }

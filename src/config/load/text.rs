@@ -34,14 +34,11 @@ impl Text {
         Self { path: path.to_owned(), ..self }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
 
+    /// Counts through all text before it.
     pub(super) fn at(&self, offset: usize) -> At {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let line = before.rsplit('\n').next().unwrap_or(before);
