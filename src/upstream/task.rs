@@ -14,11 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 /// Commands that may wait in a mailbox; callers beyond that wait to send theirs.
 const MAILBOX: usize = 64;
+
+/// Some servers say that their tools changed each time they list them.
+const REREAD_GAP: Duration = Duration::from_secs(1);
 
 mod ending;
 
@@ -93,6 +96,7 @@ pub fn start(
         urgent: Arc::default(),
         connection: None,
         closing: predecessor,
+        reread_at: None,
         reread: None,
         rereaders: Vec::new(),
         catalog: cached,
@@ -120,6 +124,8 @@ struct Task<C> {
     connection: Option<Connection>,
     /// The end of the last connection; the next attempt begins after it.
     closing: Option<BoxFuture<()>>,
+    /// Not before this are the tools read again because the upstream says that they changed.
+    reread_at: Option<Instant>,
     reread: Option<BoxFuture<Result<Catalog, UpstreamError>>>,
     /// Callers who wait for the catalog.
     rereaders: Vec<oneshot::Sender<()>>,
@@ -155,7 +161,7 @@ impl<C: Connect> Task<C> {
     async fn next(&mut self) -> Happening {
         let usage = self.usage();
         let deadline = self.lifecycle.deadline(usage);
-        let Self { commands, attempt, connection, closing, reread, .. } = self;
+        let Self { commands, attempt, connection, closing, reread, reread_at, .. } = self;
         let (ended, live, tools_changed) = match connection {
             Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.tools_changed)),
             None => (None, None, None),
@@ -163,12 +169,18 @@ impl<C: Connect> Task<C> {
         tokio::select! {
             biased;
             () = maybe(ended) => Happening::Ended,
-            outcome = maybe(attempt.as_mut().map(|(_, future)| future)) => Happening::Attempted(outcome),
+            // What the last connection holds (a port, a lock file) is free before its successor needs it.
+            () = maybe(closing.as_mut()) => Happening::Closed,
+            outcome = maybe(attempt.as_mut().map(|(_, future)| future)), if closing.is_none() => {
+                Happening::Attempted(outcome)
+            }
             outcome = maybe(reread.as_mut()) => Happening::Reread(outcome),
             command = commands.recv() => Happening::Command(command),
             () = notified(live.map(|live| &live.unused)) => Happening::Tick,
-            () = notified(tools_changed.map(|notify| &**notify)) => Happening::ToolsChanged,
-            () = maybe(closing.as_mut()), if attempt.is_none() => Happening::Closed,
+            // Not while they are read: what is said meanwhile may concern a page that was read already.
+            () = told(tools_changed.map(|notify| &**notify), *reread_at), if reread.is_none() => {
+                Happening::ToolsChanged
+            }
             () = until(deadline) => Happening::Tick,
         }
     }
@@ -194,7 +206,10 @@ impl<C: Connect> Task<C> {
             Happening::Attempted(outcome) => self.attempted(outcome),
             Happening::Ended => self.lost(),
             Happening::Tick => self.decide(Event::Tick),
-            Happening::ToolsChanged => self.reread(),
+            Happening::ToolsChanged => {
+                self.reread_at = Some(Instant::now() + REREAD_GAP);
+                self.reread();
+            }
             Happening::Reread(outcome) => self.read_again(outcome),
             Happening::Closed => self.closing = None,
         }
@@ -226,13 +241,8 @@ impl<C: Connect> Task<C> {
         }
         self.urgent = Arc::default();
         let slot = (!wanted).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let closing = self.closing.take();
         let connecting = self.connect.connect(server);
         let attempt = async move {
-            // What the last connection holds (a port, a lock file) is free before its successor needs it.
-            if let Some(closing) = closing {
-                closing.await;
-            }
             match slot {
                 Some((slots, urgent)) => in_slot(slots, &urgent, connecting).await,
                 None => connecting.await,
@@ -370,6 +380,14 @@ impl<C: Connect> Task<C> {
             self.shared.changed.notify_one();
         }
     }
+}
+
+/// Resolves when told, not before `at`. Cancel-safe.
+async fn told(notify: Option<&Notify>, at: Option<Instant>) {
+    if let Some(at) = at {
+        sleep_until(at).await;
+    }
+    notified(notify).await;
 }
 
 /// From -1 to 1. The hasher's random keys are all the chance this needs.
