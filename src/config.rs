@@ -53,6 +53,12 @@ pub struct Config {
     pub warnings: Vec<Problem>,
 }
 
+impl Config {
+    pub fn server(&self, name: &GroupName) -> Option<&Result<Server, Problem>> {
+        self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
+    }
+}
+
 /// One thing wrong in a config file: where, what, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

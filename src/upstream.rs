@@ -195,6 +195,10 @@ impl Upstream {
         drop(self.mailbox.send(Command::Stop(grace)).await);
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.snapshot.has_changed().is_err()
+    }
+
     /// Resolves when the group's task has ended, and with it everything it had started.
     pub async fn ended(&self) {
         let mut snapshot = self.snapshot.clone();
@@ -251,10 +255,8 @@ impl Live {
     }
 
     fn lease(self: &Arc<Self>) -> Option<Lease> {
-        if self.leases.fetch_add(1, Ordering::AcqRel) & CLOSED != 0 {
-            self.leases.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
+        let open = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
+        self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, open).ok()?;
         self.touch();
         Some(Lease(self.clone()))
     }

@@ -5,7 +5,7 @@ use super::catalog::{Catalog, Read};
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt, in_slot};
 use super::error::UpstreamError;
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::optional::{maybe, notified, until};
+use super::optional::{maybe, notified, told, until};
 use super::stats::Stats;
 use super::{Command, Grace, Lease, Snapshot, Upstream};
 use crate::config::{GroupName, Problem, Server};
@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 /// Commands that may wait in a mailbox; callers beyond that wait to send theirs.
@@ -24,22 +24,9 @@ const MAILBOX: usize = 64;
 const REREAD_GAP: Duration = Duration::from_secs(1);
 
 mod ending;
+mod shared;
 
-/// What the tasks of all groups share.
-#[derive(Clone)]
-pub struct Shared {
-    /// Start-up connects at most so many at a time.
-    pub slots: Arc<Semaphore>,
-    /// Told after each publication of a snapshot.
-    pub changed: Arc<Notify>,
-}
-
-impl Shared {
-    /// `slots`: how many groups may start at once, unasked.
-    pub fn new(slots: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), changed: Arc::default() }
-    }
-}
+pub use shared::Shared;
 
 /// What a group begins with.
 pub struct Beginning {
@@ -377,17 +364,9 @@ impl<C: Connect> Task<C> {
             true
         });
         if changed {
-            self.shared.changed.notify_one();
+            self.shared.changes.tell(&self.name);
         }
     }
-}
-
-/// Resolves when told, not before `at`. Cancel-safe.
-async fn told(notify: Option<&Notify>, at: Option<Instant>) {
-    if let Some(at) = at {
-        sleep_until(at).await;
-    }
-    notified(notify).await;
 }
 
 /// From -1 to 1. The hasher's random keys are all the chance this needs.
