@@ -284,3 +284,14 @@ fn a_reload_before_there_is_a_client_starts_nothing() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(crate::support::Processes::below(proxy.pid()).0, []);
 }
+
+#[test]
+fn what_is_saved_while_the_program_starts_is_not_missed() {
+    for step in 0..20 {
+        let mut proxy = Setup::new().args(&["--pure-lazy"]).config(&two(upstream(&[]))).start();
+        std::thread::sleep(std::time::Duration::from_micros(1000 * step));
+        save(&proxy.config_file(), &servers([("new", upstream(&[]))]));
+        proxy.handshake();
+        until_groups(&mut proxy, &["new"]);
+    }
+}
