@@ -28,6 +28,12 @@ impl GroupName {
     }
 }
 
+impl std::borrow::Borrow<str> for GroupName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -104,6 +104,11 @@ impl GroupManager {
         self.groups.get(name).map(|group| group.clone())
     }
 
+    /// The group called exactly so.
+    pub fn named(&self, name: &str) -> Option<Upstream> {
+        self.groups.get(name).map(|group| group.clone())
+    }
+
     /// What of the catalogs stands in `tools/list`.
     pub fn shown(&self) -> Shown {
         lock(&self.surfaces).shown()

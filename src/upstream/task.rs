@@ -9,6 +9,7 @@ use super::optional::{maybe, notified, told, until};
 use super::stats::Stats;
 use super::{Command, Grace, Lease, Snapshot, Upstream};
 use crate::config::{GroupName, Problem, Server};
+use crate::rules::Rules;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,11 +56,13 @@ pub fn start(
             (None, Lifecycle::broken(Policy::BROKEN, error, Instant::now()))
         }
     };
+    let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
     let span = tracing::info_span!("upstream", group = %name);
     let stats = Arc::new(Stats::default());
     let lost_state = Arc::new(AtomicBool::new(false));
     let (publish, snapshot) = watch::channel(Arc::new(Snapshot {
         server: server.clone(),
+        rules: rules.clone(),
         state: lifecycle.state().clone(),
         connecting: None,
         next_attempt: None,
@@ -72,6 +75,7 @@ pub fn start(
         connect,
         shared,
         server,
+        rules,
         lifecycle,
         commands,
         publish,
@@ -97,6 +101,7 @@ struct Task<C> {
     connect: C,
     shared: Shared,
     server: Option<Arc<Server>>,
+    rules: Arc<Rules>,
     lifecycle: Lifecycle,
     commands: mpsc::Receiver<Command>,
     publish: watch::Sender<Arc<Snapshot>>,
@@ -182,6 +187,7 @@ impl<C: Connect> Task<C> {
             Happening::Command(Some(Command::Start)) => self.decide(Event::Start),
             Happening::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
+                self.rules = Arc::new(server.rules());
                 self.server = Some(server);
                 self.decide(Event::Rules(policy));
             }
@@ -341,6 +347,7 @@ impl<C: Connect> Task<C> {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             server: self.server.clone(),
+            rules: self.rules.clone(),
             state: self.lifecycle.state().clone(),
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
             next_attempt: self.lifecycle.next_attempt(),
