@@ -20,7 +20,6 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::AsyncRead;
@@ -52,7 +51,7 @@ pub struct Session {
     phase: Phase,
     /// Requests being worked on, by the task that does it.
     open: HashMap<Id, Open>,
-    work: JoinSet<()>,
+    work: JoinSet<Reply>,
     /// Requests that wait for `notifications/initialized`, and until when.
     held: VecDeque<Request>,
     hold_until: Option<Instant>,
@@ -62,30 +61,10 @@ pub struct Session {
 }
 
 struct Open {
-    answer: Arc<Answer>,
-    cancelled: Cancelled,
-    task: AbortHandle,
-}
-
-/// The one answer to a request: the work gives it, unless what ends the work was first.
-struct Answer {
-    peer: Arc<Peer>,
     /// As the client wrote it.
     id: Raw,
-    given: AtomicBool,
-}
-
-impl Answer {
-    fn give(&self, reply: Reply) {
-        if self.take() {
-            self.peer.reply(&self.id, reply);
-        }
-    }
-
-    /// False: it was given, or is not wanted.
-    fn take(&self) -> bool {
-        !self.given.swap(true, Ordering::AcqRel)
-    }
+    cancelled: Cancelled,
+    task: AbortHandle,
 }
 
 impl Session {
@@ -124,7 +103,7 @@ impl Session {
         while !(closed && self.open.is_empty()) {
             tokio::select! {
                 () = &mut closing, if !closed => closed = true,
-                Some(done) = self.work.join_next_with_id() => self.ended(done),
+                Some(done) = self.work.join_next_with_id() => self.answer(done),
                 () = sleep_until(give_up), if !self.open.is_empty() => self.abandon(),
                 incoming = self.peer.receive(lines), if reading => match incoming {
                     Some(incoming) => self.handle(incoming),
@@ -144,7 +123,7 @@ impl Session {
             }
             let hold_until = self.hold_until;
             tokio::select! {
-                Some(done) = self.work.join_next_with_id() => self.ended(done),
+                Some(done) = self.work.join_next_with_id() => self.answer(done),
                 () = until(hold_until) => {
                     self.hold_until = None;
                     self.refuse_held(&errors::not_initialized());
@@ -317,20 +296,22 @@ impl Session {
         match first {
             Ok(Poll::Ready(reply)) => self.peer.reply(&id, reply),
             Ok(Poll::Pending) => {
-                let answer = Arc::new(Answer { peer: self.peer.clone(), id, given: AtomicBool::new(false) });
-                let gives = answer.clone();
-                let task = self.work.spawn(async move { gives.give(work.await) });
-                self.open.insert(task.id(), Open { answer, cancelled, task });
+                let task = self.work.spawn(work);
+                self.open.insert(task.id(), Open { id, cancelled, task });
             }
             Err(_) => self.refuse(&id, &errors::internal()),
         }
     }
 
-    fn ended(&mut self, done: Result<(Id, ()), JoinError>) {
-        let task = done.as_ref().map_or_else(JoinError::id, |(task, ())| *task);
-        // Cancelled by the client it is not open any more: no answer is wanted.
-        if let (Some(open), Err(_)) = (self.open.remove(&task), done) {
-            open.answer.give(Err(errors::internal().into()));
+    fn answer(&mut self, done: Result<(Id, Reply), JoinError>) {
+        let (task, reply) = match done {
+            Ok((task, reply)) => (task, Some(reply)),
+            Err(error) if error.is_panic() => (error.id(), Some(Err(errors::internal().into()))),
+            // Cancelled by the client: no answer is wanted.
+            Err(error) => (error.id(), None),
+        };
+        if let (Some(open), Some(reply)) = (self.open.remove(&task), reply) {
+            self.peer.reply(&open.id, reply);
         }
     }
 
@@ -338,9 +319,8 @@ impl Session {
     fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
         self.held.retain(|request| request.id != id);
-        let task = self.open.iter().find(|(_, open)| open.answer.id == id).map(|(task, _)| *task);
+        let task = self.open.iter().find(|(_, open)| open.id == id).map(|(task, _)| *task);
         if let Some(open) = task.and_then(|task| self.open.remove(&task)) {
-            open.answer.take();
             drop(open.cancelled.set(params));
             open.task.abort();
         }
@@ -350,7 +330,7 @@ impl Session {
     fn abandon(&mut self) {
         for (_, open) in std::mem::take(&mut self.open) {
             open.task.abort();
-            open.answer.give(Err(errors::shutting_down().into()));
+            self.peer.reply(&open.id, Err(errors::shutting_down().into()));
         }
     }
 
