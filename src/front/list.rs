@@ -16,18 +16,26 @@ pub struct ToolList {
     listed: watch::Receiver<u64>,
     /// The list as the client last had it, or was told to get it.
     known: Raw,
+    /// As it was rendered last, and at which count of `listed`.
+    rendered: (u64, Raw),
     /// Not before this is the client told again.
     next: Option<Instant>,
 }
 
 impl ToolList {
     pub fn new(groups: &GroupManager) -> Self {
-        Self { listed: groups.listed(), known: render(groups), next: None }
+        let listed = groups.listed();
+        let (count, list) = (*listed.borrow(), render(groups));
+        Self { listed, known: list.clone(), rendered: (count, list), next: None }
     }
 
     /// The result of `tools/list` as it is now.
-    pub fn render(&self, groups: &GroupManager) -> Raw {
-        render(groups)
+    pub fn render(&mut self, groups: &GroupManager) -> Raw {
+        let count = *self.listed.borrow();
+        if self.rendered.0 != count {
+            self.rendered = (count, render(groups));
+        }
+        self.rendered.1.clone()
     }
 
     /// Resolves when the list may be another and the client may be told. Cancel-safe.
