@@ -60,28 +60,47 @@ struct Index<E> {
     servers: BTreeMap<String, E>,
 }
 
+/// What was remembered when it was read: all of it, so not to be kept.
+#[derive(Default)]
+pub struct Known {
+    dir: PathBuf,
+    index: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Known {
+    /// What is remembered of a server.
+    pub fn get(&self, key: &Key) -> Option<Arc<Catalog>> {
+        let entry: Entry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
+        let at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read))?;
+        let file = body_file(&self.dir, key);
+        Some(Arc::new(Catalog::cached(entry.introduction, entry.tools, file, at)))
+    }
+}
+
 /// The cache of one instance. Without a directory it remembers nothing.
 pub struct Cache {
     dir: Option<PathBuf>,
-    /// As it was at our start.
-    index: BTreeMap<String, Box<RawValue>>,
     /// Learnt and not yet written.
     learnt: Mutex<BTreeMap<Key, Arc<Catalog>>>,
 }
 
 impl Cache {
-    /// Reads the index in `dir`, if there is one.
     pub fn open(dir: Option<PathBuf>) -> Self {
-        let index = dir.as_deref().map(read_index).unwrap_or_default();
-        Self { dir, index, learnt: Mutex::default() }
+        Self { dir, learnt: Mutex::default() }
     }
 
-    /// What is remembered of a server.
-    pub fn get(&self, key: &Key) -> Option<Arc<Catalog>> {
-        let file = body_file(self.dir.as_deref()?, key);
-        let entry: Entry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
-        let at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read))?;
-        Some(Arc::new(Catalog::cached(entry.introduction, entry.tools, file, at)))
+    /// Reads the index, if there is one.
+    pub fn read(&self) -> Known {
+        let Some(dir) = self.dir.clone() else { return Known::default() };
+        Known { index: read_index(&dir), dir }
+    }
+
+    /// The same with what was learnt until now, in a thread that may block.
+    pub async fn read_again(&self) -> Known {
+        self.flush().await;
+        let Some(dir) = self.dir.clone() else { return Known::default() };
+        let reading = tokio::task::spawn_blocking(move || Known { index: read_index(&dir), dir });
+        reading.await.unwrap_or_default()
     }
 
     /// Remembers a catalog that was read in this process, once `flush` is called.

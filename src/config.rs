@@ -28,6 +28,12 @@ impl GroupName {
     }
 }
 
+impl std::borrow::Borrow<str> for GroupName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -51,6 +57,12 @@ pub struct Config {
     pub errors: Vec<Problem>,
     /// What is odd but harmless, such as a field nobody knows.
     pub warnings: Vec<Problem>,
+}
+
+impl Config {
+    pub fn server(&self, name: &GroupName) -> Option<&Result<Server, Problem>> {
+        self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
+    }
 }
 
 /// One thing wrong in a config file: where, what, and what to do about it.

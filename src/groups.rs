@@ -2,9 +2,9 @@
 //!
 //! `surface` says what of the catalogs stands in `tools/list`, `reload` what a changed config changes.
 
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, Key, Known};
 use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Server};
-use crate::transport::{Transport, warden};
+use crate::transport::{Transport, launch, warden};
 use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
 use crate::upstream::connect::BoxFuture;
@@ -15,7 +15,7 @@ use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
 use named::Named;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,6 +66,8 @@ struct Tasks {
     names: HashMap<Id, GroupName>,
     /// Told when there is a task to wait for.
     added: Arc<Notify>,
+    /// Groups that are gone from the config and have not ended.
+    retired: HashMap<GroupName, Upstream>,
 }
 
 impl GroupManager {
@@ -86,14 +88,10 @@ impl GroupManager {
             reload_problems: Mutex::default(),
             audience: Arc::default(),
         });
-        let mut cached = BTreeMap::new();
+        let known = manager.cache.read();
         for (name, server) in &manager.config().servers {
-            let known = manager.add(name, server, None);
-            if let (Some(catalog), Ok(server)) = (known, server) {
-                cached.insert(name.clone(), Surface::of(&catalog, &server.rules()));
-            }
+            manager.add(name, server, &known, None);
         }
-        *lock(&manager.surfaces) = Surfaces::new(cached);
         manager
     }
 
@@ -109,6 +107,11 @@ impl GroupManager {
     }
 
     pub fn get(&self, name: &GroupName) -> Option<Upstream> {
+        self.groups.get(name).map(|group| group.clone())
+    }
+
+    /// The group called exactly so.
+    pub fn named(&self, name: &str) -> Option<Upstream> {
         self.groups.get(name).map(|group| group.clone())
     }
 
@@ -157,41 +160,57 @@ impl GroupManager {
 
     /// Connects those of `groups` that are to be connected at start.
     async fn begin(&self, groups: &[Upstream]) {
-        let always = self.config().settings.discovery == Discovery::Always;
-        let starts = |group: &&Upstream| {
-            let snapshot = group.snapshot();
-            let fresh = snapshot.catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH);
-            match snapshot.server.as_ref().map(|server| server.mode) {
-                Some(Mode::Eager) => true,
-                Some(Mode::Hybrid) => always || !fresh,
-                Some(Mode::Pure) | None => false,
-            }
+        let config = self.config();
+        let always = config.settings.discovery == Discovery::Always;
+        let fresh =
+            |group: &Upstream| group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH);
+        let starts = |group: &&Upstream| match config.server(&group.name) {
+            Some(Ok(Server { mode: Mode::Eager, .. })) => true,
+            Some(Ok(Server { mode: Mode::Hybrid, .. })) => always || !fresh(group),
+            _ => false,
         };
         let starting: Vec<_> = groups.iter().filter(starts).collect();
         lock(&self.surfaces).discover(starting.iter().map(|group| group.name.clone()), Instant::now());
         for group in starting {
             group.start().await;
+            // One whose attempt has ended before has no change to come.
+            self.shared.changes.tell(&group.name);
         }
     }
 
-    /// Makes a group and starts its task. Returns what the cache knows of it.
+    /// Makes a group of which the cache may know something.
     fn add(
         &self,
         name: &GroupName,
         server: &Result<Server, Problem>,
+        known: &Known,
         predecessor: Option<BoxFuture<()>>,
-    ) -> Option<Arc<Catalog>> {
+    ) {
+        let cached = server.as_ref().ok().and_then(|server| known.get(&self.key(server)));
+        if let (Some(catalog), Ok(server)) = (&cached, server) {
+            lock(&self.surfaces).remember(name, Surface::of(catalog, &server.rules()));
+        }
+        self.launch(name, server, cached, predecessor);
+    }
+
+    /// Makes a group and starts its task.
+    fn launch(
+        &self,
+        name: &GroupName,
+        server: &Result<Server, Problem>,
+        cached: Option<Arc<Catalog>>,
+        predecessor: Option<BoxFuture<()>>,
+    ) {
         let connector = Connector {
             group: name.clone(),
             transport: self.transport.clone(),
             audience: self.audience.clone(),
             max_message: self.config().settings.max_message_bytes,
         };
-        let cached = server.as_ref().ok().and_then(|server| self.cache.get(&self.key(server)));
         let beginning = Beginning {
             name: name.clone(),
             server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
-            cached: cached.clone(),
+            cached,
             predecessor,
         };
         let (upstream, task) = task::start(beginning, connector, self.shared.clone());
@@ -200,13 +219,12 @@ impl GroupManager {
         tasks.names.insert(id, name.clone());
         tasks.added.notify_one();
         self.groups.insert(name.clone(), upstream);
-        cached
     }
 
     /// Names what the cache has of a server.
     fn key(&self, server: &Server) -> Key {
         let cwd = match &server.endpoint {
-            Endpoint::Stdio(stdio) => stdio.cwd.clone().unwrap_or_else(|| self.transport.ambient.cwd.clone()),
+            Endpoint::Stdio(stdio) => launch::directory(stdio, &self.transport.ambient),
             Endpoint::Http(_) => PathBuf::new(),
         };
         Key::new(server, &cwd)
@@ -215,13 +233,13 @@ impl GroupManager {
     /// Everything that goes on beside the requests of a client: what groups learnt enters the list and the cache, and
     /// a group whose task panicked gets another. Runs until it is dropped.
     pub async fn tend(&self) {
-        let mut seen: HashMap<GroupName, (Option<Arc<Catalog>>, bool)> = HashMap::new();
+        let mut seen = HashMap::new();
         let mut flush = None;
         loop {
             let due = lock(&self.surfaces).deadline();
             tokio::select! {
-                () = self.shared.changed.notified() => {
-                    if self.look(&mut seen) {
+                changed = self.shared.changes.next() => {
+                    if self.look(&changed, &mut seen) {
                         flush.get_or_insert_with(|| Instant::now() + GATHER);
                     }
                 }
@@ -238,28 +256,30 @@ impl GroupManager {
         }
     }
 
-    /// Looks at every snapshot for what is new since the last time. True: something is to be remembered.
-    fn look(&self, seen: &mut HashMap<GroupName, (Option<Arc<Catalog>>, bool)>) -> bool {
+    /// Looks at what changed. `seen`: the catalogs as of the last time. True: something is to be remembered.
+    fn look(&self, changed: &BTreeSet<GroupName>, seen: &mut HashMap<GroupName, Arc<Catalog>>) -> bool {
         let mut learnt = false;
-        for group in self.all() {
+        let config = self.config();
+        for name in changed {
+            let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) else {
+                seen.remove(name);
+                continue;
+            };
             let snapshot = group.snapshot();
-            let last = seen.entry(group.name.clone()).or_default();
-            let new =
-                snapshot.catalog.as_ref().filter(|c| last.0.as_ref().is_none_or(|l| !Arc::ptr_eq(l, c)));
-            if let (Some(catalog), Some(server)) = (new, &snapshot.server)
+            if let Some(catalog) = &snapshot.catalog
                 && matches!(catalog.read, Read::Here(_))
+                && seen.get(name).is_none_or(|last| !Arc::ptr_eq(last, catalog))
             {
                 learnt = true;
+                seen.insert(name.clone(), catalog.clone());
                 self.cache.put(self.key(server), catalog.clone());
-                let surface = Surface::of(catalog, &snapshot.rules());
-                lock(&self.surfaces).learnt(&group.name, server.mode, surface);
+                let surface = Surface::of(catalog, &server.rules());
+                lock(&self.surfaces).learnt(name, server.mode, surface);
                 // Its other lists may be new as well; who lists compares.
                 self.announce(true);
             }
-            let attempted = snapshot.attempted && !last.1;
-            *last = (snapshot.catalog.clone(), snapshot.attempted);
-            if attempted {
-                let changed = lock(&self.surfaces).attempted(&group.name);
+            if snapshot.attempted {
+                let changed = lock(&self.surfaces).attempted(name);
                 self.announce(changed);
             }
         }
@@ -296,15 +316,20 @@ impl GroupManager {
             Ok((id, ())) => *id,
             Err(error) => error.id(),
         };
-        let name = lock(&self.tasks).names.remove(&id);
+        let name = {
+            let mut tasks = lock(&self.tasks);
+            tasks.retired.retain(|_, group| !group.has_ended());
+            tasks.names.remove(&id)
+        };
         let (Err(error), Some(name)) = (ended, name) else { return };
         if !error.is_panic() || self.is_shutting_down() {
             return;
         }
         tracing::error!(group = %name, "the task of this group panicked; it starts afresh");
-        let config = self.config();
-        if let Some((_, server)) = config.servers.iter().find(|(known, _)| *known == name) {
-            self.add(&name, server, None);
+        let changed = lock(&self.surfaces).attempted(&name);
+        self.announce(changed);
+        if let (Some(server), Some(group)) = (self.config().server(&name), self.get(&name)) {
+            self.launch(&name, server, group.snapshot().catalog.clone(), None);
         }
     }
 
@@ -320,9 +345,9 @@ impl GroupManager {
             while running.join_next().await.is_some() {}
             self.transport.warden.shutdown(warden::Grace::FAST).await;
         };
-        let (closed, ()) = tokio::join!(tokio::time::timeout(SHUTDOWN, closing), self.cache.flush());
-        if closed.is_err() {
-            tracing::warn!("not every server ended in time; what is left is killed");
+        let all = async { tokio::join!(closing, self.cache.flush()) };
+        if tokio::time::timeout(SHUTDOWN, all).await.is_err() {
+            tracing::warn!("not everything ended in time; the servers that are left are killed");
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::config::{Server, ToolRules};
 use globset::{Glob, GlobMatcher};
 
 /// The globs of a config's `tools`, ready to match. A denied tool does not exist on any route.
+#[derive(Debug, Default)]
 pub struct Rules {
     allow: Vec<GlobMatcher>,
     deny: Vec<GlobMatcher>,

@@ -8,19 +8,21 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is known of all groups, or of those given.
+/// What is known of groups.
 pub struct Status {
     /// The object of `structuredContent`.
     pub json: Value,
     pub text: String,
 }
 
+/// Of the groups given; `status` and `error` are those of the whole, whichever groups are asked for.
 pub fn of(groups: &[Upstream], manager: &GroupManager) -> Status {
     let config = manager.config();
+    let whole = manager.all();
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
-    let all_failed =
-        !snapshots.is_empty() && snapshots.iter().all(|(_, s)| matches!(s.state, State::Failed(_)));
+    let failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
+    let all_failed = !whole.is_empty() && whole.iter().all(failed);
     let reload = manager.reload_problems();
     let errors: Vec<_> = config.errors.iter().chain(&reload).map(ToString::to_string).collect();
     let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
@@ -29,7 +31,7 @@ pub fn of(groups: &[Upstream], manager: &GroupManager) -> Status {
         (true, true) => Some("every group failed".to_owned()),
         (true, false) => None,
     };
-    let status = match (error.is_some() && (snapshots.is_empty() || all_failed), manager.discovering()) {
+    let status = match (error.is_some() && (whole.is_empty() || all_failed), manager.discovering()) {
         (true, _) => "error",
         (false, true) => "initializing",
         (false, false) => "ready",

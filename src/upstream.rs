@@ -5,7 +5,7 @@
 //! connections, `connect` is the seam between them, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
 //! taken from the snapshot by an atomic count, so no call waits behind another and an idle timer cuts none off.
 
-use crate::config::{GroupName, Mode, Server, ToolRules};
+use crate::config::{GroupName, Mode, Server};
 use crate::rules::Rules;
 use crate::wire::peer::Peer;
 use catalog::Catalog;
@@ -69,6 +69,8 @@ pub enum Grace {
 pub struct Snapshot {
     /// `None`: the entry in the config is wrong.
     pub server: Option<Arc<Server>>,
+    /// What the config allows of this group's tools.
+    pub rules: Arc<Rules>,
     pub state: State,
     /// Since when an attempt is under way.
     pub connecting: Option<Instant>,
@@ -102,11 +104,6 @@ impl Snapshot {
             && same(self.server.as_ref(), other.server.as_ref())
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && same(self.live.as_ref(), other.live.as_ref())
-    }
-
-    /// What the config allows of this group's tools.
-    pub fn rules(&self) -> Rules {
-        self.server.as_ref().map_or_else(|| Rules::new(&ToolRules::default()), |server| server.rules())
     }
 
     /// How long a caller waits for a connection.
@@ -196,6 +193,10 @@ impl Upstream {
         drop(self.mailbox.send(Command::Stop(grace)).await);
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.snapshot.has_changed().is_err()
+    }
+
     /// Resolves when the group's task has ended, and with it everything it had started.
     pub async fn ended(&self) {
         let mut snapshot = self.snapshot.clone();
@@ -266,10 +267,8 @@ impl Live {
     }
 
     fn lease(self: &Arc<Self>) -> Option<Lease> {
-        if self.leases.fetch_add(1, Ordering::AcqRel) & CLOSED != 0 {
-            self.leases.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
+        let open = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
+        self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, open).ok()?;
         self.touch();
         Some(Lease(self.clone()))
     }

@@ -28,7 +28,7 @@ async fn remembered(dir: &Path, servers: usize) {
 async fn the_next_start_knows_everything_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     remembered(dir.path(), 3).await;
-    let cache = Cache::open(Some(dir.path().to_owned()));
+    let cache = Cache::open(Some(dir.path().to_owned())).read();
     let known = cache.get(&key(1)).unwrap();
     assert!(known.says_the_same(&catalog(2)));
     let definitions: Vec<_> = known.definitions().unwrap().map(|(_, raw)| raw.clone()).collect();
@@ -60,14 +60,14 @@ async fn broken_foreign_and_lost_files_cost_nothing_but_knowledge() {
         "{\"version\":2,\"servers\":{\"key0\":3}}",
     ] {
         fs::write(dir.path().join(INDEX), index).unwrap();
-        assert!(Cache::open(Some(dir.path().to_owned())).get(&key(0)).is_none(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");
         // It is written over, and good again.
         remembered(dir.path(), 1).await;
-        assert!(Cache::open(Some(dir.path().to_owned())).get(&key(0)).is_some(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_some(), "{index}");
     }
     for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
         fs::write(body_file(dir.path(), &key(0)), definitions).unwrap();
-        let known = Cache::open(Some(dir.path().to_owned())).get(&key(0)).unwrap();
+        let known = Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
     }
 }
@@ -78,7 +78,7 @@ async fn what_cannot_be_written_is_not() {
     let file = dir.path().join("a file");
     fs::write(&file, "x").unwrap();
     remembered(&file.join("dir"), 1).await;
-    assert!(Cache::open(Some(file.join("dir"))).get(&key(0)).is_none());
+    assert!(Cache::open(Some(file.join("dir"))).read().get(&key(0)).is_none());
     let none = Cache::open(None);
     none.put(key(0), catalog(1));
     none.flush().await;
@@ -100,7 +100,7 @@ async fn instances_that_write_at_once_leave_a_whole_file_with_what_both_know() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let cache = Cache::open(Some(dir.path().to_owned()));
+    let cache = Cache::open(Some(dir.path().to_owned())).read();
     assert!((0..8).all(|n| cache.get(&key(n)).is_some()));
     let left = fs::read_dir(dir.path())
         .unwrap()

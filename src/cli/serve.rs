@@ -31,6 +31,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
         eprintln!("{TERMINAL_HINT}");
     }
     let files = config_files(cli, env);
+    let mut follower = Follower::new(files.clone());
     let config = read_config(&files, cli, env);
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
@@ -47,7 +48,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
     tokio::select! {
         () = session.run(&mut lines, stop, groups.shutdown()) => {}
         () = groups.tend() => {}
-        () = follow(&files, &groups, cli, env) => {}
+        () = follow(&mut follower, &files, &groups, cli, env) => {}
     }
     output.close();
     if !writing.is_finished() && tokio::time::timeout(FLUSH, writing).await.is_err() {
@@ -61,11 +62,15 @@ To see what it does, run: dynamic-mcp demo
 Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
 /// Puts the config in force again each time a file of it changes.
-async fn follow(files: &[PathBuf], groups: &GroupManager, cli: &Cli, env: &Env) {
-    let mut follower = Follower::new(files.to_vec());
+async fn follow(follower: &mut Follower, files: &[PathBuf], groups: &GroupManager, cli: &Cli, env: &Env) {
     loop {
         follower.changed().await;
-        groups.apply(load::load(files, env, &cli.overrides())).await;
+        let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides());
+        // Off the only thread: a large file or a slow disk holds up no call.
+        let read = tokio::task::spawn_blocking(move || load::load(&files, &env, &overrides));
+        if let Ok(config) = read.await {
+            groups.apply(config).await;
+        }
     }
 }
 

@@ -88,7 +88,7 @@ pub enum VarError {
     Undefined(String),
     #[error("a `${{` begins no variable")]
     Malformed,
-    #[error("the file named by `{{file:…}}` cannot be read: {}", .0.kind())]
+    #[error("the file named by `{{file:…}}` cannot be read: {}", why(.0))]
     File(#[from] std::io::Error),
     #[error("`~` is used, but neither `HOME` nor `USERPROFILE` is set")]
     NoHome,
@@ -175,6 +175,14 @@ fn file(path: &str, scope: Scope<'_>) -> Result<String, VarError> {
     Ok(text)
 }
 
+/// Why a file cannot be read, in words for whoever wrote its name.
+pub(crate) fn why(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -244,7 +252,7 @@ mod tests {
         assert_eq!(expand("Bearer {file:token}", scope).unwrap(), "Bearer s3cret");
         assert_eq!(expand("{file:./token}{file:~/token}", scope).unwrap(), "s3crets3cret");
         let missing = expand("{file:nothing}", scope).unwrap_err();
-        assert_eq!(missing.to_string(), "the file named by `{file:…}` cannot be read: entity not found");
+        assert_eq!(missing.to_string(), "the file named by `{file:…}` cannot be read: no such file");
     }
 
     #[test]

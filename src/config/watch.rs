@@ -6,6 +6,7 @@
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,55 +20,88 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Where the system cannot watch (some network file systems), the files are looked at so often.
 const POLL: Duration = Duration::from_secs(2);
 
+/// Files are looked at in a thread that may block: a slow disk holds up nobody who calls.
 pub struct Follower {
-    files: Vec<PathBuf>,
     happened: Arc<Notify>,
-    /// `None`: the system cannot watch.
-    watcher: Option<RecommendedWatcher>,
-    watched: BTreeSet<PathBuf>,
+    /// `None` while they are looked at.
+    files: Option<Files>,
+}
+
+struct Files {
+    paths: Vec<PathBuf>,
+    watching: Watching,
     last: Vec<Option<Vec<u8>>>,
 }
 
+enum Watching {
+    NotYet,
+    /// These directories.
+    By(RecommendedWatcher, BTreeSet<PathBuf>),
+    /// The system does not.
+    Polling,
+}
+
 impl Follower {
-    pub fn new(files: Vec<PathBuf>) -> Self {
-        let happened = Arc::new(Notify::new());
-        let tell = happened.clone();
-        let watcher = notify::recommended_watcher(move |_| tell.notify_one());
-        let watcher =
-            watcher.inspect_err(|error| tracing::debug!(%error, "the system cannot watch files")).ok();
-        let last = contents(&files);
-        let mut follower = Self { files, happened, watcher, watched: BTreeSet::new(), last };
-        follower.watch();
-        follower
+    /// What is another after this will be told, so the files are to be read after this.
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        let last = contents(&paths);
+        Self { happened: Arc::default(), files: Some(Files { paths, watching: Watching::NotYet, last }) }
     }
 
-    /// Returns when the content of a file is another than when this last returned. Cancel-safe but for the wait.
+    /// Returns when the content of a file is another than when this last returned. Not to be called again after it
+    /// was dropped halfway.
     pub async fn changed(&mut self) {
         loop {
-            if self.watcher.is_some() {
-                self.happened.notified().await;
-                let quiet = async { while timeout(QUIET, self.happened.notified()).await.is_ok() {} };
-                drop(timeout(LONGEST, quiet).await);
-            } else {
-                sleep(POLL).await;
+            match self.files.as_ref().map(|files| &files.watching) {
+                // Something may have changed before it was watched.
+                Some(Watching::NotYet) => {}
+                Some(Watching::By(..)) => {
+                    self.happened.notified().await;
+                    let quiet = async { while timeout(QUIET, self.happened.notified()).await.is_ok() {} };
+                    drop(timeout(LONGEST, quiet).await);
+                }
+                Some(Watching::Polling) => sleep(POLL).await,
+                None => return pending().await,
             }
-            // A link may lead elsewhere now, and a directory may be there that was not.
-            self.watch();
-            let now = contents(&self.files);
-            if now != self.last {
-                self.last = now;
+            let (Some(mut files), happened) = (self.files.take(), self.happened.clone()) else { continue };
+            let looked = tokio::task::spawn_blocking(move || (files.look(&happened), files));
+            let Ok((changed, files)) = looked.await else { continue };
+            self.files = Some(files);
+            if changed {
                 return;
             }
         }
     }
+}
 
-    fn watch(&mut self) {
-        let Some(watcher) = &mut self.watcher else { return };
-        let wanted: BTreeSet<_> = self.files.iter().flat_map(|file| directories(file)).collect();
-        for gone in self.watched.difference(&wanted) {
+impl Files {
+    /// Whether a content is another than the last time.
+    fn look(&mut self, happened: &Arc<Notify>) -> bool {
+        // A link may lead elsewhere now, and a directory may be there that was not.
+        self.watch(happened);
+        let now = contents(&self.paths);
+        let changed = now != self.last;
+        self.last = now;
+        changed
+    }
+
+    fn watch(&mut self, happened: &Arc<Notify>) {
+        if matches!(self.watching, Watching::NotYet) {
+            let tell = happened.clone();
+            self.watching = match notify::recommended_watcher(move |_| tell.notify_one()) {
+                Ok(watcher) => Watching::By(watcher, BTreeSet::new()),
+                Err(error) => {
+                    tracing::debug!(%error, "the system cannot watch files");
+                    Watching::Polling
+                }
+            };
+        }
+        let Watching::By(watcher, watched) = &mut self.watching else { return };
+        let wanted: BTreeSet<_> = self.paths.iter().flat_map(|file| directories(file)).collect();
+        for gone in watched.difference(&wanted) {
             watcher.unwatch(gone).ok();
         }
-        let mut watched = BTreeSet::new();
+        watched.clear();
         for dir in wanted {
             // Watching again what is watched follows a directory that was replaced.
             match watcher.watch(&dir, RecursiveMode::NonRecursive) {
@@ -77,7 +111,6 @@ impl Follower {
                 Err(error) => tracing::debug!(dir = %dir.display(), %error, "cannot watch this directory"),
             }
         }
-        self.watched = watched;
     }
 }
 

@@ -27,14 +27,13 @@ const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
 
 impl Call {
     pub fn read(arguments: Option<&Raw>) -> Result<Self, String> {
-        let arguments = object(arguments)?;
-        let tool = string(&arguments, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
-        let group = string(&arguments, &GROUP)?;
-        let given = ARGS.iter().find_map(|key| raw::get(&arguments, key));
-        let args = match given {
-            Some(given) => object(Some(&given))
+        let members = members(arguments)?;
+        let tool = string(&members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let group = string(&members, &GROUP)?;
+        let args = match ARGS.iter().find_map(|key| member(&members, key)) {
+            Some(given) => object(Some(given))
                 .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
-            None => others(&arguments),
+            None => others(&members),
         };
         Ok(Self { group, tool, args })
     }
@@ -42,19 +41,19 @@ impl Call {
 
 impl Listing {
     pub fn read(arguments: Option<&Raw>) -> Result<Self, String> {
-        let arguments = object(arguments)?;
-        let group = string(&arguments, &["group", "server", "name"])?;
+        let members = members(arguments)?;
+        let group = string(&members, &["group", "server", "name"])?;
         let group = group.ok_or("Argument \"group\" is missing: the group whose tools to list.")?;
-        let tools = raw::get(&arguments, "tools").filter(|value| &value[..] != b"null");
-        let tools = tools.map(|value| names(&value)).transpose()?.filter(|names| !names.is_empty());
-        let lazy = raw::get(&arguments, "lazy").and_then(|value| flag(&value));
+        let tools = member(&members, "tools").filter(|value| &value[..] != b"null");
+        let tools = tools.map(names).transpose()?.filter(|names| !names.is_empty());
+        let lazy = member(&members, "lazy").and_then(flag);
         Ok(Self { group, tools, lazy })
     }
 }
 
 /// The optional `group` of `get_status`.
 pub fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
-    string(&object(arguments)?, &GROUP)
+    string(&members(arguments)?, &GROUP)
 }
 
 /// An object, given as one, as a string that holds one, or not at all.
@@ -82,11 +81,23 @@ pub fn one_line(json: Raw) -> Raw {
     }
 }
 
-fn string(arguments: &Raw, keys: &[&str]) -> Result<Option<String>, String> {
-    let Some((key, value)) = keys.iter().find_map(|key| Some((key, raw::get(arguments, key)?))) else {
+/// An object's members in order, read once however many are asked for.
+type Members = [(String, Raw)];
+
+fn members(arguments: Option<&Raw>) -> Result<Vec<(String, Raw)>, String> {
+    Ok(raw::entries(&object(arguments)?).unwrap_or_default())
+}
+
+/// The last one of that name, as in most parsers.
+fn member<'a>(members: &'a Members, key: &str) -> Option<&'a Raw> {
+    members.iter().rfind(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+fn string(members: &Members, keys: &[&str]) -> Result<Option<String>, String> {
+    let Some((key, value)) = keys.iter().find_map(|key| Some((key, member(members, key)?))) else {
         return Ok(None);
     };
-    match serde_json::from_slice::<Option<String>>(&value) {
+    match serde_json::from_slice::<Option<String>>(value) {
         Ok(text) => Ok(text.filter(|text| !text.is_empty())),
         Err(_) => Err(format!("Argument {key:?} must be a string.")),
     }
@@ -121,10 +132,9 @@ fn flag(value: &Raw) -> Option<bool> {
 }
 
 /// The members that are not ours: arguments that a model wrote beside `group` and `name`.
-fn others(arguments: &Raw) -> Raw {
+fn others(members: &Members) -> Raw {
     let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key);
-    let entries = raw::entries(arguments).unwrap_or_default();
-    entries
+    members
         .iter()
         .filter(|(key, _)| !known(key))
         .fold(Raw::from_static(b"{}"), |object, (key, value)| raw::set(&object, key, value))

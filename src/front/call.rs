@@ -65,8 +65,8 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
             cancelled: request.cancelled.clone(),
         };
         let name = serde_json::Value::from(target.tool.name.as_str()).to_string();
-        let params = raw::set(&request.params, "name", name.as_bytes());
-        let params = raw::set(&params, "arguments", &call.args);
+        let params = [("name", name.as_bytes()), ("arguments", &call.args)];
+        let params = raw::set_all(&request.params, params);
         let started = Instant::now();
         let outcome = target.lease.peer().call("tools/call", Some(params), options).await;
         target.group.stats.record(started.elapsed());
@@ -93,15 +93,14 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
 
 /// Connects the group if need be and finds the tool in its catalog, which is read once more before a name is refused.
 async fn find(groups: &GroupManager, call: &Call, request: &Request) -> Result<Target, String> {
-    let all = groups.all();
-    let (group, name) = choose(&all, call)?;
-    let (group, lease) = reach::lease(groups, group, request.progress.as_ref()).await?;
+    let (group, name) = choose(groups, call)?;
+    let (group, lease) = reach::lease(groups, &group, request.progress.as_ref()).await?;
     if group.take_lost_state() {
         return Err(errors::lost_state(&group.name));
     }
     let mut snapshot = group.snapshot();
     let server = snapshot.server.clone();
-    let rules = snapshot.rules();
+    let rules = snapshot.rules.clone();
     let look = |catalog: Option<Arc<Catalog>>| {
         let catalog = catalog?;
         lookup::tool(&catalog, name).filter(|tool| rules.allows(&tool.name)).cloned()
@@ -126,25 +125,27 @@ async fn find(groups: &GroupManager, call: &Call, request: &Request) -> Result<T
 }
 
 /// The group that is named, that the tool's name begins with, or that alone has such a tool.
-fn choose<'a>(all: &'a [Upstream], call: &'a Call) -> Result<(&'a Upstream, &'a str), String> {
+fn choose<'a>(groups: &GroupManager, call: &'a Call) -> Result<(Upstream, &'a str), String> {
     if let Some(name) = &call.group {
-        let group = lookup::group(all, name)?;
+        let group = lookup::named(groups, name)?;
         let own_prefix = call.tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let has =
             |tool: &str| group.snapshot().catalog.as_ref().is_some_and(|c| lookup::tool(c, tool).is_some());
-        return Ok((group, own_prefix.filter(|_| !has(&call.tool)).unwrap_or(&call.tool)));
+        let tool = own_prefix.filter(|_| !has(&call.tool)).unwrap_or(&call.tool);
+        return Ok((group, tool));
     }
-    if let Some(found) = lookup::split(all, &call.tool) {
-        return Ok(found);
+    let all = groups.all();
+    if let Some((group, tool)) = lookup::split(&all, &call.tool) {
+        return Ok((group.clone(), tool));
     }
-    match &lookup::owners(all, &call.tool)[..] {
-        [group] => Ok((group, &call.tool)),
+    match lookup::owners(&all, &call.tool)[..] {
+        [group] => Ok((group.clone(), &call.tool)),
         [] => Err(format!(
             "Argument \"group\" is missing, and no connected group has a tool {:?}. The groups: {}.",
             call.tool,
             names(all.iter())
         )),
-        several => Err(format!(
+        ref several => Err(format!(
             "Argument \"group\" is missing, and several groups have a tool {:?}: {}.",
             call.tool,
             names(several.iter().copied())

@@ -42,8 +42,7 @@ async fn tell(
     listing: &Listing,
     progress: Option<&Progress>,
 ) -> Result<String, String> {
-    let all = groups.all();
-    let group = lookup::group(&all, &listing.group)?;
+    let group = &lookup::named(groups, &listing.group)?;
     group.touch();
     let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
     if let Some(catalog) = group.snapshot().catalog.clone() {
@@ -77,10 +76,10 @@ enum Answer {
 }
 
 fn answer(group: &Upstream, catalog: &Catalog, listing: &Listing, budget: usize) -> Answer {
-    let rules = group.snapshot().rules();
+    let rules = group.snapshot().rules.clone();
     let tools: Vec<_> = catalog.tools.iter().filter(|tool| rules.allows(&tool.name)).collect();
-    let head = head(group, catalog, tools.len());
-    let short = || Answer::Whole(format!("{head}{}", stubs(&tools, group)));
+    let all = format!("{} tools", tools.len());
+    let short = || Answer::Whole(format!("{}{}", head(group, catalog, &all), stubs(&tools, group)));
     if listing.tools.is_none() && listing.lazy == Some(true) {
         return short();
     }
@@ -91,7 +90,11 @@ fn answer(group: &Upstream, catalog: &Catalog, listing: &Listing, budget: usize)
         if listing.lazy.is_none() && size > budget {
             return short();
         }
-        return Answer::Whole(format!("{head}{}", definitions(&entries, &group.name)));
+        return Answer::Whole(format!(
+            "{}{}",
+            head(group, catalog, &all),
+            definitions(&entries, &group.name)
+        ));
     };
     let found = |name: &String| {
         let tool = lookup::tool(catalog, name)?;
@@ -100,8 +103,13 @@ fn answer(group: &Upstream, catalog: &Catalog, listing: &Listing, budget: usize)
     let (chosen, missing): (Vec<_>, Vec<_>) =
         names.iter().map(|name| found(name).ok_or(name)).partition(Result::is_ok);
     let chosen: Vec<_> = chosen.into_iter().flatten().collect();
+    let text = format!(
+        "{}{}",
+        head(group, catalog, &format!("{} of {all}", chosen.len())),
+        definitions(&chosen, &group.name)
+    );
     if missing.is_empty() {
-        return Answer::Whole(format!("{head}{}", definitions(&chosen, &group.name)));
+        return Answer::Whole(text);
     }
     let known = || tools.iter().map(|tool| tool.name.as_str());
     let missing = missing.into_iter().filter_map(Result::err);
@@ -110,13 +118,13 @@ fn answer(group: &Upstream, catalog: &Catalog, listing: &Listing, budget: usize)
     let missing = missing.join("\n");
     Answer::Partly(match chosen.is_empty() {
         true => Err(missing),
-        false => Ok(format!("{head}{}\n{missing}", definitions(&chosen, &group.name))),
+        false => Ok(format!("{text}\n{missing}")),
     })
 }
 
-/// The group's name, how many tools it has, and the upstream's own instructions.
-fn head(group: &Upstream, catalog: &Catalog, tools: usize) -> String {
-    let mut head = format!("Group {}: {tools} tools", group.name);
+/// The group's name, how many tools follow, and the upstream's own instructions.
+fn head(group: &Upstream, catalog: &Catalog, tools: &str) -> String {
+    let mut head = format!("Group {}: {tools}", group.name);
     if let Some(instructions) = &catalog.introduction.instructions {
         head.push_str(&format!("\nInstructions of this server:\n{}\n", instructions.trim()));
     }

@@ -25,6 +25,8 @@ pub struct Lists {
     prompts: u64,
     /// Some group had no surface when this session began: then the flat surface has all our tools.
     incomplete: bool,
+    /// `tools/list` as it was rendered last, and at which count of `listed`.
+    rendered: (u64, Raw),
     /// Not before this is the client told again.
     next: Option<Instant>,
 }
@@ -33,30 +35,20 @@ impl Lists {
     pub fn new(groups: &GroupManager) -> Self {
         let shown = groups.shown();
         let incomplete = groups.all().iter().any(|group| !shown.contains_key(&group.name));
-        let mut lists = Self {
-            listed: groups.listed(),
-            tools: Raw::new(),
-            resources: 0,
-            prompts: 0,
-            incomplete,
-            next: None,
-        };
-        lists.tools = lists.render(groups);
-        lists.resources = resources(groups);
-        lists.prompts = hash(groups, &Kind::PROMPTS);
-        lists
+        let listed = groups.listed();
+        let rendered = (*listed.borrow(), render(groups, incomplete));
+        let tools = rendered.1.clone();
+        let (resources, prompts) = (resources(groups), hash(groups, &Kind::PROMPTS));
+        Self { listed, tools, resources, prompts, incomplete, rendered, next: None }
     }
 
     /// The result of `tools/list` as it is now.
-    pub fn render(&self, groups: &GroupManager) -> Raw {
-        let settings = &groups.config().settings;
-        with_lines(groups, |lines| {
-            let ours = meta_tools::list(lines, settings.names_budget);
-            match settings.surface {
-                Surface::Meta => json!({ "tools": ours }).to_string().into(),
-                Surface::Flat => flat(groups, ours, self.incomplete),
-            }
-        })
+    pub fn render(&mut self, groups: &GroupManager) -> Raw {
+        let count = *self.listed.borrow();
+        if self.rendered.0 != count {
+            self.rendered = (count, render(groups, self.incomplete));
+        }
+        self.rendered.1.clone()
     }
 
     /// Resolves when a list may be another and the client may be told. Cancel-safe.
@@ -96,6 +88,17 @@ impl Lists {
     }
 }
 
+fn render(groups: &GroupManager, incomplete: bool) -> Raw {
+    let config = groups.config();
+    with_lines(groups, |lines| {
+        let ours = meta_tools::list(lines, config.settings.names_budget);
+        match config.settings.surface {
+            Surface::Meta => json!({ "tools": ours }).to_string().into(),
+            Surface::Flat => flat(groups, ours, incomplete),
+        }
+    })
+}
+
 fn resources(groups: &GroupManager) -> u64 {
     hash(groups, &Kind::RESOURCES) ^ hash(groups, &Kind::TEMPLATES).rotate_left(1)
 }
@@ -117,7 +120,7 @@ fn flat(groups: &GroupManager, ours: Vec<rmcp::model::Tool>, incomplete: bool) -
     let mut listed: Vec<Raw> = Vec::new();
     for group in groups.all() {
         let snapshot = group.snapshot();
-        let (rules, shown) = (snapshot.rules(), groups.shown());
+        let (rules, shown) = (&snapshot.rules, groups.shown());
         let Some(surface) = shown.get(&group.name) else { continue };
         let catalog = snapshot.catalog.clone();
         let definitions = catalog.as_ref().and_then(|catalog| catalog.definitions());
@@ -143,7 +146,7 @@ pub fn tools(groups: &GroupManager) -> Names {
         .iter()
         .filter_map(|group| {
             let snapshot = group.snapshot();
-            let rules = snapshot.rules();
+            let rules = &snapshot.rules;
             let tools = snapshot.catalog.as_ref()?.tools.iter().map(|tool| tool.name.clone());
             Some((group.name.clone(), tools.filter(|tool| rules.allows(tool)).collect()))
         })

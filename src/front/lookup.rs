@@ -1,10 +1,19 @@
 //! Finds the group and the tool a model means, or the nearest names to tell it.
 
+use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 
 /// Names offered to whoever named none that exists.
 const NEAREST: usize = 3;
+
+/// The group called `name`, or its nearest kin.
+pub fn named(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
+    match groups.named(name) {
+        Some(group) => Ok(group),
+        None => group(&groups.all(), name).cloned(),
+    }
+}
 
 /// The group called `name`: exactly so, else the only one that differs in case.
 pub fn group<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
@@ -34,7 +43,7 @@ pub fn unknown_tool<'a>(group: &str, name: &str, tools: impl Iterator<Item = &'a
 }
 
 /// `group__tool` taken apart, where the first part is a group.
-pub fn split<'a>(groups: &'a [Upstream], name: &'a str) -> Option<(&'a Upstream, &'a str)> {
+pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstream, &'n str)> {
     name.match_indices("__").find_map(|(at, _)| {
         let owner = groups.iter().find(|group| group.name.as_str() == &name[..at])?;
         Some((owner, &name[at + 2..]))
@@ -52,12 +61,16 @@ fn only<T>(mut candidates: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> String {
-    let name = name.to_lowercase();
+    // However words are joined: `readOnly` is `read_only`.
+    let bare = |name: &str| -> String {
+        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let name = bare(name);
     let mut ranked: Vec<_> = known
         .map(|candidate| {
-            let lower = candidate.to_lowercase();
-            let inside = lower.contains(&name) || name.contains(&lower);
-            (strsim::jaro_winkler(&name, &lower) + f64::from(u8::from(inside)), candidate)
+            let bare = bare(candidate);
+            let inside = bare.contains(&name) || name.contains(&bare);
+            (strsim::jaro_winkler(&name, &bare) + f64::from(u8::from(inside)), candidate)
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -78,6 +91,8 @@ mod tests {
         let known = ["read_file", "write_file", "list_directory", "move_file"];
         let text = suggest("readfile", known.into_iter(), "tools");
         assert!(text.starts_with("The nearest tools: read_file"), "{text}");
+        let text = suggest("readonly_echo", ["echo", "sleep", "env", "read_only_echo"].into_iter(), "tools");
+        assert!(text.starts_with("The nearest tools: read_only_echo, echo"), "{text}");
         assert_eq!(suggest("x", ["a"].into_iter(), "groups"), "The groups: a.");
         assert_eq!(suggest("x", [].into_iter(), "tools"), "It has no tools at all.");
     }

@@ -1,11 +1,13 @@
 //! A config file that changed: what of it touches which group.
 
 use super::{GroupManager, lock};
+use crate::cache::Known;
 use crate::config::{Config, GroupName, Problem, Server};
 use crate::upstream::Upstream;
 use crate::upstream::connect::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What a new entry means for a group of the same name.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,67 +54,75 @@ impl GroupManager {
         for problem in &config.warnings {
             tracing::warn!("{problem}");
         }
+        let known = self.cache.read_again().await;
+        if self.is_shutting_down() {
+            return;
+        }
         self.config.send_replace(Arc::new(config.clone()));
-        let added = self.change_groups(&old, &config).await;
+        let starting = self.change_groups(&old, &config, &known).await;
         self.announce(true);
-        if self.started.load(std::sync::atomic::Ordering::Relaxed) {
-            self.begin(&added).await;
+        if self.started.load(Ordering::Relaxed) {
+            self.begin(&starting).await;
         }
     }
 
-    /// Returns the groups that are new, by name or by what they are now.
-    async fn change_groups(&self, old: &Config, new: &Config) -> Vec<Upstream> {
+    /// Returns the groups that may have to connect now: those that are new, by name, by what they are or by mode.
+    async fn change_groups(&self, old: &Config, new: &Config, known: &Known) -> Vec<Upstream> {
         let by_name = |config: &Config| -> HashMap<GroupName, Result<Server, Problem>> {
             config.servers.iter().cloned().collect()
         };
         let (before, after) = (by_name(old), by_name(new));
-        for (name, _) in &old.servers {
-            if !after.contains_key(name) {
-                tracing::info!(group = %name, "removed from the config");
-                lock(&self.surfaces).forget(name);
-                if let Some((_, group)) = self.groups.remove(name) {
-                    group.drain().await;
-                }
+        for (name, _) in old.servers.iter().filter(|(name, _)| !after.contains_key(name)) {
+            tracing::info!(group = %name, "removed from the config");
+            lock(&self.surfaces).forget(name);
+            if let Some((_, group)) = self.groups.remove(name) {
+                lock(&self.tasks).retired.insert(name.clone(), group.clone());
+                group.drain().await;
             }
+            self.shared.changes.tell(name);
         }
-        let mut added = Vec::new();
+        let mut starting = Vec::new();
         for (name, server) in &new.servers {
             let change = before.get(name).map(|before| Change::between(before, server));
             match (change, server) {
                 (Some(Change::Nothing), _) => {}
                 (Some(Change::Rules), Ok(server)) => {
                     tracing::info!(group = %name, "its settings have changed");
-                    if let Some(group) = self.get(name) {
-                        group.reconfigure(Arc::new(server.clone())).await;
-                        self.resurface(&group, server);
+                    let Some(group) = self.get(name) else { continue };
+                    self.resurface(&group, server);
+                    group.reconfigure(Arc::new(server.clone())).await;
+                    if before[name].as_ref().is_ok_and(|before| before.mode != server.mode) {
+                        starting.push(group);
                     }
                 }
                 (change, _) => {
                     tracing::info!(group = %name, "{}", if change.is_none() { "added" } else { "its server has changed" });
-                    let predecessor = self.retire(name).await;
-                    self.add(name, server, predecessor);
-                    added.extend(self.get(name));
+                    self.replace(name, server, known).await;
+                    starting.extend(self.get(name));
                 }
             }
         }
-        added
+        starting
     }
 
-    /// Ends the group called `name`, letting its calls finish; what it returns resolves when nothing of it is left.
-    async fn retire(&self, name: &GroupName) -> Option<BoxFuture<()>> {
-        let (_, group) = self.groups.remove(name)?;
+    /// Makes the group called `name`, which begins when the last one of that name has ended; that one takes no more
+    /// callers and lets its calls finish.
+    async fn replace(&self, name: &GroupName, server: &Result<Server, Problem>, known: &Known) {
+        let old = self.get(name);
+        let last = old.clone().or_else(|| lock(&self.tasks).retired.get(name).cloned());
+        let ended = last.map(|last| -> BoxFuture<()> { Box::pin(async move { last.ended().await }) });
         lock(&self.surfaces).forget(name);
-        group.drain().await;
-        Some(Box::pin(async move { group.ended().await }))
+        self.add(name, server, known, ended);
+        if let Some(old) = old {
+            old.drain().await;
+        }
     }
 
     /// Rules may show or hide tools of a catalog that is known.
     fn resurface(&self, group: &Upstream, server: &Server) {
-        if let Some(catalog) = group.snapshot().catalog.clone()
-            && self.shown().contains_key(&group.name)
-        {
+        if let Some(catalog) = group.snapshot().catalog.clone() {
             let surface = super::Surface::of(&catalog, &server.rules());
-            lock(&self.surfaces).learnt(&group.name, server.mode, surface);
+            lock(&self.surfaces).revise(&group.name, surface);
         }
     }
 }
@@ -121,8 +131,7 @@ impl GroupManager {
 fn keep_what_was_right(old: &Config, new: &mut Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, server) in &mut new.servers {
-        let before = old.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server);
-        if let (Err(problem), Some(Ok(right))) = (&*server, before) {
+        if let (Err(problem), Some(Ok(right))) = (&*server, old.server(name)) {
             let mut problem = problem.clone();
             problem.message = format!("server {:?}: {}", name.as_str(), problem.message);
             problems.push(problem);

@@ -37,13 +37,13 @@ impl Surface {
 }
 
 /// The surfaces shown, by group.
-pub type Shown = Arc<BTreeMap<GroupName, Surface>>;
+pub type Shown = Arc<BTreeMap<GroupName, Arc<Surface>>>;
 
 #[derive(Debug, Default)]
 pub struct Surfaces {
     shown: Shown,
     /// Found by the discovery that goes on; not shown yet.
-    found: BTreeMap<GroupName, Surface>,
+    found: BTreeMap<GroupName, Arc<Surface>>,
     discovery: Option<Discovery>,
 }
 
@@ -55,9 +55,9 @@ struct Discovery {
 }
 
 impl Surfaces {
-    /// With what the cache remembers.
-    pub fn new(cached: BTreeMap<GroupName, Surface>) -> Self {
-        Self { shown: Arc::new(cached), ..Self::default() }
+    /// What the cache remembers of a group that is new.
+    pub fn remember(&mut self, group: &GroupName, surface: Surface) {
+        Arc::make_mut(&mut self.shown).insert(group.clone(), Arc::new(surface));
     }
 
     pub fn shown(&self) -> Shown {
@@ -81,15 +81,24 @@ impl Surfaces {
     /// A catalog was read in this process. True: the list changes now.
     pub fn learnt(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
         match self.shown.get(group) {
-            Some(shown) if *shown == surface => false,
-            Some(_) => self.show([(group.clone(), surface)]),
+            Some(shown) if **shown == surface => false,
+            Some(_) => self.show([(group.clone(), Arc::new(surface))]),
             // It is known from the next start on.
             None if mode == Mode::Pure => false,
             None if self.discovering() => {
-                self.found.insert(group.clone(), surface);
+                self.found.insert(group.clone(), Arc::new(surface));
                 false
             }
-            None => self.show([(group.clone(), surface)]),
+            None => self.show([(group.clone(), Arc::new(surface))]),
+        }
+    }
+
+    /// Other rules for a group: what is shown of it, or was found and will be, is by these.
+    pub fn revise(&mut self, group: &GroupName, surface: Surface) {
+        if self.found.contains_key(group) {
+            self.found.insert(group.clone(), Arc::new(surface));
+        } else if self.shown.contains_key(group) {
+            self.remember(group, surface);
         }
     }
 
@@ -131,7 +140,7 @@ impl Surfaces {
         self.show(found)
     }
 
-    fn show(&mut self, surfaces: impl IntoIterator<Item = (GroupName, Surface)>) -> bool {
+    fn show(&mut self, surfaces: impl IntoIterator<Item = (GroupName, Arc<Surface>)>) -> bool {
         let before = self.shown.clone();
         Arc::make_mut(&mut self.shown).extend(surfaces);
         before != self.shown
@@ -175,14 +184,29 @@ mod tests {
         let mut surfaces = Surfaces::default();
         assert!(!surfaces.learnt(&name("p"), Mode::Pure, surface(&["x"])));
         assert!(surfaces.shown().is_empty());
-        let mut next = Surfaces::new([(name("p"), surface(&["x"]))].into());
+        let mut next = Surfaces::default();
+        next.remember(&name("p"), surface(&["x"]));
         assert!(!next.learnt(&name("p"), Mode::Pure, surface(&["x"])));
         assert!(next.learnt(&name("p"), Mode::Pure, surface(&["x", "y"])));
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_tool_that_is_denied_after_it_was_found_does_not_enter_the_list() {
+        let mut surfaces = Surfaces::default();
+        surfaces.discover(["a", "b"].map(name), Instant::now());
+        surfaces.learnt(&name("a"), Mode::Hybrid, surface(&["x", "y"]));
+        surfaces.revise(&name("a"), surface(&["x"]));
+        surfaces.revise(&name("b"), surface(&["z"]));
+        assert!(surfaces.tick(Instant::now() + FIRST));
+        assert_eq!(surfaces.shown().values().map(|s| s.tools.len()).collect::<Vec<_>>(), [1]);
+        surfaces.revise(&name("a"), surface(&[]));
+        assert_eq!(surfaces.shown()[&name("a")].tools.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_group_that_is_gone_ends_neither_shown_nor_waited_for() {
-        let mut surfaces = Surfaces::new([(name("a"), surface(&["x"]))].into());
+        let mut surfaces = Surfaces::default();
+        surfaces.remember(&name("a"), surface(&["x"]));
         surfaces.discover(["b"].map(name), Instant::now());
         assert!(surfaces.forget(&name("a")));
         assert!(!surfaces.forget(&name("b")));

@@ -139,12 +139,17 @@ fn look_up(stdio: &config::Stdio, ambient: &Ambient, login: Option<&OsStr>) -> R
 }
 
 /// The entry's directory, else ours unless that is the root (a GUI's children start there), then HOME.
-fn cwd(stdio: &config::Stdio, ambient: &Ambient) -> Result<PathBuf, LaunchError> {
-    let cwd = match &stdio.cwd {
+pub fn directory(stdio: &config::Stdio, ambient: &Ambient) -> PathBuf {
+    match &stdio.cwd {
         Some(cwd) => ambient.cwd.join(untilde(cwd, ambient)),
         None if ambient.cwd.parent().is_none() => ambient.home().unwrap_or_else(|| ambient.cwd.clone()),
         None => ambient.cwd.clone(),
-    };
+    }
+}
+
+/// That directory, if it can be used.
+fn cwd(stdio: &config::Stdio, ambient: &Ambient) -> Result<PathBuf, LaunchError> {
+    let cwd = directory(stdio, ambient);
     let usable = cwd.metadata().and_then(|found| match found.is_dir() {
         true => Ok(()),
         false => Err(io::ErrorKind::NotADirectory.into()),

@@ -102,7 +102,7 @@ pub enum Event {
     Lost,
     /// Time to look at the deadline, or the use of the connection changed.
     Tick,
-    /// The config has other rules for this group now.
+    /// The config has other rules for this group now; `Start` follows where they have it connect.
     Rules(Policy),
 }
 
@@ -192,9 +192,11 @@ impl Lifecycle {
             }
             Event::Tick => self.tick(usage, now),
             Event::Rules(policy) => {
-                let eager = policy.mode == Mode::Eager && self.policy.mode != Mode::Eager;
                 self.policy = policy;
-                if eager { self.begin() } else { None }
+                if matches!(self.effort, Effort::Retry { in_round: false, .. }) && !self.goes_on() {
+                    self.effort = Effort::Rest;
+                }
+                None
             }
         }
     }
@@ -270,17 +272,21 @@ impl Lifecycle {
             self.effort = Effort::Retry { at: now + jittered(*gap, jitter), in_round: true };
             return None;
         }
-        let goes_on = match self.policy.mode {
-            Mode::Eager => true,
-            Mode::Hybrid => !self.discovered,
-            Mode::Pure => false,
-        };
-        if goes_on {
+        if self.goes_on() {
             let gap = BACKGROUND.0.saturating_mul(1 << self.background.min(8)).min(BACKGROUND.1);
             self.background += 1;
             self.effort = Effort::Retry { at: now + jittered(gap, jitter), in_round: false };
         }
         Some(self.answer_failed())
+    }
+
+    /// Whether attempts go on in the background after a round.
+    fn goes_on(&self) -> bool {
+        match self.policy.mode {
+            Mode::Eager => true,
+            Mode::Hybrid => !self.discovered,
+            Mode::Pure => false,
+        }
     }
 
     /// Eager groups come back: at once after a sound connection, else at growing gaps.

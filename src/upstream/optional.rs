@@ -18,6 +18,14 @@ pub async fn notified(notify: Option<&Notify>) {
     }
 }
 
+/// Resolves when told, not before `at`. Cancel-safe.
+pub async fn told(notify: Option<&Notify>, at: Option<Instant>) {
+    if at.is_some() {
+        until(at).await;
+    }
+    notified(notify).await;
+}
+
 pub async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,

@@ -5,38 +5,29 @@ use super::catalog::{Catalog, Read};
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt, in_slot};
 use super::error::UpstreamError;
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::optional::{maybe, notified, until};
+use super::optional::{maybe, notified, told, until};
 use super::stats::Stats;
 use super::{Command, Grace, Lease, Snapshot, Upstream};
 use crate::config::{GroupName, Problem, Server};
+use crate::rules::Rules;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
 /// Commands that may wait in a mailbox; callers beyond that wait to send theirs.
 const MAILBOX: usize = 64;
 
+/// Some servers say that their tools changed each time they list them.
+const REREAD_GAP: Duration = Duration::from_secs(1);
+
 mod ending;
+mod shared;
 
-/// What the tasks of all groups share.
-#[derive(Clone)]
-pub struct Shared {
-    /// Start-up connects at most so many at a time.
-    pub slots: Arc<Semaphore>,
-    /// Told after each publication of a snapshot.
-    pub changed: Arc<Notify>,
-}
-
-impl Shared {
-    /// `slots`: how many groups may start at once, unasked.
-    pub fn new(slots: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), changed: Arc::default() }
-    }
-}
+pub use shared::Shared;
 
 /// What a group begins with.
 pub struct Beginning {
@@ -65,11 +56,13 @@ pub fn start(
             (None, Lifecycle::broken(Policy::BROKEN, error, Instant::now()))
         }
     };
+    let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
     let span = tracing::info_span!("upstream", group = %name);
     let stats = Arc::new(Stats::default());
     let lost_state = Arc::new(AtomicBool::new(false));
     let (publish, snapshot) = watch::channel(Arc::new(Snapshot {
         server: server.clone(),
+        rules: rules.clone(),
         state: lifecycle.state().clone(),
         connecting: None,
         next_attempt: None,
@@ -82,6 +75,7 @@ pub fn start(
         connect,
         shared,
         server,
+        rules,
         lifecycle,
         commands,
         publish,
@@ -93,6 +87,7 @@ pub fn start(
         urgent: Arc::default(),
         connection: None,
         closing: predecessor,
+        reread_at: None,
         reread: None,
         rereaders: Vec::new(),
         catalog: cached,
@@ -106,6 +101,7 @@ struct Task<C> {
     connect: C,
     shared: Shared,
     server: Option<Arc<Server>>,
+    rules: Arc<Rules>,
     lifecycle: Lifecycle,
     commands: mpsc::Receiver<Command>,
     publish: watch::Sender<Arc<Snapshot>>,
@@ -120,6 +116,8 @@ struct Task<C> {
     connection: Option<Connection>,
     /// The end of the last connection; the next attempt begins after it.
     closing: Option<BoxFuture<()>>,
+    /// Not before this are the tools read again because the upstream says that they changed.
+    reread_at: Option<Instant>,
     reread: Option<BoxFuture<Result<Catalog, UpstreamError>>>,
     /// Callers who wait for the catalog.
     rereaders: Vec<oneshot::Sender<()>>,
@@ -155,7 +153,7 @@ impl<C: Connect> Task<C> {
     async fn next(&mut self) -> Happening {
         let usage = self.usage();
         let deadline = self.lifecycle.deadline(usage);
-        let Self { commands, attempt, connection, closing, reread, .. } = self;
+        let Self { commands, attempt, connection, closing, reread, reread_at, .. } = self;
         let (ended, live, lists_changed) = match connection {
             Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.lists_changed)),
             None => (None, None, None),
@@ -163,12 +161,18 @@ impl<C: Connect> Task<C> {
         tokio::select! {
             biased;
             () = maybe(ended) => Happening::Ended,
-            outcome = maybe(attempt.as_mut().map(|(_, future)| future)) => Happening::Attempted(outcome),
+            // What the last connection holds (a port, a lock file) is free before its successor needs it.
+            () = maybe(closing.as_mut()) => Happening::Closed,
+            outcome = maybe(attempt.as_mut().map(|(_, future)| future)), if closing.is_none() => {
+                Happening::Attempted(outcome)
+            }
             outcome = maybe(reread.as_mut()) => Happening::Reread(outcome),
             command = commands.recv() => Happening::Command(command),
             () = notified(live.map(|live| &live.unused)) => Happening::Tick,
-            () = notified(lists_changed.map(|notify| &**notify)) => Happening::ListsChanged,
-            () = maybe(closing.as_mut()), if attempt.is_none() => Happening::Closed,
+            // Not while they are read: what is said meanwhile may concern a page that was read already.
+            () = told(lists_changed.map(|notify| &**notify), *reread_at), if reread.is_none() => {
+                Happening::ListsChanged
+            }
             () = until(deadline) => Happening::Tick,
         }
     }
@@ -183,6 +187,7 @@ impl<C: Connect> Task<C> {
             Happening::Command(Some(Command::Start)) => self.decide(Event::Start),
             Happening::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
+                self.rules = Arc::new(server.rules());
                 self.server = Some(server);
                 self.decide(Event::Rules(policy));
             }
@@ -194,7 +199,10 @@ impl<C: Connect> Task<C> {
             Happening::Attempted(outcome) => self.attempted(outcome),
             Happening::Ended => self.lost(),
             Happening::Tick => self.decide(Event::Tick),
-            Happening::ListsChanged => self.reread(),
+            Happening::ListsChanged => {
+                self.reread_at = Some(Instant::now() + REREAD_GAP);
+                self.reread();
+            }
             Happening::Reread(outcome) => self.read_again(outcome),
             Happening::Closed => self.closing = None,
         }
@@ -226,13 +234,8 @@ impl<C: Connect> Task<C> {
         }
         self.urgent = Arc::default();
         let slot = (!wanted).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let closing = self.closing.take();
         let connecting = self.connect.connect(server);
         let attempt = async move {
-            // What the last connection holds (a port, a lock file) is free before its successor needs it.
-            if let Some(closing) = closing {
-                closing.await;
-            }
             match slot {
                 Some((slots, urgent)) => in_slot(slots, &urgent, connecting).await,
                 None => connecting.await,
@@ -344,6 +347,7 @@ impl<C: Connect> Task<C> {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             server: self.server.clone(),
+            rules: self.rules.clone(),
             state: self.lifecycle.state().clone(),
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
             next_attempt: self.lifecycle.next_attempt(),
@@ -367,7 +371,7 @@ impl<C: Connect> Task<C> {
             true
         });
         if changed {
-            self.shared.changed.notify_one();
+            self.shared.changes.tell(&self.name);
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Lines<R> {
     buffer: BytesMut,
     /// Bytes at the start of `buffer` known to hold no line end.
     searched: usize,
+    /// The buffer is larger than the first one was.
+    grown: bool,
     /// Bytes of one line.
     limit: usize,
     skipping: Option<Skipping>,
@@ -32,7 +34,7 @@ struct Skipping {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, limit, skipping: None }
+        Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, skipping: None }
     }
 
     /// The next line that is not blank, without its end; `None` at the end of the stream or when reading fails.
@@ -50,7 +52,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if self.buffer.len() > self.limit || self.skipping.is_some() {
                 self.skip();
             }
-            self.buffer.reserve(self.buffer.len().max(FIRST_READ));
+            self.make_room();
             if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
                 let last = self.buffer.split().freeze();
                 self.searched = 0;
@@ -69,6 +71,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
         }
         std::future::pending::<()>().await;
+    }
+
+    /// Doubles the buffer for a message that does not fit; behind a large one, begins with a small buffer again.
+    fn make_room(&mut self) {
+        let wanted = self.buffer.len().max(FIRST_READ);
+        if self.grown && wanted == FIRST_READ {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        self.grown = wanted > FIRST_READ;
+        self.buffer.reserve(wanted);
     }
 
     fn line_end(&mut self) -> Option<usize> {
@@ -175,6 +187,23 @@ mod tests {
             let id = Some(Bytes::from("7"));
             assert_eq!(lines, [Err(Malformed::TooLong { id, bytes, limit: 10_000 }), Ok("{}".into())]);
         }
+    }
+
+    #[tokio::test]
+    async fn a_large_message_leaves_no_large_buffer() {
+        let (mut tx, rx) = tokio::io::duplex(4096);
+        let mut lines = Lines::new(rx, 1 << 20);
+        let writing = tokio::spawn(async move {
+            let large = format!("{}\n{{\"half", "x".repeat(500_000));
+            tokio::io::AsyncWriteExt::write_all(&mut tx, large.as_bytes()).await.unwrap();
+            tx
+        });
+        assert_eq!(lines.next().await.unwrap().unwrap().len(), 500_000);
+        let _open = writing.await.unwrap();
+        let more = tokio::time::timeout(std::time::Duration::from_millis(20), lines.next()).await;
+        assert!(more.is_err());
+        assert_eq!(lines.buffer, &b"{\"half"[..]);
+        assert!(lines.buffer.capacity() <= 2 * FIRST_READ, "{}", lines.buffer.capacity());
     }
 
     #[tokio::test]

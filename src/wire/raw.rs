@@ -29,26 +29,35 @@ pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
 /// `object` with the member `key` set to `value`: replaced where it stands, else added at the end.
 /// What is no object is returned as it is.
 pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
+    set_all(object, [(key, value)])
+}
+
+/// The same for several members at once.
+pub fn set_all<const N: usize>(object: &Raw, values: [(&str, &[u8]); N]) -> Raw {
     let Some(members) = members(object) else { return object.clone() };
-    let mut out = BytesMut::with_capacity(object.len() + key.len() + value.len() + 4);
+    let room: usize = values.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+    let mut out = BytesMut::with_capacity(object.len() + room);
     let mut done = 0;
-    for member in members.iter().filter(|m| m.key == key) {
-        out.extend_from_slice(&object[done..member.value.start]);
-        out.extend_from_slice(value);
-        done = member.value.end;
+    for member in &members {
+        if let Some((_, value)) = values.iter().find(|(key, _)| member.key == *key) {
+            out.extend_from_slice(&object[done..member.value.start]);
+            out.extend_from_slice(value);
+            done = member.value.end;
+        }
     }
-    if done == 0 {
-        // Behind the last value, so that whatever white space there is stays where it is.
-        done = members.last().map_or_else(|| open_brace(object) + 1, |last| last.value.end);
-        out.extend_from_slice(&object[..done]);
-        if !members.is_empty() {
+    // Behind the last value, so that whatever white space there is stays where it is.
+    let end = members.last().map_or_else(|| open_brace(object) + 1, |last| last.value.end);
+    out.extend_from_slice(&object[done..end]);
+    let mut first = members.is_empty();
+    for (key, value) in values.iter().filter(|(key, _)| members.iter().all(|member| member.key != *key)) {
+        if !std::mem::take(&mut first) {
             out.extend_from_slice(b",");
         }
-        out.extend_from_slice(serde_json::Value::from(key).to_string().as_bytes());
+        out.extend_from_slice(serde_json::Value::from(*key).to_string().as_bytes());
         out.extend_from_slice(b":");
         out.extend_from_slice(value);
     }
-    out.extend_from_slice(&object[done..]);
+    out.extend_from_slice(&object[end..]);
     out.freeze()
 }
 
@@ -123,6 +132,9 @@ mod tests {
     fn adds_at_the_end() {
         assert_eq!(set(&raw("{}"), "k", b"1"), raw(r#"{"k":1}"#));
         assert_eq!(set(&raw(" { } "), "k", b"1"), raw(r#" {"k":1 } "#));
+        let both = |object| set_all(&raw(object), [("a", b"1"), ("b", b"2")]);
+        assert_eq!(both("{}"), raw(r#"{"a":1,"b":2}"#));
+        assert_eq!(both(r#"{"b":0,"c":3 }"#), raw(r#"{"b":2,"c":3,"a":1 }"#));
         assert_eq!(set(&raw(r#"{"a":[] }"#), "q\"", b"{}"), raw(r#"{"a":[],"q\"":{} }"#));
     }
 

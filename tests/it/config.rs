@@ -99,7 +99,8 @@ fn a_missing_file_is_named_as_it_was_given() {
     let config = load(&["nowhere.json".into()], &Env::new([("", ""); 0], root()), &Overrides::default());
     assert_eq!(
         problems(&config),
-        ["nowhere.json: cannot be read: entity not found \
-          (make it with `dynamic-mcp import`, or name another one with `--config`)"]
+        ["nowhere.json: cannot be read: no such file \
+          (write one as the README and examples/basic.json show, or \
+           name another one with `--config`)"]
     );
 }

@@ -217,3 +217,81 @@ fn a_hundred_reloads_lose_no_call() {
     let last = |proxy: &mut Proxy| proxy.text("other", "env", json!({})).contains("\"N\":\"100\"");
     until("the last config is in force", || last(&mut proxy));
 }
+
+#[test]
+fn a_replaced_group_that_fails_at_once_does_not_keep_discovery_open() {
+    let remote = |n: u8| json!({"url": format!("http://127.0.0.1:1/{n}")});
+    let config =
+        |n| servers([("kept", with(upstream(&[]), json!({"lazy_startup": "pure"}))), ("http", remote(n))]);
+    let mut proxy = Proxy::new(&config(1));
+    until("discovery is over", || proxy.status()["status"] == "ready");
+    save(&proxy.config_file(), &config(2));
+    proxy.until_logged("its server has changed");
+    until("discovery is over again", || proxy.status()["status"] == "ready");
+}
+
+#[test]
+fn a_group_removed_and_added_again_begins_when_the_old_process_has_ended() {
+    let mut proxy = start(&two(upstream(&[])));
+    let old = proxy.upstream_pid("other");
+    let call = proxy.send_call("other", "sleep", json!({"ms": 2500}));
+    save(&proxy.config_file(), &servers([("kept", upstream(&[]))]));
+    until_groups(&mut proxy, &["kept"]);
+    save(&proxy.config_file(), &two(upstream(&[])));
+    until_groups(&mut proxy, &["kept", "other"]);
+    assert!(alive(old), "its call is still in flight");
+    assert_ne!(proxy.upstream_pid("other"), old);
+    assert!(!alive(old));
+    assert!(proxy.answer(call).json()["result"]["content"].is_array());
+}
+
+#[test]
+fn a_group_that_is_added_and_known_from_the_cache_is_in_the_list_at_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let at_root = |name| with(upstream(&["--name", name]), json!({"cwd": "/"}));
+    let both = servers([("a", at_root("Server A")), ("b", at_root("Server B"))]);
+    let setup = || Setup::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
+    let mut first = setup().config(&both).ready();
+    until("all is known", || first.status()["status"] == "ready");
+    first.close_stdin();
+    first.ends();
+    let mut second = setup().config(&servers([("a", at_root("Server A"))])).ready();
+    save(&second.config_file(), &both);
+    until_groups(&mut second, &["a", "b"]);
+    assert_eq!(second.group("b")["cached"], true);
+    let list = second.ask("tools/list", json!({})).to_string();
+    assert!(list.contains("Server B"), "{list}");
+}
+
+#[test]
+fn a_pure_group_that_becomes_hybrid_is_discovered() {
+    let mode = |mode| servers([("g", with(upstream(&[]), json!({"lazy_startup": mode})))]);
+    let mut proxy = Setup::new().config(&mode("pure")).ready();
+    save(&proxy.config_file(), &mode("hybrid"));
+    until("it is known", || proxy.group("g")["state"] == "discovered");
+    until("it is in the list", || proxy.ask("tools/list", json!({})).to_string().contains("echo"));
+    assert_eq!(proxy.status()["status"], "ready");
+}
+
+#[test]
+fn a_reload_before_there_is_a_client_starts_nothing() {
+    let mode = |mode| servers([("g", with(upstream(&[]), json!({"lazy_startup": mode})))]);
+    let mut proxy = Setup::new().config(&mode("pure")).start();
+    proxy.ask("ping", json!({}));
+    save(&proxy.config_file(), &mode("eager"));
+    proxy.until_logged("its settings have changed");
+    proxy.ask("ping", json!({}));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(crate::support::Processes::below(proxy.pid()).0, []);
+}
+
+#[test]
+fn what_is_saved_while_the_program_starts_is_not_missed() {
+    for step in 0..20 {
+        let mut proxy = Setup::new().args(&["--pure-lazy"]).config(&two(upstream(&[]))).start();
+        std::thread::sleep(std::time::Duration::from_micros(1000 * step));
+        save(&proxy.config_file(), &servers([("new", upstream(&[]))]));
+        proxy.handshake();
+        until_groups(&mut proxy, &["new"]);
+    }
+}

@@ -151,3 +151,14 @@ fn an_upstream_that_ends_between_calls_is_started_again() {
         assert_eq!(text_of(&result), n.to_string());
     }
 }
+
+#[test]
+fn the_status_of_one_failed_group_is_not_that_of_all() {
+    let config = servers([("bad", json!({"command": "/no/such/program"})), ("good", upstream(&[]))]);
+    let mut proxy = Setup::new().args(&["--pure-lazy"]).config(&config).ready();
+    proxy.failure("bad", "x", json!({}));
+    let status = proxy.front("get_status", json!({"group": "bad"}));
+    let status = &status["structuredContent"];
+    assert_eq!(status["groups"][0]["state"], "failed");
+    assert_eq!((&status["status"], &status["error"]), (&json!("ready"), &json!(null)));
+}

@@ -60,7 +60,8 @@ impl Place {
 
 /// Reads one file.
 pub(super) fn read(path: &Path, env: &Env) -> Part {
-    const MISSING: &str = "make it with `dynamic-mcp import`, or name another one with `--config`";
+    const MISSING: &str =
+        "write one as the README and examples/basic.json show, or name another one with `--config`";
     let text = match Text::read(&env.cwd().join(path), MISSING) {
         Ok(text) => Arc::new(text.named(path)),
         Err(problem) => {

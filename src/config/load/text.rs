@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::Problem;
+use crate::config::vars::why;
 
 /// Line and column, both from 1; the column counts characters.
 pub(super) type At = (usize, usize);
@@ -23,7 +24,7 @@ impl Text {
             hint: Some(hint.to_owned()),
         };
         let bytes =
-            std::fs::read(path).map_err(|error| unreadable(format!("cannot be read: {}", error.kind())))?;
+            std::fs::read(path).map_err(|error| unreadable(format!("cannot be read: {}", why(&error))))?;
         let text = String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8 text".to_owned()))?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         Ok(Self { path: path.to_owned(), text })

@@ -205,9 +205,18 @@ async fn other_rules_take_effect_at_once() {
         "it is not closed any more"
     );
     let mut closed = in_state(Mode::Pure, "discovered", now);
-    assert_eq!(closed.on(Event::Rules(policy(Mode::Eager)), None, now), Some(Action::Connect));
-    let short = Policy { mode: Mode::Eager, idle_timeout: None };
-    assert_eq!(closed.on(Event::Rules(short), None, now), None, "not twice");
+    assert_eq!(closed.on(Event::Rules(policy(Mode::Eager)), None, now), None, "no client may be there");
+    assert_eq!(closed.on(Event::Start, None, now), Some(Action::Connect));
+    assert_eq!(closed.on(Event::Start, None, now), None, "not twice");
+    let mut failed = Lifecycle::new(policy(Mode::Eager), false);
+    failed.on(Event::Start, None, now);
+    for _ in 0..4 {
+        failed.on(Event::Failed(Arc::new(UpstreamError::Internal), 0.0), None, now);
+        failed.on(Event::Tick, None, now + Duration::from_secs(10));
+    }
+    assert!(failed.next_attempt().is_some(), "eager goes on in the background");
+    failed.on(Event::Rules(policy(Mode::Pure)), None, now);
+    assert_eq!(failed.next_attempt(), None, "pure does not");
 }
 
 #[test]

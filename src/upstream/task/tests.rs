@@ -22,6 +22,10 @@ struct Fake {
     closed: Arc<AtomicU32>,
     lose: Arc<Notify>,
     shut: Arc<Notify>,
+    lists_changed: Arc<Notify>,
+    /// The server says that its tools changed whenever it lists them.
+    chatty: bool,
+    rereads: Arc<AtomicU32>,
 }
 
 impl Fake {
@@ -36,6 +40,7 @@ impl Fake {
         let peer = Peer::new(Output::any(tokio::io::sink()).0);
         let live = Live::new(peer);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
+        let (rereads, chatter) = (self.rereads.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
         Connection {
             live,
@@ -45,8 +50,16 @@ impl Fake {
                     () = shut.notified() => {}
                 }
             }),
-            lists_changed: Arc::default(),
-            reread: Box::new(|| Box::pin(async { Err(UpstreamError::Internal) })),
+            lists_changed: self.lists_changed.clone(),
+            reread: Box::new(move || {
+                rereads.fetch_add(1, Ordering::SeqCst);
+                let chatter = chatter.clone();
+                Box::pin(async move {
+                    sleep(Duration::from_millis(100)).await;
+                    chatter.inspect(|chatter| chatter.notify_one());
+                    Err(UpstreamError::Internal)
+                })
+            }),
             close: Box::new(move |_| {
                 closed.fetch_add(1, Ordering::SeqCst);
                 Box::pin(async move {
@@ -413,3 +426,6 @@ async fn a_caller_that_gave_up_keeps_no_lease() {
     sleep(Duration::from_secs(5) + IDLE).await;
     assert_eq!(state(&upstream), "discovered");
 }
+
+#[path = "tests/upkeep.rs"]
+mod upkeep;

@@ -28,7 +28,7 @@ fn definitions_are_the_bytes_of_the_upstream() {
     let full = proxy.tools(json!({"group": "g", "lazy": false}));
     assert_eq!(entries(&full).len(), 26, "{full}");
     let named = proxy.tools(json!({"group": "g", "tools": ["generated_3"]}));
-    assert_eq!(named, format!("Group g: 26 tools\n{GENERATED_3}"));
+    assert_eq!(named, format!("Group g: 1 of 26 tools\n{GENERATED_3}"));
     assert!(full.contains(GENERATED_3), "{full}");
 }
 
