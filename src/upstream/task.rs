@@ -1,7 +1,7 @@
 //! The loop that owns one upstream. It turns everything that can happen into an event, asks `lifecycle` what to do,
 //! does it and publishes the snapshot; nobody else changes an upstream's state.
 
-use super::catalog::{Catalog, Read};
+use super::catalog::Catalog;
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt, in_slot};
 use super::error::UpstreamError;
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
@@ -261,16 +261,12 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    /// Takes a catalog that was just read. One that says the same stays the same to those who compare pointers,
-    /// unless it came from the cache: now it was read here.
+    /// Takes a catalog that was just read, with the time at which it was.
     fn learn(&mut self, catalog: Catalog) {
-        let known = self.catalog.as_ref().filter(|known| known.says_the_same(&catalog));
-        if known.is_none() {
+        if !self.catalog.as_ref().is_some_and(|known| known.says_the_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
         }
-        if known.is_none_or(|known| matches!(known.read, Read::Cached(_))) {
-            self.catalog = Some(Arc::new(catalog));
-        }
+        self.catalog = Some(Arc::new(catalog));
     }
 
     /// Those for whom the connection was lost again before they got their lease stay waiting.
