@@ -38,6 +38,7 @@ const OPTIONS: &[&str] = &[
     "--record",
     "--reject-versions-but",
     "--scheme",
+    "--slow-list",
     "--slow-start",
     "--tools",
     "--version",

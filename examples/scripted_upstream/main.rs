@@ -20,7 +20,7 @@
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that |
 //! | `--flood` | sends notifications without end once it was initialized |
-//! | `--slow-start MS` | reads nothing at first |
+//! | `--slow-start MS` | reads nothing at first; `--slow-list MS`: nor after `tools/list` |
 //! | `--garbage` | lines that are no messages around every message, CRLF; `--bom`: one before the first |
 //! | `--no-newline-flush` | the newline of a message comes 20 ms after it |
 //! | `--ignore-eof`, `--ignore-term` | stays |

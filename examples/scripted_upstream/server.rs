@@ -197,6 +197,7 @@ impl Server {
         if self.flags.text("--hang") == Some("list") {
             return;
         }
+        std::thread::sleep(std::time::Duration::from_millis(self.flags.number("--slow-list").unwrap_or(0)));
         let tools = self.tools();
         let page = self.flags.number("--page").map_or(tools.len(), |page| page.max(1) as usize);
         let start = match params["cursor"].as_str() {

@@ -30,6 +30,18 @@ fn the_level_reaches_whoever_is_connected_and_whoever_connects_later() {
 }
 
 #[test]
+fn the_level_reaches_a_group_that_is_connecting() {
+    let record = Record::new();
+    // It has read `initialize` before the level is set, and its list comes after.
+    let mut proxy = Proxy::new(&servers([("g", record.of(all(&["--slow-list", "300"])))]));
+    let connects = proxy.send_call("g", "echo", json!({"text": "x"}));
+    record.line("tools/list", 0);
+    proxy.ask("logging/setLevel", json!({"level": "error"}));
+    proxy.answer(connects);
+    assert!(record.line("logging/setLevel", 0).line.contains(r#""level":"error""#));
+}
+
+#[test]
 fn what_is_less_severe_is_kept_from_the_client_and_the_rest_passes_byte_for_byte() {
     let mut proxy = Proxy::new(&two());
     proxy.upstream_pid("g");

@@ -60,6 +60,33 @@ fn after_a_crash_it_is_subscribed_again_by_itself() {
 }
 
 #[test]
+fn one_that_was_just_made_survives_a_crash() {
+    let record = Record::new();
+    let mut proxy = Proxy::new(&servers([("g", record.of(all(&[])))]));
+    proxy.upstream_pid("g");
+    // The crash is on its way before the answer is back.
+    let subscribed = proxy.send(SUBSCRIBE, json!({"uri": "mem://one"}));
+    proxy.send_call("g", "crash", json!({}));
+    proxy.answer(subscribed);
+    until("subscribed again", || record.lines(SUBSCRIBE).len() >= 2);
+    proxy.call("g", "tell", json!({"method": UPDATED, "params": {"uri": "mem://one"}}));
+    assert_eq!(heard(&mut proxy, UPDATED).json()["params"]["uri"], "mem://one");
+}
+
+#[test]
+fn a_resource_is_updated_under_the_uri_it_was_last_subscribed_by() {
+    let mut proxy = Proxy::new(&servers([("g", all(&[])), ("h", all(&[]))]));
+    for (uri, group) in [("dynamic-mcp://h/mem%3A%2F%2Fone", None), ("mem://one", Some("h"))] {
+        let params = group.map_or(json!({"uri": uri}), |group| json!({"uri": uri, "group": group}));
+        for method in [SUBSCRIBE, "resources/unsubscribe", SUBSCRIBE] {
+            assert_eq!(proxy.ask(method, params.clone())["result"], json!({}), "{method} {params}");
+        }
+        proxy.call("h", "tell", json!({"method": UPDATED, "params": {"uri": "mem://one"}}));
+        assert_eq!(heard(&mut proxy, UPDATED).json()["params"]["uri"], uri);
+    }
+}
+
+#[test]
 fn one_that_is_refused_keeps_nothing_open() {
     let mut proxy = Proxy::new(&closing_soon(crate::support::upstream(&["--no-capabilities"])));
     let answer = proxy.ask(SUBSCRIBE, json!({"uri": "mem://one", "group": "g"}));

@@ -148,6 +148,15 @@ fn a_denied_tool_is_on_no_route() {
 }
 
 #[test]
+fn a_bare_name_is_of_the_group_that_allows_it() {
+    let denied = with(upstream(&["--name", "G"]), json!({"tools": {"deny": ["echo"]}}));
+    let mut proxy = discovered(as_configured([("g", denied), ("h", upstream(&[]))]), "meta");
+    assert_eq!(text_of(&call(&mut proxy, "echo", json!({"text": "x"}))), "x");
+    let text = proxy.front("call_dynamic_tool", json!({"name": "echo", "args": {"text": "y"}}));
+    assert_eq!(text_of(&text), "y");
+}
+
+#[test]
 fn the_flat_list_follows_its_upstreams() {
     let mut proxy = discovered(as_configured([("g", upstream(&["--list-changed-on-call"]))]), "flat");
     call(&mut proxy, "g__echo", json!({"text": "x"}));
