@@ -6,6 +6,9 @@ pub const HANDSHAKE_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06
 /// The one we offer upstreams, and answer clients who ask for one we do not know.
 pub const LATEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[HANDSHAKE_REVISIONS.len() - 1];
 
+/// The first one.
+pub const OLDEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[0];
+
 /// The key of `params._meta` that marks a request of revision 2026-07-28 or later, which knows no handshake.
 pub const STATELESS_META: &str = "io.modelcontextprotocol/protocolVersion";
 

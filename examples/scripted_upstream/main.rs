@@ -11,6 +11,7 @@
 //! | `--page N` | lists N tools a page, by opaque cursors; `--empty-cursor`: that of page 2 is `""`; `--same-cursor`: that of every page is that of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
 //! | `--resources`, `--prompts`, `--logging` | serves these too (`mem://one`, `mem://two`; `greet`) |
+//! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--many N`: N resources more |
 //! | `--version V` | answers protocol version V whatever is asked |
 //! | `--reject-versions-but V` | refuses other versions with -32602 and `data.supported` |
 //! | `--name NAME`, `--instructions TEXT` | says so in the answer to `initialize` |
@@ -19,7 +20,7 @@
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that |
 //! | `--flood` | sends notifications without end once it was initialized |
-//! | `--slow-start MS` | reads nothing at first |
+//! | `--slow-start MS` | reads nothing at first; `--slow-list MS`: nor after `tools/list` |
 //! | `--garbage` | lines that are no messages around every message, CRLF; `--bom`: one before the first |
 //! | `--no-newline-flush` | the newline of a message comes 20 ms after it |
 //! | `--ignore-eof`, `--ignore-term` | stays |
@@ -44,6 +45,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 mod flags;
+mod protocol;
 mod server;
 mod tools;
 mod wire;

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::flags::Flags;
+use crate::protocol::{self, Grown};
 use crate::tools;
 use crate::value;
 use crate::wire::{Wire, quote};
@@ -24,6 +25,7 @@ pub(crate) struct Server {
     pub(crate) calls: AtomicU64,
     /// Tools that calls added.
     pub(crate) added: AtomicUsize,
+    pub(crate) grown: Grown,
     /// Our requests by id, each with who waits for its answer.
     asked: Mutex<HashMap<String, Sender<String>>>,
     last_id: AtomicU64,
@@ -39,6 +41,7 @@ impl Server {
             grandchild,
             calls: AtomicU64::default(),
             added: AtomicUsize::default(),
+            grown: Grown::default(),
             asked: Mutex::default(),
             last_id: AtomicU64::default(),
             cancellable: Mutex::default(),
@@ -51,6 +54,7 @@ impl Server {
             "ping" => self.wire.result(id, "{}"),
             "tools/list" => self.list_tools(id, &value(params)),
             "tools/call" => tools::call(self, id, params),
+            _ if protocol::serve(self, id, method, params.map_or("{}", RawValue::get)) => (),
             _ => match self.other(method, &value(params)) {
                 Some(Ok(result)) => self.wire.result(id, &result.to_string()),
                 Some(Err(error)) => self.wire.error(id, &error.to_string()),
@@ -96,7 +100,14 @@ impl Server {
         let (sender, answer) = channel();
         self.asked.lock().unwrap().insert(id.clone(), sender);
         self.wire.request(&id, method, params);
-        answer.recv().unwrap()
+        answer.recv().unwrap_or_else(|_| "cancelled".to_owned())
+    }
+
+    /// Cancels what we asked and have no answer to; `more` goes into the params.
+    pub(crate) fn cancel_asked(&self, more: &str) {
+        for (id, _waiting) in self.asked.lock().unwrap().drain() {
+            self.wire.notify("notifications/cancelled", &format!(r#"{{"requestId":{id}{more}}}"#));
+        }
     }
 
     /// What hears of it when the request `id` is cancelled.
@@ -150,6 +161,15 @@ impl Server {
 
     fn capabilities(&self) -> Value {
         let mut capabilities = json!({"tools": {"listChanged": true}});
+        if self.flags.has("--protocol") {
+            capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
+            capabilities["prompts"] = json!({"listChanged": true});
+            capabilities["logging"] = json!({});
+            // A revision later there was a capability for it.
+            if self.flags.text("--version") != Some("2024-11-05") {
+                capabilities["completions"] = json!({});
+            }
+        }
         if self.flags.has("--resources") {
             capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
         }
@@ -166,13 +186,18 @@ impl Server {
     /// Definitions as they are sent.
     fn tools(&self) -> Vec<String> {
         let generated = self.flags.number("--tools").unwrap_or(0);
-        tools::definitions(generated, self.added.load(Ordering::Relaxed))
+        let mut tools = tools::definitions(generated, self.added.load(Ordering::Relaxed));
+        if self.flags.has("--protocol") {
+            tools.extend(protocol::tools());
+        }
+        tools
     }
 
     fn list_tools(&self, id: &str, params: &Value) {
         if self.flags.text("--hang") == Some("list") {
             return;
         }
+        std::thread::sleep(std::time::Duration::from_millis(self.flags.number("--slow-list").unwrap_or(0)));
         let tools = self.tools();
         let page = self.flags.number("--page").map_or(tools.len(), |page| page.max(1) as usize);
         let start = match params["cursor"].as_str() {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::protocol;
 use crate::server::Server;
 use crate::wire::{quote, write};
 
@@ -191,19 +192,24 @@ impl Call {
             }
             "progress" => self.progress(),
             "ask" => {
-                let method = self.args["method"].as_str().unwrap_or("ping");
-                let params = &self.args["params"];
-                text(
-                    &server
-                        .ask(method, &if params.is_null() { json!({}) } else { params.clone() }.to_string()),
-                )
+                #[derive(Deserialize)]
+                struct Asked<'a> {
+                    #[serde(borrow)]
+                    method: Option<Cow<'a, str>>,
+                    #[serde(borrow)]
+                    params: Option<&'a RawValue>,
+                }
+                let asked: Asked<'_> =
+                    serde_json::from_str(&self.arguments).unwrap_or(Asked { method: None, params: None });
+                let params = asked.params.map_or("{}", RawValue::get);
+                text(&server.ask(asked.method.as_deref().unwrap_or("ping"), params))
             }
             "log_stderr" => {
                 eprintln!("{}", self.text());
                 text("logged")
             }
             name if name.starts_with("generated_") || name.starts_with("added_") => text(&self.arguments),
-            _ => return None,
+            name => return protocol::call(server, name, &self.arguments),
         })
     }
 
@@ -285,6 +291,6 @@ impl Call {
 }
 
 /// A result of one block of text.
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quote(text))
 }

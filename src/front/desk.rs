@@ -4,9 +4,10 @@ use super::arguments::{self, Call};
 use super::errors::{self, Refusal};
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
-use super::{call, describe, list, lookup, meta_tools, prompts, resources};
+use super::{call, describe, exposed, list, lookup, meta_tools, prompts, reach, resources};
 use crate::groups::GroupManager;
 use crate::status;
+use crate::upstream::Upstream;
 use crate::upstream::audience::Client;
 use crate::wire::peer::{CallOptions, Cancelled, Peer, Progress};
 use crate::wire::serving::Work;
@@ -18,6 +19,14 @@ use std::time::Duration;
 
 /// For a group to take note of a log level.
 const LEVEL_SET: Duration = Duration::from_secs(2);
+
+/// Whose tool is called by a name of its own.
+enum Direct {
+    /// The group and its tool.
+    Of(String, String),
+    /// One of these groups, once they are connected.
+    OfOneOf(Vec<Upstream>),
+}
 
 pub struct Desk {
     groups: Arc<GroupManager>,
@@ -78,29 +87,44 @@ impl Desk {
             }
             meta_tools::STATUS => Box::pin(std::future::ready(Ok(self.status(&params)))),
             name => {
-                let call = self.direct(name, &params)?;
-                let request = call::Request { params, progress, cancelled, read_only: false };
-                Box::pin(async move { call::call_tool(&groups, request, call).await })
+                let name = name.to_owned();
+                let direct = self.direct(&name)?;
+                Box::pin(async move {
+                    let found = match direct {
+                        Direct::Of(group, tool) => Ok((group, tool)),
+                        Direct::OfOneOf(may_be) => connected(&groups, may_be, &name, progress.as_ref()).await,
+                    };
+                    let (group, tool) = match found {
+                        Ok(found) => found,
+                        Err(problem) => return Ok(errors::tool_error(&problem)),
+                    };
+                    let args = raw::get(&params, "arguments").filter(|args| &args[..] != b"null");
+                    let args = args.unwrap_or(Raw::from_static(b"{}"));
+                    let call = Call { group: Some(group), tool, args };
+                    let request = call::Request { params, progress, cancelled, read_only: false };
+                    call::call_tool(&groups, request, call).await
+                })
             }
         })
     }
 
     /// A tool of an upstream, called by its exposed name, or by its own where only one group has it.
-    fn direct(&self, name: &str, params: &Raw) -> Result<Call, Refusal> {
+    fn direct(&self, name: &str) -> Result<Direct, Refusal> {
         let all = self.groups.all();
-        let known = list::tools(&self.groups).resolve(name);
-        let (group, tool) = known
-            .map(|(group, tool)| (group.to_string(), tool))
-            .or_else(|| {
-                lookup::split(&all, name).map(|(group, tool)| (group.name.to_string(), tool.to_owned()))
-            })
-            .or_else(|| match &lookup::owners(&all, name)[..] {
-                [group] => Some((group.name.to_string(), name.to_owned())),
-                _ => None,
-            })
-            .ok_or_else(|| errors::bad_params(format!("unknown tool: {name}")))?;
-        let args = raw::get(params, "arguments").filter(|args| &args[..] != b"null");
-        Ok(Call { group: Some(group), tool, args: args.unwrap_or(Raw::from_static(b"{}")) })
+        if let Some((group, tool)) = list::tools(&self.groups).resolve(name) {
+            return Ok(Direct::Of(group.to_string(), tool));
+        }
+        let may_be = lookup::beginning(&all, name);
+        if !may_be.is_empty() {
+            return Ok(Direct::OfOneOf(may_be));
+        }
+        let known = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
+        let known = known.or_else(|| match &lookup::owners(&all, name)[..] {
+            [group] => Some((*group, name.to_owned())),
+            _ => None,
+        });
+        let (group, tool) = known.ok_or_else(|| errors::bad_params(format!("unknown tool: {name}")))?;
+        Ok(Direct::Of(group.name.to_string(), tool))
     }
 
     fn status(&self, params: &Raw) -> Raw {
@@ -146,4 +170,26 @@ impl Desk {
             }
         }
     }
+}
+
+/// Connects the groups that may have a tool exposed as `name` until one has it. If none does, the first is the one to
+/// say so.
+async fn connected(
+    groups: &GroupManager,
+    may_be: Vec<Upstream>,
+    name: &str,
+    progress: Option<&Progress>,
+) -> Result<(String, String), String> {
+    let mut first = None;
+    for group in may_be {
+        let begins = exposed::plain(&group.name, "").len();
+        let outcome = reach::lease(groups, &group, progress).await.map(|_held| ());
+        if let Some((group, tool)) = list::tools(groups).resolve(name) {
+            return Ok((group.to_string(), tool));
+        }
+        let tool = name.get(begins..).unwrap_or_default().to_owned();
+        let found = outcome.map(|()| (group.name.to_string(), tool)).map_err(String::from);
+        first.get_or_insert(found);
+    }
+    first.unwrap_or_else(|| Err(format!("There is no tool {name:?}.")))
 }

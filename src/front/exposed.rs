@@ -37,7 +37,7 @@ impl Names {
 }
 
 /// `group__name` in the characters that all clients take.
-fn plain(group: &GroupName, name: &str) -> String {
+pub fn plain(group: &GroupName, name: &str) -> String {
     let fine = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     format!("{group}__{name}").chars().map(fine).collect()
 }

@@ -1,5 +1,6 @@
 //! Finds the group and the tool a model means, or the nearest names to tell it.
 
+use super::exposed;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
@@ -50,9 +51,19 @@ pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstr
     })
 }
 
-/// The groups whose known catalog has a tool of exactly this name.
+/// The groups that `name` may belong to because their exposed `group__` begins it.
+pub fn beginning(groups: &[Upstream], name: &str) -> Vec<Upstream> {
+    groups.iter().filter(|group| name.starts_with(&exposed::plain(&group.name, ""))).cloned().collect()
+}
+
+/// The groups whose known catalog has a tool of exactly this name that may be called.
 pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
-    groups.iter().filter(|g| g.snapshot().catalog.as_ref().is_some_and(|c| c.tool(name).is_some())).collect()
+    let has = |group: &&Upstream| {
+        let snapshot = group.snapshot();
+        snapshot.catalog.as_ref().is_some_and(|catalog| catalog.tool(name).is_some())
+            && snapshot.rules.allows(name)
+    };
+    groups.iter().filter(has).collect()
 }
 
 fn only<T>(mut candidates: impl Iterator<Item = T>) -> Option<T> {

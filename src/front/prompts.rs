@@ -84,13 +84,17 @@ async fn target(asked: &Asked, name: &str) -> Result<(Upstream, String), Raw> {
     if let Some(found) = find() {
         return Ok(found);
     }
-    let all = asked.groups.all();
-    if let Some((group, _)) = lookup::split(&all, name) {
-        let reached = reach::lease(&asked.groups, group, asked.progress.as_ref()).await;
-        let (group, _held) = reached.map_err(|unreachable| errors::unreachable(&unreachable))?;
-        group.refresh().await;
+    let mut refusal = errors::bad_params(format!("unknown prompt: {name}"));
+    for group in lookup::beginning(&asked.groups.all(), name) {
+        match reach::lease(&asked.groups, &group, asked.progress.as_ref()).await {
+            Ok((group, _held)) => group.refresh().await,
+            Err(unreachable) => refusal = errors::unreachable(&unreachable),
+        }
+        if let Some(found) = find() {
+            return Ok(found);
+        }
     }
-    find().ok_or_else(|| errors::bad_params(format!("unknown prompt: {name}")).into())
+    Err(refusal.into())
 }
 
 fn names(lists: &[(GroupName, Vec<Listed>)]) -> Names {

@@ -2,6 +2,7 @@
 
 use super::{errors, lookup, reach};
 use crate::groups::GroupManager;
+use crate::protocol::OLDEST_HANDSHAKE;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Introduction;
 use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
@@ -88,9 +89,12 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
 /// However much progress is shown.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Who declares nothing at all may still have it.
+/// Who declares nothing at all may still have it, and completions had no capability of their own at first: then they
+/// belong to prompts and resources.
 fn has(introduction: &Introduction, capability: &str) -> bool {
+    let before = capability == "completions" && introduction.protocol_version == OLDEST_HANDSHAKE;
     introduction.offers(capability)
+        || before && (introduction.declares("prompts") || introduction.declares("resources"))
 }
 
 fn shut_down_or(asked: &Asked, refusal: Refusal) -> Raw {

@@ -2,7 +2,7 @@
 
 use super::relay::{Asked, Passed, pass};
 use super::routing;
-use super::{errors, gather};
+use super::{errors, gather, reach};
 use crate::config::GroupName;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Listed;
@@ -37,8 +37,7 @@ pub async fn read(asked: Asked) -> Reply {
 /// Passes `method` on to the group whose `params.uri` it is.
 pub async fn to_owner(asked: &Asked, method: &str) -> Reply {
     let uri = asked.text("uri")?;
-    let target = target(asked, &uri)?;
-    if let Some((group, uri)) = target {
+    if let Some((group, uri)) = locate(asked, &uri).await? {
         return at(asked, &group, method, &uri).await;
     }
     // Nobody says that it is theirs: whoever is connected is asked, in config order.
@@ -59,7 +58,26 @@ async fn at(asked: &Asked, group: &Upstream, method: &str, uri: &str) -> Reply {
     pass(asked, group, Passed { method, capability: CAPABILITY, params }).await
 }
 
-/// The group that a URI belongs to, and the URI there.
+/// The group that a URI belongs to, and the URI there. Where nobody is known to have it, the groups that are connecting
+/// for the first time are waited for: at start, one of them may.
+pub async fn locate(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String)>, Refusal> {
+    if let Some(found) = target(asked, uri)? {
+        return Ok(Some(found));
+    }
+    for group in asked.groups.all() {
+        let snapshot = group.snapshot();
+        if snapshot.connecting.is_some() && snapshot.catalog.is_none() {
+            // What matters is what is known afterwards.
+            drop(reach::lease(&asked.groups, &group, asked.progress.as_ref()).await.map(|(_, lease)| lease));
+            if let Some(found) = target(asked, uri)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The same, as far as it is known now.
 pub fn target(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String)>, Refusal> {
     if let Some(group) = asked.group()? {
         return Ok(Some((group, uri.to_owned())));

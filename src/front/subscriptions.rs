@@ -6,8 +6,8 @@ use super::relay::{Asked, Passed, pass};
 use super::{errors, resources};
 use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::upstream::Upstream;
 use crate::upstream::audience::Client;
+use crate::upstream::{Lease, Upstream};
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use std::collections::{BTreeSet, HashMap};
@@ -41,7 +41,7 @@ impl Subscriptions {
     }
 
     pub async fn subscribe(self: Arc<Self>, asked: Asked) -> Reply {
-        let (group, uri) = self.target(&asked)?;
+        let (group, uri) = target(&asked).await?;
         let reply = self.pass(&asked, &group, "resources/subscribe", &uri).await?;
         let known_as = asked.text("uri")?;
         self.client.alias(&group.name, &uri, &known_as);
@@ -53,7 +53,9 @@ impl Subscriptions {
             }),
             None => {
                 let (sender, uris) = watch::channel(BTreeSet::from([uri]));
-                kept.keepers.spawn(keep(self.groups.clone(), group.clone(), uris));
+                // On the connection on which it was just made, if that is still there.
+                let lease = group.try_lease();
+                kept.keepers.spawn(keep(self.groups.clone(), group.clone(), uris, lease));
                 kept.uris.insert(group.name.clone(), sender);
             }
         }
@@ -61,18 +63,13 @@ impl Subscriptions {
     }
 
     pub async fn unsubscribe(self: Arc<Self>, asked: Asked) -> Reply {
-        let (group, uri) = self.target(&asked)?;
+        let (group, uri) = target(&asked).await?;
         if let Some(uris) = self.kept().uris.get(&group.name) {
             uris.send_modify(|uris| {
                 uris.remove(&uri);
             });
         }
         self.pass(&asked, &group, "resources/unsubscribe", &uri).await
-    }
-
-    fn target(&self, asked: &Asked) -> Result<(Upstream, String), Raw> {
-        let uri = asked.text("uri")?;
-        resources::target(asked, &uri)?.ok_or_else(|| errors::resource_not_found(&uri).into())
     }
 
     async fn pass(&self, asked: &Asked, group: &Upstream, method: &str, uri: &str) -> Reply {
@@ -87,22 +84,37 @@ impl Subscriptions {
     }
 }
 
-/// Holds a lease while there is a subscription, and makes them all again on each connection but the first, where the
-/// client's own requests made them.
-async fn keep(groups: Arc<GroupManager>, mut group: Upstream, mut uris: watch::Receiver<BTreeSet<String>>) {
-    let mut first = true;
+async fn target(asked: &Asked) -> Result<(Upstream, String), Raw> {
+    let uri = asked.text("uri")?;
+    resources::locate(asked, &uri).await?.ok_or_else(|| errors::resource_not_found(&uri).into())
+}
+
+/// Holds a lease while there is a subscription, beginning with that of the connection on which the client's own request
+/// made it, and makes them all again on every later connection.
+async fn keep(
+    groups: Arc<GroupManager>,
+    mut group: Upstream,
+    mut uris: watch::Receiver<BTreeSet<String>>,
+    mut held: Option<Lease>,
+) {
     while !uris.borrow_and_update().is_empty() {
-        let Ok((reached, lease)) = reach::lease(&groups, &group, None).await else {
-            match groups.get(&group.name) {
-                Some(successor) => group = successor,
-                None => return,
+        let mut again = Vec::new();
+        let lease = match held.take() {
+            Some(lease) => lease,
+            None => {
+                let Ok((reached, lease)) = reach::lease(&groups, &group, None).await else {
+                    match groups.get(&group.name) {
+                        Some(successor) => group = successor,
+                        None => return,
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                };
+                group = reached;
+                again.extend(uris.borrow_and_update().iter().cloned());
+                lease
             }
-            tokio::time::sleep(AGAIN).await;
-            continue;
         };
-        group = reached;
-        let again: Vec<_> = uris.borrow_and_update().iter().filter(|_| !first).cloned().collect();
-        first = false;
         for uri in again {
             let params = serde_json::json!({ "uri": uri }).to_string().into();
             let outcome =

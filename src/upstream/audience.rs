@@ -69,8 +69,11 @@ impl Client {
 
     /// The client knows `uri` of `group` as `known_as`.
     pub fn alias(&self, group: &GroupName, uri: &str, known_as: &str) {
-        if uri != known_as {
-            lock(&self.aliases).insert((group.clone(), uri.to_owned()), known_as.to_owned());
+        let key = (group.clone(), uri.to_owned());
+        if uri == known_as {
+            lock(&self.aliases).remove(&key);
+        } else {
+            lock(&self.aliases).insert(key, known_as.to_owned());
         }
     }
 

@@ -68,7 +68,7 @@ impl Connector {
         let lines = Lines::new(opened.input, self.max_message);
         let attended = Attended(tokio::spawn(attendant.run(lines, opened.writer).in_current_span()));
         let session = Session { peer: peer.clone(), live: live.clone(), child: child.clone(), server };
-        let outcome = session.introduce(&offer, self.audience.level()).await;
+        let outcome = session.introduce(&offer, &self.audience).await;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<()> {
             output.close();
@@ -126,18 +126,27 @@ struct Session {
 }
 
 impl Session {
-    async fn introduce(&self, offer: &Raw, level: Option<String>) -> Result<Catalog, UpstreamError> {
+    async fn introduce(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, UpstreamError> {
         let answer = self.initialize(offer).await?;
         let introduction = Introduction::read(&answer);
         check_introduction(&answer, &introduction);
         self.peer.notify("notifications/initialized", None);
-        if let Some(level) = level.filter(|_| introduction.declares("logging")) {
-            let params = serde_json::json!({ "level": level }).to_string();
-            let options = CallOptions::within(self.server.timeout.list);
-            // Its answer says nothing that matters here.
-            drop(self.peer.call("logging/setLevel", Some(params.into()), options).await);
-        }
-        self.catalog(introduction).await
+        let logs = introduction.declares("logging");
+        let level = audience.level().filter(|_| logs);
+        self.set_level(level.as_deref()).await;
+        let catalog = self.catalog(introduction).await?;
+        // Whoever sets another meanwhile does not find this connection yet.
+        let now = audience.level().filter(|now| logs && level.as_ref() != Some(now));
+        self.set_level(now.as_deref()).await;
+        Ok(catalog)
+    }
+
+    async fn set_level(&self, level: Option<&str>) {
+        let Some(level) = level else { return };
+        let params = serde_json::json!({ "level": level }).to_string();
+        let options = CallOptions::within(self.server.timeout.list);
+        // Its answer says nothing that matters here.
+        drop(self.peer.call("logging/setLevel", Some(params.into()), options).await);
     }
 
     /// `initialize`; again with a revision the server names when it refuses ours.

@@ -8,6 +8,7 @@ mod front;
 mod layers;
 mod lifetime;
 mod modes;
+mod protocol;
 mod reload;
 mod scripted;
 mod support;
