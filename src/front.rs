@@ -16,6 +16,7 @@ use crate::wire::serving::Serving;
 use crate::wire::{Malformed, Raw, Request, raw};
 use desk::Desk;
 use errors::Refusal;
+use futures_util::FutureExt;
 use list::Lists;
 use phase::{Kind, Offers, Phase, Verdict};
 use std::collections::VecDeque;
@@ -218,7 +219,11 @@ impl Session {
         self.phase = Phase::Greeted;
         self.peer.reply(&request.id, Ok(answer));
         let groups = self.groups.clone();
-        self.start_up.spawn(async move { groups.start_up().await });
+        let mut start_up = Box::pin(async move { groups.start_up().await });
+        // Begun before the next request is looked at, which may concern what is started.
+        if start_up.as_mut().now_or_never().is_none() {
+            self.start_up.spawn(start_up);
+        }
     }
 
     /// A list may be another: the client is told if it is, but not before it is ready for it.

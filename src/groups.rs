@@ -150,6 +150,13 @@ impl GroupManager {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
+    /// Whether a group of which nothing is known is about to be.
+    pub fn expects(&self, group: &Upstream) -> bool {
+        let snapshot = group.snapshot();
+        let coming = snapshot.connecting.is_some() || lock(&self.surfaces).expects(&group.name);
+        snapshot.catalog.is_none() && coming
+    }
+
     /// A client is there: eager and hybrid groups connect. Only the first call does anything.
     pub async fn start_up(&self) {
         if !self.started.swap(true, Ordering::Relaxed) {

@@ -65,8 +65,7 @@ pub async fn locate(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String
         return Ok(Some(found));
     }
     for group in asked.groups.all() {
-        let snapshot = group.snapshot();
-        if snapshot.connecting.is_some() && snapshot.catalog.is_none() {
+        if asked.groups.expects(&group) {
             // What matters is what is known afterwards.
             drop(reach::lease(&asked.groups, &group, asked.progress.as_ref()).await.map(|(_, lease)| lease));
             if let Some(found) = target(asked, uri)? {

@@ -64,6 +64,11 @@ impl Surfaces {
         self.shown.clone()
     }
 
+    /// Whether discovery has yet to hear of a group.
+    pub fn expects(&self, group: &GroupName) -> bool {
+        self.discovery.as_ref().is_some_and(|discovery| discovery.open.contains(group))
+    }
+
     pub fn discovering(&self) -> bool {
         self.discovery.is_some()
     }
