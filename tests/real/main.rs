@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has said what is wrong")]
 
 mod agents;
+mod conformance;
 mod pairs;
 mod scratch;
 mod servers;

@@ -21,8 +21,15 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What processes have to end once the client has: clients give the proxy two seconds before SIGTERM.
 const ENDED: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 5] =
-    ["run_plan.mjs", "client_ts_v1.mjs", "client_ts_v2.mjs", "client_py.py", "fake_model.py"];
+const SCRIPTS: [&str; 7] = [
+    "run_plan.mjs",
+    "client_ts_v1.mjs",
+    "client_ts_v2.mjs",
+    "client_py.py",
+    "fake_model.py",
+    "conformance.py",
+    "conformance_server.py",
+];
 
 /// What `tests/real/setup` installed; nothing, and a word about it, where it did not.
 pub(crate) fn installed() -> Option<PathBuf> {
