@@ -32,12 +32,11 @@ pub struct Key(String);
 
 impl Key {
     /// From what the config says (variables unexpanded), the directory it is started in, and what we offer it.
-    pub fn new(server: &Server, cwd: &Path) -> Self {
+    pub fn new(server: &Server, cwd: &Path, offered: &[u8]) -> Self {
         let features = format!("{:?}", server.features);
+        let written = server.written.as_str().as_bytes();
         let mut hash = Sha256::new();
-        for part in
-            [server.written.as_str().as_bytes(), cwd.as_os_str().as_encoded_bytes(), features.as_bytes()]
-        {
+        for part in [written, cwd.as_os_str().as_encoded_bytes(), features.as_bytes(), offered] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -50,6 +49,9 @@ impl Key {
 struct Entry {
     /// Seconds since 1970.
     read: u64,
+    /// Milliseconds that connecting took.
+    #[serde(default)]
+    took: Option<u64>,
     introduction: Introduction,
     tools: Vec<Tool>,
 }
@@ -73,7 +75,9 @@ impl Known {
         let entry: Entry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read))?;
         let file = body_file(&self.dir, key);
-        Some(Arc::new(Catalog::cached(entry.introduction, entry.tools, file, at)))
+        let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, at);
+        catalog.took = entry.took.map(Duration::from_millis);
+        Some(Arc::new(catalog))
     }
 }
 
@@ -161,7 +165,12 @@ fn write(dir: &Path, learnt: &BTreeMap<Key, Arc<Catalog>>) -> io::Result<()> {
         let Some(body) = catalog.body() else { continue };
         replace(&body_file(dir, key), body.as_bytes())?;
         let read = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let entry = Entry { read, introduction: catalog.introduction.clone(), tools: catalog.tools.clone() };
+        let entry = Entry {
+            read,
+            took: catalog.took.and_then(|took| u64::try_from(took.as_millis()).ok()),
+            introduction: catalog.introduction.clone(),
+            tools: catalog.tools.clone(),
+        };
         servers.insert(key.0.clone(), to_raw_value(&entry)?);
     }
     forget_oldest(dir, &mut servers);

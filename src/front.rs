@@ -214,16 +214,16 @@ impl Session {
 
     fn initialize(&mut self, request: &Request) {
         let params = request.params.clone().unwrap_or(Raw::from_static(b"{}"));
-        let answer = greeting::answer(&params, &self.groups, self.offers);
         self.client.declared(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
-        self.phase = Phase::Greeted;
-        self.peer.reply(&request.id, Ok(answer));
         let groups = self.groups.clone();
         let mut start_up = Box::pin(async move { groups.start_up().await });
         // Begun before the next request is looked at, which may concern what is started.
         if start_up.as_mut().now_or_never().is_none() {
             self.start_up.spawn(start_up);
         }
+        self.lists = Lists::new(&self.groups);
+        self.phase = Phase::Greeted;
+        self.peer.reply(&request.id, Ok(greeting::answer(&params, &self.groups, self.offers)));
     }
 
     /// A list may be another: the client is told if it is, but not before it is ready for it.

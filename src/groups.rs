@@ -71,9 +71,10 @@ struct Tasks {
 }
 
 impl GroupManager {
-    /// Starts the task of every group; none connects yet.
+    /// Knows the config; the groups come with the first client (`start_up`), because what it can do belongs to what
+    /// the cache remembers of them.
     pub fn new(config: Config, transport: Transport, cache: Cache) -> Arc<Self> {
-        let manager = Arc::new(Self {
+        Arc::new(Self {
             config: watch::Sender::new(Arc::new(config)),
             groups: DashMap::new(),
             tasks: Mutex::default(),
@@ -87,12 +88,7 @@ impl GroupManager {
             named: Mutex::default(),
             reload_problems: Mutex::default(),
             audience: Arc::default(),
-        });
-        let known = manager.cache.read();
-        for (name, server) in &manager.config().servers {
-            manager.add(name, server, &known, None);
-        }
-        manager
+        })
     }
 
     pub fn config(&self) -> Arc<Config> {
@@ -157,9 +153,14 @@ impl GroupManager {
         snapshot.catalog.is_none() && coming
     }
 
-    /// A client is there: eager and hybrid groups connect. Only the first call does anything.
+    /// A client is there, and has said what it can do: the task of every group begins, and eager and hybrid groups
+    /// connect. Only the first call does anything; its first poll makes the groups.
     pub async fn start_up(&self) {
         if !self.started.swap(true, Ordering::Relaxed) {
+            let known = self.cache.read();
+            for (name, server) in &self.config().servers {
+                self.add(name, server, &known, None);
+            }
             let groups = self.all();
             self.begin(&groups).await;
         }
@@ -234,7 +235,7 @@ impl GroupManager {
             Endpoint::Stdio(stdio) => launch::directory(stdio, &self.transport.ambient),
             Endpoint::Http(_) => PathBuf::new(),
         };
-        Key::new(server, &cwd)
+        Key::new(server, &cwd, &self.audience.offer())
     }
 
     /// Everything that goes on beside the requests of a client: what groups learnt enters the list and the cache, and

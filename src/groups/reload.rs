@@ -54,6 +54,12 @@ impl GroupManager {
         for problem in &config.warnings {
             tracing::warn!("{problem}");
         }
+        if !self.started.load(Ordering::Relaxed) {
+            tracing::info!("the config has changed before a client came");
+            // And so there are no groups.
+            self.config.send_replace(Arc::new(config));
+            return;
+        }
         let known = self.cache.read_again().await;
         if self.is_shutting_down() {
             return;

@@ -15,6 +15,8 @@ pub struct Catalog {
     pub tools: Vec<Tool>,
     bodies: Bodies,
     pub read: Read,
+    /// How long it took to connect, when that was done for it.
+    pub took: Option<Duration>,
 }
 
 /// The upstream's own bytes.
@@ -73,13 +75,13 @@ impl Catalog {
     pub fn new(introduction: Introduction, tools: Vec<(Tool, Raw)>, lists: Lists) -> Self {
         let (tools, definitions) = tools.into_iter().unzip();
         let bodies = Bodies::Here(Body { definitions, lists });
-        Self { introduction, tools, bodies, read: Read::Here(Instant::now()) }
+        Self { introduction, tools, bodies, read: Read::Here(Instant::now()), took: None }
     }
 
     /// As an earlier process was told it; the rest is in `file`, as `body` wrote it.
     pub fn cached(introduction: Introduction, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
         let bodies = Bodies::Cached { file, loaded: OnceLock::new() };
-        Self { introduction, tools, bodies, read: Read::Cached(at) }
+        Self { introduction, tools, bodies, read: Read::Cached(at), took: None }
     }
 
     pub fn tool(&self, name: &str) -> Option<&Tool> {

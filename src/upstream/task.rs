@@ -245,10 +245,11 @@ impl<C: Connect> Task<C> {
     }
 
     fn attempted(&mut self, outcome: Attempted) {
-        self.attempt = None;
+        let took = self.attempt.take().map(|(since, _)| since.elapsed());
         self.attempted = true;
         match outcome {
-            Ok((connection, catalog)) => {
+            Ok((connection, mut catalog)) => {
+                catalog.took = took;
                 self.learn(catalog);
                 self.connection = Some(connection);
                 self.decide(Event::Succeeded);
@@ -262,7 +263,8 @@ impl<C: Connect> Task<C> {
     }
 
     /// Takes a catalog that was just read, with the time at which it was.
-    fn learn(&mut self, catalog: Catalog) {
+    fn learn(&mut self, mut catalog: Catalog) {
+        catalog.took = catalog.took.or_else(|| self.catalog.as_ref()?.took);
         if !self.catalog.as_ref().is_some_and(|known| known.says_the_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
         }

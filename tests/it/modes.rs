@@ -184,6 +184,7 @@ fn the_second_start_knows_every_tool_and_starts_nothing() {
         assert_eq!(second.group(group)["cached"], true);
     }
     assert_eq!(Processes::below(second.pid()).0, [], "nothing was started");
+    assert!(second.status()["startUpSavedMs"].as_u64() > Some(0), "{}", second.status());
     assert_eq!(second.ask("tools/list", json!({}))["result"].to_string(), list);
     // It is read again with the first use, and says the same: nothing is told.
     second.upstream_pid("a");
@@ -191,6 +192,28 @@ fn the_second_start_knows_every_tool_and_starts_nothing() {
     assert_eq!(second.ask("tools/list", json!({}))["result"].to_string(), list);
     second.close_stdin();
     assert!(second.next().is_none());
+}
+
+#[test]
+fn what_a_client_can_do_is_part_of_what_is_remembered() {
+    let cache = TempDir::new().unwrap();
+    let config = with(servers([("g", with(upstream(&[]), json!({"cwd": "/"})))]), json!({}));
+    let start = |capabilities: Value| {
+        let setup = Setup::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap()).config(&config);
+        let mut proxy = setup.start();
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}});
+        proxy.ask("initialize", params);
+        proxy.notify("notifications/initialized", json!({}));
+        proxy
+    };
+    for capabilities in [json!({}), json!({"sampling": {}})] {
+        let mut first = start(capabilities.clone());
+        assert_eq!(first.group("g")["cached"], Value::Null, "{capabilities}: a server may list other tools");
+        until_state(&mut first, "g", "discovered");
+        first.close_stdin();
+        first.ends();
+        assert_eq!(start(capabilities).group("g")["cached"], true);
+    }
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn a_reload_before_there_is_a_client_starts_nothing() {
     let mut proxy = Setup::new().config(&mode("pure")).start();
     proxy.ask("ping", json!({}));
     save(&proxy.config_file(), &mode("eager"));
-    proxy.until_logged("its settings have changed");
+    proxy.until_logged("the config has changed before a client came");
     proxy.ask("ping", json!({}));
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(crate::support::Processes::below(proxy.pid()).0, []);
