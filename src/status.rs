@@ -110,7 +110,8 @@ fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
     }
     if let Some((p50, p95)) = group.stats.percentiles() {
         let calls = group.stats.calls();
-        line.push_str(&format!(", {calls} calls (p50 {p50:.1?}, p95 {p95:.1?})"));
+        let calls = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
+        line.push_str(&format!(", {calls} (p50 {p50:.1?}, p95 {p95:.1?})"));
     }
     if let (Some(error), attempts) = failure(snapshot) {
         let error = error.replace('\n', "\n    ");
