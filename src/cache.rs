@@ -6,7 +6,7 @@
 //! with a file costs a debug line. No config value is written, only a hash of what the config says of a server.
 
 use crate::config::Server;
-use crate::upstream::catalog::{Catalog, Introduction, Tool};
+use crate::upstream::catalog::{Catalog, Introduction, Marks, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest, Sha256};
@@ -52,6 +52,7 @@ struct Entry {
     /// Milliseconds that connecting took.
     #[serde(default)]
     took: Option<u64>,
+    marks: Marks,
     introduction: Introduction,
     tools: Vec<Tool>,
 }
@@ -77,6 +78,7 @@ impl Known {
         let file = body_file(&self.dir, key);
         let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, at);
         catalog.took = entry.took.map(Duration::from_millis);
+        catalog.marks = entry.marks;
         Some(Arc::new(catalog))
     }
 }
@@ -168,6 +170,7 @@ fn write(dir: &Path, learnt: &BTreeMap<Key, Arc<Catalog>>) -> io::Result<()> {
         let entry = Entry {
             read,
             took: catalog.took.and_then(|took| u64::try_from(took.as_millis()).ok()),
+            marks: catalog.marks,
             introduction: catalog.introduction.clone(),
             tools: catalog.tools.clone(),
         };

@@ -31,6 +31,7 @@ async fn the_next_start_knows_everything_byte_for_byte() {
     let cache = Cache::open(Some(dir.path().to_owned())).read();
     let known = cache.get(&key(1)).unwrap();
     assert!(known.says_the_same(&catalog(2)));
+    assert_eq!(known.marks, catalog(2).marks);
     let definitions: Vec<_> = known.definitions().unwrap().map(|(_, raw)| raw.clone()).collect();
     assert_eq!(definitions, [DEFINITION, DEFINITION]);
     assert!(known.age() < Duration::from_secs(60));

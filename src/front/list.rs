@@ -1,10 +1,10 @@
 //! The lists as one client knows them, and when it is told that they changed.
 
 use super::exposed::Names;
-use super::gather::{self, Kind};
 use super::meta_tools::{self, GroupLine};
 use crate::config::{GroupName, Mode, Surface};
 use crate::groups::GroupManager;
+use crate::upstream::catalog::Marks;
 use crate::wire::{Raw, raw};
 use serde_json::json;
 use std::collections::hash_map::DefaultHasher;
@@ -38,7 +38,8 @@ impl Lists {
         let listed = groups.listed();
         let rendered = (*listed.borrow(), render(groups, incomplete));
         let tools = rendered.1.clone();
-        let (resources, prompts) = (resources(groups), hash(groups, &Kind::PROMPTS));
+        let (resources, prompts) =
+            (hash(groups, |marks| marks.resources), hash(groups, |marks| marks.prompts));
         Self { listed, tools, resources, prompts, incomplete, rendered, next: None }
     }
 
@@ -71,8 +72,9 @@ impl Lists {
 
     /// What to tell the client: the lists that differ from those it knows.
     pub fn tell(&mut self, groups: &GroupManager) -> Vec<&'static str> {
-        let (tools, resources, prompts) =
-            (self.render(groups), resources(groups), hash(groups, &Kind::PROMPTS));
+        let tools = self.render(groups);
+        let (resources, prompts) =
+            (hash(groups, |marks| marks.resources), hash(groups, |marks| marks.prompts));
         let changes = [
             (self.tools != tools, "notifications/tools/list_changed"),
             (self.resources != resources, "notifications/resources/list_changed"),
@@ -99,16 +101,13 @@ fn render(groups: &GroupManager, incomplete: bool) -> Raw {
     })
 }
 
-fn resources(groups: &GroupManager) -> u64 {
-    hash(groups, &Kind::RESOURCES) ^ hash(groups, &Kind::TEMPLATES).rotate_left(1)
-}
-
-/// Of what a list says, to see whether it says something else.
-fn hash(groups: &GroupManager, kind: &Kind) -> u64 {
+/// Of what the groups' lists say, to see whether they say something else. No cached file is read for it.
+fn hash(groups: &GroupManager, mark: fn(Marks) -> u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for (group, list) in gather::known(groups, kind) {
-        for listed in list {
-            (group.as_str(), &listed.entry[..]).hash(&mut hasher);
+    for group in groups.all() {
+        let mark = group.snapshot().catalog.as_ref().map_or(0, |catalog| mark(catalog.marks));
+        if mark != 0 {
+            (group.name.as_str(), mark).hash(&mut hasher);
         }
     }
     hasher.finish()

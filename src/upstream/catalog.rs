@@ -3,6 +3,8 @@
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
@@ -17,6 +19,7 @@ pub struct Catalog {
     pub read: Read,
     /// How long it took to connect, when that was done for it.
     pub took: Option<Duration>,
+    pub marks: Marks,
 }
 
 /// The upstream's own bytes.
@@ -74,14 +77,15 @@ impl Catalog {
     /// As the upstream just told it.
     pub fn new(introduction: Introduction, tools: Vec<(Tool, Raw)>, lists: Lists) -> Self {
         let (tools, definitions) = tools.into_iter().unzip();
+        let marks = lists.marks();
         let bodies = Bodies::Here(Body { definitions, lists });
-        Self { introduction, tools, bodies, read: Read::Here(Instant::now()), took: None }
+        Self { introduction, tools, bodies, read: Read::Here(Instant::now()), took: None, marks }
     }
 
     /// As an earlier process was told it; the rest is in `file`, as `body` wrote it.
     pub fn cached(introduction: Introduction, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
         let bodies = Bodies::Cached { file, loaded: OnceLock::new() };
-        Self { introduction, tools, bodies, read: Read::Cached(at), took: None }
+        Self { introduction, tools, bodies, read: Read::Cached(at), took: None, marks: Marks::default() }
     }
 
     pub fn tool(&self, name: &str) -> Option<&Tool> {
@@ -200,6 +204,30 @@ pub struct Lists {
     pub resources: Vec<Listed>,
     pub templates: Vec<Listed>,
     pub prompts: Vec<Listed>,
+}
+
+/// What lists say, in numbers: enough to see whether they say something else, without reading them. 0 is an empty list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marks {
+    /// With the templates.
+    pub resources: u64,
+    pub prompts: u64,
+}
+
+impl Lists {
+    fn marks(&self) -> Marks {
+        let mark = |lists: &[&Vec<Listed>]| {
+            if lists.iter().all(|list| list.is_empty()) {
+                return 0;
+            }
+            let mut hasher = DefaultHasher::new();
+            for list in lists {
+                list.iter().map(|listed| &listed.entry[..]).collect::<Vec<_>>().hash(&mut hasher);
+            }
+            hasher.finish()
+        };
+        Marks { resources: mark(&[&self.resources, &self.templates]), prompts: mark(&[&self.prompts]) }
+    }
 }
 
 /// One entry of a list: what it is called by (`uri`, `uriTemplate`, `name`), and itself, verbatim.

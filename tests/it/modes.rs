@@ -217,6 +217,28 @@ fn what_a_client_can_do_is_part_of_what_is_remembered() {
 }
 
 #[test]
+fn a_start_reads_the_index_and_nothing_else_of_the_cache() {
+    let cache = TempDir::new().unwrap();
+    let config = servers([("g", upstream(&["--resources"]))]);
+    let mut first = start(&config, cache.path());
+    until_state(&mut first, "g", "discovered");
+    first.close_stdin();
+    first.ends();
+    // Whoever opened one of these would wait for ever.
+    for file in std::fs::read_dir(cache.path().join("dynamic-mcp")).unwrap() {
+        let path = file.unwrap().path();
+        if !["index.json", "lock"].contains(&path.file_name().unwrap().to_str().unwrap()) {
+            std::fs::remove_file(&path).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success());
+        }
+    }
+    let mut second = start(&config, cache.path());
+    assert!(second.ask("tools/list", json!({})).to_string().contains("echo"));
+    assert_eq!(second.group("g")["cached"], true);
+}
+
+#[test]
 fn a_cached_catalog_answers_and_never_refuses() {
     let cache = TempDir::new().unwrap();
     // The config says the same; the server has more tools when it is asked again.
