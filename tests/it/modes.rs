@@ -349,5 +349,4 @@ fn who_waits_for_a_slow_start_hears_of_it_and_is_told_to_call_again() {
     let answer = proxy.answer(id).json();
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert_eq!(text, "Group g is initializing (6 s so far), please retry in 10 seconds");
-    assert!(SOON.as_secs() > 6);
 }

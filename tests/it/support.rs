@@ -28,7 +28,7 @@ mod message;
 mod processes;
 
 /// For everything that happens soon, on a loaded machine.
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// An entry for the scripted upstream.
 pub(crate) fn upstream(flags: &[&str]) -> Value {

@@ -23,7 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
 /// For everything that happens soon, on a loaded machine.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 const QUICK: Grace = Grace { term: Duration::from_millis(200), kill: Duration::from_millis(400) };
 
 /// Strays of one test are ended by the warden of any other: the tests that make some run alone.
