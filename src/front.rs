@@ -1,19 +1,20 @@
 //! One client's session: the MCP server it sees.
 //!
 //! Everything that is answered here comes from static state or from a group the request names, so the handshake and
-//! `tools/list` never wait for an upstream. `phase` says what is served when, `meta_tools` what a model sees,
+//! `tools/list` never wait for an upstream. `phase` says what is served when, `stateless` what is
+//! different where there is no handshake, `meta_tools` what a model sees,
 //! `desk` gives each request to who does it: our tools are `arguments` and `lookup` (what a model means), `describe`
 //! and `call`; `resources`, `prompts` and `subscriptions` go by `routing` and `exposed` names and are passed on by
 //! `relay`; `gather` makes one list of all groups'. `errors` has every code and wording of ours.
 
 use crate::groups::GroupManager;
-use crate::protocol::STATELESS_META;
-use crate::upstream::audience::Client;
+use crate::protocol::Era;
+use crate::upstream::audience::client::Client;
 use crate::upstream::optional::until;
 use crate::wire::lines::Lines;
 use crate::wire::peer::{Incoming, Peer, Text};
 use crate::wire::serving::Serving;
-use crate::wire::{Malformed, Raw, Request, raw};
+use crate::wire::{Malformed, Raw, Reply, Request, raw};
 use desk::Desk;
 use errors::Refusal;
 use futures_util::FutureExt;
@@ -29,6 +30,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub mod arguments;
 pub mod call;
+pub mod caller;
 pub mod describe;
 pub mod desk;
 pub mod errors;
@@ -36,6 +38,7 @@ pub mod exposed;
 pub mod gather;
 pub mod greeting;
 pub mod list;
+pub mod listen;
 pub mod lookup;
 pub mod meta_tools;
 pub mod phase;
@@ -44,12 +47,15 @@ pub mod reach;
 pub mod relay;
 pub mod resources;
 pub mod routing;
+pub mod stateless;
 pub mod subscriptions;
 
 /// How long requests wait for `notifications/initialized`.
 const HOLD: Duration = Duration::from_secs(1);
 /// Requests of one client that are worked on at once; beyond that its stdin is not read.
 const OPEN_REQUESTS: usize = 4096;
+/// How long `tools/list` holds without being asked for again, in milliseconds; who listens hears of a change before.
+const LIST_HOLDS: u32 = 300_000;
 /// What calls in flight have to be answered once we shut down.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
@@ -65,6 +71,8 @@ pub struct Session {
     held: VecDeque<Request>,
     hold_until: Option<Instant>,
     lists: Lists,
+    /// A client is there.
+    started: bool,
     /// Starts the groups, which may wait for full mailboxes.
     start_up: JoinSet<()>,
 }
@@ -76,9 +84,10 @@ impl Session {
         groups.audience.attach(client.clone());
         Self {
             offers: greeting::offers(&groups),
-            desk: Desk::new(groups.clone(), peer.clone(), client.clone()),
+            desk: Desk::new(groups.clone(), client.clone()),
             client,
             lists: Lists::new(&groups),
+            started: false,
             start_up: JoinSet::new(),
             serving: Serving::new(peer.clone(), errors::internal().into()),
             groups,
@@ -103,6 +112,7 @@ impl Session {
             () = stop => {}
         }
         self.phase = Phase::Shutdown;
+        self.desk.close();
         self.refuse_held(&errors::shutting_down());
         let give_up = Instant::now() + LAST_ANSWERS;
         let mut closing = pin!(closing);
@@ -164,16 +174,10 @@ impl Session {
     }
 
     fn request(&mut self, request: Request) {
-        let kind = Kind::of(&request.method, self.offers);
-        let stateless = request.method == "server/discover"
-            || request
-                .params
-                .as_ref()
-                .and_then(|p| raw::get(&raw::get(p, "_meta")?, STATELESS_META))
-                .is_some();
-        if stateless && self.phase != Phase::Shutdown {
-            return self.refuse(&request.id, &errors::no_stateless_requests());
+        if stateless::is(&request) && self.phase != Phase::Shutdown {
+            return self.stateless(request);
         }
+        let kind = Kind::of(&request.method, self.offers);
         match self.phase.judge(kind) {
             Verdict::Refuse(refusal) => self.refuse(&request.id, &refusal),
             Verdict::Hold => {
@@ -183,8 +187,27 @@ impl Session {
             Verdict::Serve => match kind {
                 Kind::Ping => self.peer.reply(&request.id, Ok(Raw::from_static(b"{}"))),
                 Kind::Initialize => self.initialize(&request),
-                _ => self.offered(request),
+                _ => self.offered(request, Era::Handshake),
             },
+        }
+    }
+
+    /// Serves a request that says of itself what others said with `initialize`. Being asked who is here is no start.
+    fn stateless(&mut self, request: Request) {
+        if let Err(refusal) = stateless::check(&request) {
+            return self.refuse(&request.id, &refusal);
+        }
+        match Kind::of_stateless(&request.method, self.offers) {
+            Kind::Offered if request.method == "server/discover" => {
+                let answer = greeting::discovered(&self.groups, self.offers);
+                self.answer(&request, Era::Stateless, Ok(answer));
+            }
+            Kind::Offered => {
+                self.client.is_stateless();
+                self.start_up();
+                self.offered(request, Era::Stateless);
+            }
+            _ => self.refuse(&request.id, &errors::unknown_method()),
         }
     }
 
@@ -215,6 +238,16 @@ impl Session {
     fn initialize(&mut self, request: &Request) {
         let params = request.params.clone().unwrap_or(Raw::from_static(b"{}"));
         self.client.declared(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
+        self.start_up();
+        self.phase = Phase::Greeted;
+        self.peer.reply(&request.id, Ok(greeting::answer(&params, &self.groups, self.offers)));
+    }
+
+    /// A client is there. Only the first time does anything.
+    fn start_up(&mut self) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
         let groups = self.groups.clone();
         let mut start_up = Box::pin(async move { groups.start_up().await });
         // Begun before the next request is looked at, which may concern what is started.
@@ -222,20 +255,22 @@ impl Session {
             self.start_up.spawn(start_up);
         }
         self.lists = Lists::new(&self.groups);
-        self.phase = Phase::Greeted;
-        self.peer.reply(&request.id, Ok(greeting::answer(&params, &self.groups, self.offers)));
     }
 
     /// A list may be another: the client is told if it is, but not before it is ready for it.
     fn lists_changed(&mut self) {
-        if self.phase == Phase::Operation {
+        let by_handshake = self.phase == Phase::Operation;
+        if by_handshake || self.client.has_listeners() {
             for method in self.lists.tell(&self.groups) {
-                self.peer.notify(method, None);
+                if by_handshake {
+                    self.peer.notify(method, None);
+                }
+                self.client.list_changed(method);
             }
         }
     }
 
-    fn offered(&mut self, request: Request) {
+    fn offered(&mut self, request: Request, era: Era) {
         match request.method.as_str() {
             "tools/list" => {
                 if let Err(refusal) = check_list_params(request.params.as_ref()) {
@@ -243,13 +278,33 @@ impl Session {
                 }
                 let list = self.lists.render(&self.groups);
                 self.lists.told(&list);
-                self.peer.reply(&request.id, Ok(list));
+                self.answer(&request, era, Ok(list));
             }
-            _ => match self.desk.work(&request) {
-                Ok((work, cancelled)) => self.serving.start(request.id, work, cancelled),
+            _ => match self.desk.work(&request, era) {
+                Ok((work, cancelled)) => {
+                    let work = match era {
+                        Era::Handshake => work,
+                        Era::Stateless => {
+                            Box::pin(async move { stateless::finished(&request.method, work.await, 0) })
+                        }
+                    };
+                    self.serving.start(request.id, work, cancelled);
+                }
                 Err(refusal) => self.refuse(&request.id, &refusal),
             },
         }
+    }
+
+    /// Answers what is known at once.
+    fn answer(&self, request: &Request, era: Era, reply: Reply) {
+        let reply = match era {
+            Era::Handshake => reply,
+            Era::Stateless => {
+                let fresh_for = if self.groups.discovering() { 0 } else { LIST_HOLDS };
+                stateless::finished(&request.method, reply, fresh_for)
+            }
+        };
+        self.peer.reply(&request.id, reply);
     }
 
     /// Drops the request, or the work of it.

@@ -4,6 +4,7 @@
 
 use crate::cache::{Cache, Key, Known};
 use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Server};
+use crate::protocol::Era;
 use crate::transport::{Transport, launch, warden};
 use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
@@ -214,6 +215,9 @@ impl GroupManager {
             transport: self.transport.clone(),
             audience: self.audience.clone(),
             max_message: self.config().settings.max_message_bytes,
+            stateless: Arc::new(AtomicBool::new(
+                cached.as_ref().is_some_and(|catalog| catalog.introduction.era() == Era::Stateless),
+            )),
         };
         let beginning = Beginning {
             name: name.clone(),

@@ -9,14 +9,65 @@ pub const LATEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[HANDSHAKE_REVISIONS.len()
 /// The first one.
 pub const OLDEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[0];
 
-/// The key of `params._meta` that marks a request of revision 2026-07-28 or later, which knows no handshake.
-pub const STATELESS_META: &str = "io.modelcontextprotocol/protocolVersion";
+/// The only one in which messages come in batches.
+pub const WITH_BATCHES: &str = "2025-03-26";
 
-/// JSON-RPC's own error codes.
+/// The first revision without a handshake: every request says of itself what it needs.
+pub const STATELESS: &str = "2026-07-28";
+
+/// How the two ends of a connection speak: the specification's "legacy" and "modern".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// `initialize` says once who is there and what they can do.
+    Handshake,
+    /// `params._meta` says it with each request (2026-07-28 and later).
+    Stateless,
+}
+
+impl Era {
+    /// Of a revision. What nobody knows came out of a handshake.
+    pub fn of(revision: &str) -> Self {
+        if revision == STATELESS { Self::Stateless } else { Self::Handshake }
+    }
+}
+
+/// Keys of `_meta` that are MCP's own.
+pub mod meta {
+    /// The revision of a stateless request.
+    pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    /// What the client of a stateless request can do.
+    pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Who asks.
+    pub const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+    /// Who answers.
+    pub const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+    /// Log messages from this level on are wanted while this request is worked on.
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// The `subscriptions/listen` that a notification belongs to.
+    pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+    /// The task that a message belongs to.
+    pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+    /// Those that a request has in the stateless era alone.
+    pub const OF_REQUESTS: [&str; 4] = [VERSION, CAPABILITIES, CLIENT, LOG_LEVEL];
+}
+
+/// The extension of the stateless era in which a server answers later than at once.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// Error codes of JSON-RPC, and those that MCP has given out.
 pub mod code {
     pub const PARSE_ERROR: i64 = -32700;
     pub const INVALID_REQUEST: i64 = -32600;
     pub const METHOD_NOT_FOUND: i64 = -32601;
     pub const INVALID_PARAMS: i64 = -32602;
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// Up to revision 2025-11-25.
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// Revision 2025-11-25 alone.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// From revision 2026-07-28 on.
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    /// From revision 2026-07-28 on.
+    pub const UNSUPPORTED_REVISION: i64 = -32022;
 }

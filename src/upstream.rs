@@ -2,12 +2,15 @@
 //! lease for whoever uses its connection.
 //!
 //! `lifecycle` decides, `task` is the one owner of an upstream's state and does what is decided, `session` makes
-//! connections, `connect` is the seam between them, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
+//! connections and `introduce` has their first words, in the era (`dialect`) that the server speaks; `connect` is the
+//! seam between them, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
 //! taken from the snapshot by an atomic count, so no call waits behind another and an idle timer cuts none off.
 
 use crate::config::{GroupName, Mode, Server};
+use crate::protocol::Era;
 use crate::rules::Rules;
-use crate::wire::peer::Peer;
+use crate::wire::peer::{CallError, CallOptions, Peer};
+use crate::wire::{Raw, Reply};
 use catalog::Catalog;
 use error::UpstreamError;
 use lifecycle::{State, Usage};
@@ -21,8 +24,11 @@ pub mod attendant;
 pub mod audience;
 pub mod catalog;
 pub mod connect;
+pub mod dialect;
 pub mod error;
+pub mod introduce;
 pub mod lifecycle;
+pub mod listening;
 pub mod optional;
 pub mod session;
 pub mod stats;
@@ -212,6 +218,22 @@ impl Lease {
         &self.0.peer
     }
 
+    /// How the server speaks.
+    pub fn era(&self) -> Era {
+        self.0.era
+    }
+
+    /// Asks the server on behalf of somebody who speaks as `from` does.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        from: Era,
+        options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        self.0.peer.call(method, dialect::request(params, from, self.0.era), options).await
+    }
+
     /// Resolves when the connection has ended, or is to end as soon as nobody uses it.
     pub async fn ended(&self) {
         loop {
@@ -238,6 +260,7 @@ impl Drop for Lease {
 /// A live connection and the count of its users.
 pub struct Live {
     peer: Arc<Peer>,
+    pub(crate) era: Era,
     /// Leases given out; `CLOSED` is set once no more may be.
     leases: AtomicUsize,
     since: Instant,
@@ -254,9 +277,10 @@ pub struct Live {
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl Live {
-    pub(crate) fn new(peer: Arc<Peer>) -> Arc<Self> {
+    pub(crate) fn new(peer: Arc<Peer>, era: Era) -> Arc<Self> {
         Arc::new(Self {
             peer,
+            era,
             leases: AtomicUsize::new(0),
             since: Instant::now(),
             last_activity: AtomicU64::new(0),

@@ -1,12 +1,14 @@
 //! `call_dynamic_tool`: finds the tool, gets a lease, passes the call on and its result back, unaltered.
 
 use super::arguments::Call;
-use super::{errors, lookup, reach};
+use super::caller::Caller;
+use super::{errors, lookup, reach, stateless};
 use crate::groups::GroupManager;
+use crate::protocol::Era;
 use crate::rules::Rules;
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::{Lease, Upstream};
-use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +17,11 @@ use tokio::time::Instant;
 /// However much progress a call shows.
 const LONGEST_CALL: Duration = Duration::from_secs(3600);
 
-/// One `tools/call` of a client, and where its progress goes.
+/// One `tools/call` of a client.
 pub struct Request {
     /// The client's params, whole.
     pub params: Raw,
-    pub progress: Option<Progress>,
-    pub cancelled: Cancelled,
+    pub caller: Caller,
     /// Only tools that read may be called.
     pub read_only: bool,
 }
@@ -57,26 +58,18 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
     let mut repeated = false;
     loop {
         let target = find(groups, call, request).await?;
-        let options = CallOptions {
-            quiet: target.quiet,
-            total: LONGEST_CALL.max(target.quiet),
-            progress: request.progress.clone(),
-            cancellable: true,
-            cancelled: request.cancelled.clone(),
-        };
+        let options =
+            CallOptions { total: LONGEST_CALL.max(target.quiet), ..CallOptions::within(target.quiet) };
         let name = serde_json::Value::from(target.tool.name.as_str()).to_string();
         let params = [("name", name.as_bytes()), ("arguments", &call.args)];
-        let params = raw::set_all(&request.params, params);
+        let params = raw::set_all(&request.params, &params);
         let started = Instant::now();
-        let outcome = target.lease.peer().call("tools/call", Some(params), options).await;
+        let outcome =
+            request.caller.ask(&target.group.name, &target.lease, "tools/call", params, options).await;
         target.group.stats.record(started.elapsed());
         let error = match outcome {
-            Ok(reply) => {
-                if let Ok(result) = &reply {
-                    groups.note_uris(&target.group.name, result);
-                }
-                return Ok(reply);
-            }
+            Ok(Ok(result)) => return given(groups, request, &target, result),
+            Ok(refused) => return Ok(refused),
             Err(error) => error,
         };
         if let CallError::Closed { sent } = error
@@ -91,10 +84,21 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
     }
 }
 
+/// The result as the client of the request may have it.
+fn given(groups: &GroupManager, request: &Request, target: &Target, result: Raw) -> Result<Reply, String> {
+    let group = &target.group.name;
+    groups.note_uris(group, &result);
+    if target.lease.era() == Era::Handshake {
+        return Ok(Ok(result));
+    }
+    let given = stateless::from_stateless(group, request.caller.era, result);
+    given.map(Ok).map_err(|why| format!("Tool {} of group {group} gave no result: {why}.", target.tool.name))
+}
+
 /// Connects the group if need be and finds the tool in its catalog, which is read once more before a name is refused.
 async fn find(groups: &GroupManager, call: &Call, request: &Request) -> Result<Target, String> {
     let (group, name) = choose(groups, call)?;
-    let (group, lease) = reach::lease(groups, &group, request.progress.as_ref()).await?;
+    let (group, lease) = reach::lease(groups, &group, request.caller.progress.as_ref()).await?;
     if group.take_lost_state() {
         return Err(errors::lost_state(&group.name));
     }

@@ -1,15 +1,17 @@
 //! Gives each request of a client to who does it.
 
 use super::arguments::{self, Call};
+use super::caller::Caller;
 use super::errors::{self, Refusal};
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
-use super::{call, describe, exposed, list, lookup, meta_tools, prompts, reach, resources};
+use super::{call, describe, exposed, list, listen, lookup, meta_tools, prompts, reach, resources};
 use crate::groups::GroupManager;
+use crate::protocol::Era;
 use crate::status;
 use crate::upstream::Upstream;
-use crate::upstream::audience::Client;
-use crate::wire::peer::{CallOptions, Cancelled, Peer, Progress};
+use crate::upstream::audience::client::Client;
+use crate::wire::peer::{CallOptions, Cancelled, Progress};
 use crate::wire::serving::Work;
 use crate::wire::{Raw, Reply, Request, raw};
 use futures_util::future::join_all;
@@ -30,38 +32,36 @@ enum Direct {
 
 pub struct Desk {
     groups: Arc<GroupManager>,
-    peer: Arc<Peer>,
     client: Arc<Client>,
     subscriptions: Arc<Subscriptions>,
 }
 
 impl Desk {
-    pub fn new(groups: Arc<GroupManager>, peer: Arc<Peer>, client: Arc<Client>) -> Self {
+    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
-        Self { groups, peer, client, subscriptions }
+        Self { groups, client, subscriptions }
     }
 
     /// What answers the request, and what its cancellation is told to.
-    pub fn work(&self, request: &Request) -> Result<(Work, Cancelled), Refusal> {
+    pub fn work(&self, request: &Request, era: Era) -> Result<(Work, Cancelled), Refusal> {
         let params = request.params.clone().filter(|params| &params[..] != b"null");
         let params = params.unwrap_or(Raw::from_static(b"{}"));
         if raw::entries(&params).is_none() {
             return Err(errors::bad_params("params must be an object"));
         }
-        let token = raw::get(&params, "_meta").and_then(|meta| raw::get(&meta, "progressToken"));
-        let asked = Asked {
-            groups: self.groups.clone(),
-            params,
-            progress: token.map(|token| Progress { output: self.peer.output().clone(), token }),
-            cancelled: Cancelled::default(),
-        };
-        let cancelled = asked.cancelled.clone();
+        let caller = Caller::new(self.client.clone(), era, &params);
+        let cancelled = caller.cancelled.clone();
+        let asked = Asked { groups: self.groups.clone(), params, caller };
         let work: Work = match request.method.as_str() {
             "resources/list" => Box::pin(resources::list(asked)),
             "resources/templates/list" => Box::pin(resources::templates(asked)),
             "resources/read" => Box::pin(resources::read(asked)),
             "resources/subscribe" => Box::pin(self.subscriptions.clone().subscribe(asked)),
             "resources/unsubscribe" => Box::pin(self.subscriptions.clone().unsubscribe(asked)),
+            "subscriptions/listen" => {
+                let id = request.id.clone();
+                Box::pin(listen::listen(self.subscriptions.clone(), asked, id))
+            }
             "prompts/list" => Box::pin(prompts::list(asked)),
             "prompts/get" => Box::pin(prompts::get(asked)),
             "completion/complete" => Box::pin(prompts::complete(asked)),
@@ -71,18 +71,23 @@ impl Desk {
         Ok((work, cancelled))
     }
 
+    /// No subscription is served any more: those that are open end as they should.
+    pub fn close(&self) {
+        self.subscriptions.close();
+    }
+
     /// What a `tools/call` asks us to do.
     fn tool(&self, asked: Asked) -> Result<Work, Refusal> {
         let name = asked.text("name")?;
-        let Asked { groups, params, progress, cancelled } = asked;
+        let Asked { groups, params, caller } = asked;
         Ok(match name.as_str() {
             meta_tools::GET => Box::pin(async move {
                 let arguments = raw::get(&params, "arguments");
-                Ok(describe::get_dynamic_tools(&groups, arguments.as_ref(), progress.as_ref()).await)
+                Ok(describe::get_dynamic_tools(&groups, arguments.as_ref(), caller.progress.as_ref()).await)
             }),
             meta_tools::CALL | meta_tools::CALL_READONLY => {
                 let read_only = name == meta_tools::CALL_READONLY;
-                let request = call::Request { params, progress, cancelled, read_only };
+                let request = call::Request { params, caller, read_only };
                 Box::pin(async move { call::call_dynamic_tool(&groups, request).await })
             }
             meta_tools::STATUS => Box::pin(std::future::ready(Ok(self.status(&params)))),
@@ -92,7 +97,9 @@ impl Desk {
                 Box::pin(async move {
                     let found = match direct {
                         Direct::Of(group, tool) => Ok((group, tool)),
-                        Direct::OfOneOf(may_be) => connected(&groups, may_be, &name, progress.as_ref()).await,
+                        Direct::OfOneOf(may_be) => {
+                            connected(&groups, may_be, &name, caller.progress.as_ref()).await
+                        }
                     };
                     let (group, tool) = match found {
                         Ok(found) => found,
@@ -101,7 +108,7 @@ impl Desk {
                     let args = raw::get(&params, "arguments").filter(|args| &args[..] != b"null");
                     let args = args.unwrap_or(Raw::from_static(b"{}"));
                     let call = Call { group: Some(group), tool, args };
-                    let request = call::Request { params, progress, cancelled, read_only: false };
+                    let request = call::Request { params, caller, read_only: false };
                     call::call_tool(&groups, request, call).await
                 })
             }
@@ -147,7 +154,7 @@ impl Desk {
         self.client.set_level(asked.text("level")?).map_err(errors::bad_params)?;
         let told = self.groups.all().into_iter().filter_map(|group| {
             let logs = group.snapshot().catalog.as_ref().is_some_and(|c| c.introduction.declares("logging"));
-            let lease = group.try_lease().filter(|_| logs)?;
+            let lease = group.try_lease().filter(|lease| logs && lease.era() == Era::Handshake)?;
             let params = asked.params.clone();
             Some(async move {
                 let options = CallOptions::within(LEVEL_SET);
@@ -162,10 +169,10 @@ impl Desk {
         }))
     }
 
-    /// Passes a notification on to every group that is connected.
+    /// Passes a notification on to every group that is connected and knows notifications of clients.
     pub fn tell_all(&self, method: &str, params: Option<&Raw>) {
         for group in self.groups.all() {
-            if let Some(lease) = group.try_lease() {
+            if let Some(lease) = group.try_lease().filter(|lease| lease.era() == Era::Handshake) {
                 lease.peer().notify(method, params.cloned());
             }
         }

@@ -3,7 +3,7 @@
 
 use super::reach::Unreachable;
 use crate::config::GroupName;
-use crate::protocol::code;
+use crate::protocol::{HANDSHAKE_REVISIONS, STATELESS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
 use crate::wire::peer::CallError;
@@ -23,8 +23,6 @@ pub const TIMED_OUT: i64 = -31002;
 pub const CLOSED: i64 = -31003;
 /// The group lacks what it is asked for.
 pub const LACKS_CAPABILITY: i64 = -31005;
-/// Up to revision 2025-11-25.
-pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// dynamic-mcp is shutting down.
 pub const SHUTTING_DOWN: i64 = -31004;
 
@@ -68,9 +66,18 @@ pub fn unknown_method() -> Refusal {
     refusal(code::METHOD_NOT_FOUND, "method not found")
 }
 
-/// A request of revision 2026-07-28 or later. A client that speaks an older one too goes on with `initialize`.
-pub fn no_stateless_requests() -> Refusal {
-    refusal(code::METHOD_NOT_FOUND, "only revisions with a handshake are spoken here: send initialize")
+/// A request of a revision without handshake that is not spoken here.
+pub fn unsupported_revision(requested: &Raw) -> Refusal {
+    let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
+    let supported: Vec<_> = std::iter::once(STATELESS).chain(HANDSHAKE_REVISIONS.into_iter().rev()).collect();
+    let data = json!({ "supported": supported, "requested": requested });
+    Refusal { data: Some(data), ..refusal(code::UNSUPPORTED_REVISION, "unsupported protocol version") }
+}
+
+/// The client of a stateless request would have to be able to do this.
+pub fn missing_capability(required: Value) -> Refusal {
+    let data = json!({ "requiredCapabilities": required });
+    Refusal { data: Some(data), ..refusal(code::MISSING_CAPABILITY, "missing required client capability") }
 }
 
 pub fn bad_params(what: impl Into<Cow<'static, str>>) -> Refusal {
@@ -110,13 +117,20 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
     Refusal { data, ..refusal(code, format!("group {group} did not answer {method}: {error}")) }
 }
 
+/// An answer of a group that a client of the other era cannot be given.
+pub fn not_bridged(group: &GroupName, method: &str, why: &str) -> Refusal {
+    let data = json!({ "group": group.as_str() });
+    let message = format!("group {group} did not answer {method}: {why}");
+    Refusal { data: Some(data), ..refusal(code::INTERNAL_ERROR, message) }
+}
+
 pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
     let data = json!({ "group": group.as_str(), "capability": capability });
     Refusal { data: Some(data), ..refusal(LACKS_CAPABILITY, format!("group {group} has no {capability}")) }
 }
 
 pub fn resource_not_found(uri: &str) -> Refusal {
-    Refusal { data: Some(json!({ "uri": uri })), ..refusal(RESOURCE_NOT_FOUND, "resource not found") }
+    Refusal { data: Some(json!({ "uri": uri })), ..refusal(code::RESOURCE_NOT_FOUND, "resource not found") }
 }
 
 pub fn internal() -> Refusal {

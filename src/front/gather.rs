@@ -4,6 +4,7 @@
 use super::errors;
 use crate::config::GroupName;
 use crate::groups::GroupManager;
+use crate::protocol::Era;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{self, Listed, Lists};
 use crate::wire::peer::CallOptions;
@@ -82,7 +83,8 @@ async fn ask(group: &Upstream, kind: &Kind) -> Option<Vec<Listed>> {
     let (mut list, mut cursor) = (Vec::new(), None::<Raw>);
     loop {
         let params = cursor.as_ref().map(|cursor| raw::set(&Raw::from_static(b"{}"), "cursor", cursor));
-        let page = lease.peer().call(kind.method, params, CallOptions::within(ASKED)).await.ok()?.ok()?;
+        let page =
+            lease.call(kind.method, params, Era::Handshake, CallOptions::within(ASKED)).await.ok()?.ok()?;
         list.extend(catalog::read_listed(&page, kind.member, kind.key));
         let next = raw::get(&page, "nextCursor").filter(|next| &next[..] != b"null");
         if next.is_none() || next == cursor {

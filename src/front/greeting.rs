@@ -1,9 +1,9 @@
-//! The answer to `initialize`.
+//! The answers to `initialize` and `server/discover`.
 
 use super::list;
 use super::phase::Offers;
 use crate::groups::GroupManager;
-use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE};
+use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, TASKS_EXTENSION, meta};
 use crate::wire::{Raw, raw};
 use rmcp::model::{
     Implementation, InitializeResult, PromptsCapability, ResourcesCapability, ServerCapabilities,
@@ -32,13 +32,30 @@ pub fn answer(params: &Raw, groups: &GroupManager, offers: Offers) -> Raw {
         raw::get(params, "clientInfo").and_then(|info| raw::get_str(&info, "name")).unwrap_or_default();
     tracing::info!(%client, asked = asked.as_deref().unwrap_or("nothing"), revision, "client connected");
     let mut result = InitializeResult::new(capabilities(offers));
-    let mut info = Implementation::new("dynamic-mcp", env!("CARGO_PKG_VERSION"));
-    info.title = Some("dynamic-mcp".to_owned());
-    result.server_info = info;
+    result.server_info = ourselves();
     result.instructions = Some(list::instructions(groups));
     let mut result = json!(result);
     result["protocolVersion"] = json!(revision);
     result.to_string().into()
+}
+
+/// What a stateless client is told that asks who is here.
+pub fn discovered(groups: &GroupManager, offers: Offers) -> Raw {
+    let mut capabilities = json!(capabilities(offers));
+    capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
+    let result = json!({
+        "supportedVersions": [STATELESS],
+        "capabilities": capabilities,
+        "instructions": list::instructions(groups),
+        "_meta": { (meta::SERVER): ourselves() },
+    });
+    result.to_string().into()
+}
+
+fn ourselves() -> Implementation {
+    let mut info = Implementation::new("dynamic-mcp", env!("CARGO_PKG_VERSION"));
+    info.title = Some("dynamic-mcp".to_owned());
+    info
 }
 
 fn capabilities(offers: Offers) -> ServerCapabilities {

@@ -4,6 +4,8 @@
 //! Initialization ──initialize──▶ Greeted ──notifications/initialized──▶ Operation
 //!        ╰───────────────────────────┴───────────────────────────────────────┴──▶ Shutdown
 //! ```
+//! A stateless request has no phase but the last.
+//!
 //! `Greeted` is the end of the initialization phase: the answer to `initialize` is out, the client's notification
 //! is not in yet. Clients pipeline, so what they ask meanwhile is held for a moment rather than refused.
 
@@ -45,6 +47,7 @@ pub struct Offers {
 }
 
 impl Kind {
+    /// In the handshake era.
     pub fn of(method: &str, offers: Offers) -> Self {
         let offered =
             |offered, capability| if offered { Self::Offered } else { Self::NotOffered(capability) };
@@ -61,6 +64,20 @@ impl Kind {
             _ => match method.split_once('/') {
                 Some(("tasks", _)) => Self::NotOffered("tasks"),
                 _ => Self::Unknown,
+            },
+        }
+    }
+
+    /// In the stateless era, which knows other methods, and no capability that is not offered.
+    pub fn of_stateless(method: &str, offers: Offers) -> Self {
+        match method {
+            "server/discover" | "subscriptions/listen" => Self::Offered,
+            "initialize" | "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
+                Self::Unknown
+            }
+            method => match Self::of(method, offers) {
+                Self::NotOffered(_) => Self::Unknown,
+                kind => kind,
             },
         }
     }
@@ -124,6 +141,17 @@ mod tests {
                 Some(code) => assert_eq!(refused(&verdict), code, "{phase:?} {method}"),
             }
         }
+        for (method, kind) in [
+            ("tools/call", Kind::Offered),
+            ("subscriptions/listen", Kind::Offered),
+            ("ping", Kind::Unknown),
+            ("initialize", Kind::Unknown),
+            ("resources/subscribe", Kind::Unknown),
+            ("prompts/get", Kind::Unknown),
+        ] {
+            assert_eq!(Kind::of_stateless(method, offers), kind, "{method}");
+        }
+        assert_eq!(Kind::of("subscriptions/listen", offers), Kind::Unknown);
         assert_eq!(Greeted.judge(Kind::of("tools/list", offers)), Verdict::Hold);
         assert_eq!(Greeted.judge(Kind::of("no/such", offers)), Verdict::Hold);
     }

@@ -1,23 +1,23 @@
 //! A request passed on to the group it is meant for, and its answer back, unaltered.
 
-use super::{errors, lookup, reach};
+use super::caller::Caller;
+use super::{errors, lookup, reach, stateless};
 use crate::groups::GroupManager;
-use crate::protocol::OLDEST_HANDSHAKE;
+use crate::protocol::{Era, OLDEST_HANDSHAKE};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Introduction;
-use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
 use errors::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client's request, and where news of it go.
+/// A client's request.
 #[derive(Clone)]
 pub struct Asked {
     pub groups: Arc<GroupManager>,
     pub params: Raw,
-    pub progress: Option<Progress>,
-    pub cancelled: Cancelled,
+    pub caller: Caller,
 }
 
 impl Asked {
@@ -54,7 +54,7 @@ pub struct Passed<'a> {
 pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply {
     let mut repeated = false;
     loop {
-        let reached = reach::lease(&asked.groups, group, asked.progress.as_ref()).await;
+        let reached = reach::lease(&asked.groups, group, asked.caller.progress.as_ref()).await;
         let (group, lease) =
             reached.map_err(|unreachable| shut_down_or(asked, errors::unreachable(&unreachable)))?;
         let snapshot = group.snapshot();
@@ -63,19 +63,17 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
         }
         let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
         let quiet = if passed.capability == "prompts" { limits.prompts } else { limits.resources };
-        let options = CallOptions {
-            progress: asked.progress.clone(),
-            cancelled: asked.cancelled.clone(),
-            ..CallOptions::within(quiet)
-        };
-        let options = CallOptions { total: LONGEST.max(quiet), ..options };
-        match lease.peer().call(passed.method, Some(passed.params.clone()), options).await {
-            Ok(reply) => {
-                if let Ok(result) = &reply {
-                    asked.groups.note_uris(&group.name, result);
+        let options = CallOptions { total: LONGEST.max(quiet), ..CallOptions::within(quiet) };
+        match asked.caller.ask(&group.name, &lease, passed.method, passed.params.clone(), options).await {
+            Ok(Ok(result)) => {
+                asked.groups.note_uris(&group.name, &result);
+                if lease.era() == Era::Handshake {
+                    return Ok(result);
                 }
-                return reply;
+                let given = stateless::from_stateless(&group.name, asked.caller.era, result);
+                return given.map_err(|why| errors::not_bridged(&group.name, passed.method, why).into());
             }
+            Ok(refused) => return refused,
             Err(CallError::Closed { .. }) if !repeated && !asked.groups.is_shutting_down() => repeated = true,
             Err(error) => {
                 let lost = lease.lost().map(|lost| lost.to_string());

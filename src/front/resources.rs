@@ -67,7 +67,11 @@ pub async fn locate(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String
     for group in asked.groups.all() {
         if asked.groups.expects(&group) {
             // What matters is what is known afterwards.
-            drop(reach::lease(&asked.groups, &group, asked.progress.as_ref()).await.map(|(_, lease)| lease));
+            drop(
+                reach::lease(&asked.groups, &group, asked.caller.progress.as_ref())
+                    .await
+                    .map(|(_, lease)| lease),
+            );
             if let Some(found) = target(asked, uri)? {
                 return Ok(Some(found));
             }

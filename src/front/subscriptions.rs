@@ -1,16 +1,19 @@
-//! Subscriptions to resources that outlive connections: a group that has any is kept connected, and whoever lost its
-//! connection gets them back with the next one.
+//! Subscriptions that outlive connections: a group that has any is kept connected, and whoever lost its connection gets
+//! them back with the next one. They are made in the way that the group's server speaks, whichever the client's is.
 
-use super::reach;
 use super::relay::{Asked, Passed, pass};
-use super::{errors, resources};
+use super::{errors, reach, resources};
 use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::upstream::audience::Client;
+use crate::protocol::Era;
+use crate::upstream::audience::client::Client;
+use crate::upstream::listening::FOR_GOOD;
 use crate::upstream::{Lease, Upstream};
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
-use std::collections::{BTreeSet, HashMap};
+use futures_util::FutureExt;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -20,62 +23,117 @@ use tokio::task::JoinSet;
 const AGAIN: Duration = Duration::from_secs(5);
 /// For one subscription that is given back.
 const ANSWER: Duration = Duration::from_secs(10);
+/// The holder of what a client with a handshake subscribes to; others are the ids of their requests.
+const HANDSHAKE: Raw = Raw::from_static(b"");
+const DONE: Raw = Raw::from_static(b"{}");
+
+/// What can be subscribed to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// By its URI at its group.
+    Resource(String),
+}
+
+/// What is subscribed to at one group, and who holds it.
+type Topics = BTreeMap<Topic, BTreeSet<Raw>>;
 
 /// The subscriptions of one client.
 pub struct Subscriptions {
     groups: Arc<GroupManager>,
     client: Arc<Client>,
     kept: Mutex<Kept>,
+    closed: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// The URIs of each group, told to the task that keeps them.
-    uris: HashMap<GroupName, watch::Sender<BTreeSet<String>>>,
+    /// Told to the task that keeps them.
+    topics: HashMap<GroupName, watch::Sender<Topics>>,
     keepers: JoinSet<()>,
 }
 
 impl Subscriptions {
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
-        Arc::new(Self { groups, client, kept: Mutex::default() })
+        Arc::new(Self { groups, client, kept: Mutex::default(), closed: watch::Sender::new(false) })
+    }
+
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// The client gets no more notifications.
+    pub fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Resolves then.
+    pub async fn closed(&self) {
+        drop(self.closed.subscribe().wait_for(|closed| *closed).await);
     }
 
     pub async fn subscribe(self: Arc<Self>, asked: Asked) -> Reply {
         let (group, uri) = target(&asked).await?;
-        let reply = self.pass(&asked, &group, "resources/subscribe", &uri).await?;
         let known_as = asked.text("uri")?;
         self.client.alias(&group.name, &uri, &known_as);
+        self.hold(&asked, &group, &Topic::Resource(uri), &HANDSHAKE).await
+    }
+
+    pub async fn unsubscribe(self: Arc<Self>, asked: Asked) -> Reply {
+        let (group, uri) = target(&asked).await?;
+        let topic = Topic::Resource(uri);
+        self.release(&group.name, &topic, &HANDSHAKE);
+        let by_request = group.try_lease().is_none_or(|lease| lease.era() == Era::Handshake);
+        if self.is_held(&group.name, &topic) || !by_request {
+            return Ok(DONE);
+        }
+        at(&asked, &group, "resources/unsubscribe", &topic).await
+    }
+
+    /// Subscribes for the request `holder`, until it is released. False: that group has no such thing.
+    pub async fn subscribe_for(&self, asked: &Asked, group: &Upstream, topic: &Topic, holder: &Raw) -> bool {
+        self.hold(asked, group, topic, holder).await.is_ok()
+    }
+
+    async fn hold(&self, asked: &Asked, group: &Upstream, topic: &Topic, holder: &Raw) -> Reply {
+        let reached = reach::lease(&asked.groups, group, asked.caller.progress.as_ref()).await;
+        let (group, lease) = reached.map_err(|unreachable| Raw::from(errors::unreachable(&unreachable)))?;
+        let reply = match lease.era() {
+            Era::Handshake => at(asked, &group, "resources/subscribe", topic).await?,
+            Era::Stateless => DONE,
+        };
+        drop(lease);
         let mut kept = self.kept();
-        let uris = kept.uris.get(&group.name).filter(|uris| !uris.is_closed()).cloned();
-        match uris {
-            Some(uris) => uris.send_modify(|uris| {
-                uris.insert(uri);
+        let topics = kept.topics.get(&group.name).filter(|topics| !topics.is_closed()).cloned();
+        match topics {
+            Some(topics) => topics.send_modify(|topics| {
+                topics.entry(topic.clone()).or_default().insert(holder.clone());
             }),
             None => {
-                let (sender, uris) = watch::channel(BTreeSet::from([uri]));
+                let topics = Topics::from([(topic.clone(), BTreeSet::from([holder.clone()]))]);
+                let (sender, topics) = watch::channel(topics);
                 // On the connection on which it was just made, if that is still there.
                 let lease = group.try_lease();
-                kept.keepers.spawn(keep(self.groups.clone(), group.clone(), uris, lease));
-                kept.uris.insert(group.name.clone(), sender);
+                kept.keepers.spawn(keep(self.groups.clone(), group.clone(), topics, lease));
+                kept.topics.insert(group.name.clone(), sender);
             }
         }
         Ok(reply)
     }
 
-    pub async fn unsubscribe(self: Arc<Self>, asked: Asked) -> Reply {
-        let (group, uri) = target(&asked).await?;
-        if let Some(uris) = self.kept().uris.get(&group.name) {
-            uris.send_modify(|uris| {
-                uris.remove(&uri);
+    /// The request that held the topic has ended.
+    pub fn release(&self, group: &GroupName, topic: &Topic, holder: &Raw) {
+        if let Some(topics) = self.kept().topics.get(group) {
+            topics.send_modify(|topics| {
+                if let Some(holders) = topics.get_mut(topic) {
+                    holders.remove(holder);
+                }
+                topics.retain(|_, holders| !holders.is_empty());
             });
         }
-        self.pass(&asked, &group, "resources/unsubscribe", &uri).await
     }
 
-    async fn pass(&self, asked: &Asked, group: &Upstream, method: &str, uri: &str) -> Reply {
-        let uri = serde_json::Value::from(uri).to_string();
-        let params = raw::set(&asked.without_group(), "uri", uri.as_bytes());
-        pass(asked, group, Passed { method, capability: "resources", params }).await
+    fn is_held(&self, group: &GroupName, topic: &Topic) -> bool {
+        self.kept().topics.get(group).is_some_and(|topics| topics.borrow().contains_key(topic))
     }
 
     /// No code that can panic runs under this lock.
@@ -89,18 +147,37 @@ async fn target(asked: &Asked) -> Result<(Upstream, String), Raw> {
     resources::locate(asked, &uri).await?.ok_or_else(|| errors::resource_not_found(&uri).into())
 }
 
+/// Passes the request of a client on that is about a topic.
+async fn at(asked: &Asked, group: &Upstream, method: &str, topic: &Topic) -> Reply {
+    let params = match asked.caller.era {
+        Era::Handshake => asked.without_group(),
+        // A `subscriptions/listen` is about more than this.
+        Era::Stateless => DONE,
+    };
+    let Topic::Resource(uri) = topic;
+    let params = raw::set(&params, "uri", json!(uri).to_string().as_bytes());
+    pass(asked, group, Passed { method, capability: "resources", params }).await
+}
+
+/// Why a connection is no longer used.
+enum Ended {
+    /// It has ended.
+    Connection,
+    /// Nobody wants to hear anything.
+    Subscriptions,
+}
+
 /// Holds a lease while there is a subscription, beginning with that of the connection on which the client's own request
 /// made it, and makes them all again on every later connection.
 async fn keep(
     groups: Arc<GroupManager>,
     mut group: Upstream,
-    mut uris: watch::Receiver<BTreeSet<String>>,
+    mut topics: watch::Receiver<Topics>,
     mut held: Option<Lease>,
 ) {
-    while !uris.borrow_and_update().is_empty() {
-        let mut again = Vec::new();
-        let lease = match held.take() {
-            Some(lease) => lease,
+    while !topics.borrow().is_empty() {
+        let (lease, again) = match held.take() {
+            Some(lease) => (lease, false),
             None => {
                 let Ok((reached, lease)) = reach::lease(&groups, &group, None).await else {
                     match groups.get(&group.name) {
@@ -111,26 +188,95 @@ async fn keep(
                     continue;
                 };
                 group = reached;
-                again.extend(uris.borrow_and_update().iter().cloned());
-                lease
+                (lease, true)
             }
         };
-        for uri in again {
-            let params = serde_json::json!({ "uri": uri }).to_string().into();
-            let outcome =
-                lease.peer().call("resources/subscribe", Some(params), CallOptions::within(ANSWER)).await;
-            if !matches!(outcome, Ok(Ok(_))) {
-                tracing::warn!(group = %group.name, "a subscription could not be made again");
+        let ended = match lease.era() {
+            Era::Handshake => on_handshake(&group.name, &lease, &mut topics, again).await,
+            Era::Stateless => on_stateless(&group.name, &lease, &mut topics).await,
+        };
+        if matches!(ended, Ended::Subscriptions) {
+            return;
+        }
+    }
+}
+
+/// On a connection where each topic is a request of its own. `again`: they are to be made there, all of them.
+async fn on_handshake(
+    group: &GroupName,
+    lease: &Lease,
+    topics: &mut watch::Receiver<Topics>,
+    again: bool,
+) -> Ended {
+    let mut known = topics.borrow_and_update().clone();
+    let ask = async |method: &str, Topic::Resource(uri): &Topic| {
+        let params = json!({ "uri": uri }).to_string().into();
+        let outcome = lease.call(method, Some(params), Era::Handshake, CallOptions::within(ANSWER)).await;
+        if !matches!(outcome, Ok(Ok(_))) {
+            tracing::warn!(%group, method, "a subscription could not be renewed or ended");
+        }
+    };
+    if again {
+        for topic in known.keys() {
+            ask("resources/subscribe", topic).await;
+        }
+    }
+    loop {
+        tokio::select! {
+            () = lease.ended() => return Ended::Connection,
+            changed = topics.changed() => {
+                let now = topics.borrow_and_update().clone();
+                // A client with a handshake has ended its own by its own request.
+                let left = |(topic, holders): &(&Topic, &BTreeSet<Raw>)| {
+                    !now.contains_key(*topic) && holders.iter().any(|holder| *holder != HANDSHAKE)
+                };
+                for (topic, _) in known.iter().filter(left) {
+                    ask("resources/unsubscribe", topic).await;
+                }
+                if changed.is_err() || now.is_empty() {
+                    return Ended::Subscriptions;
+                }
+                known = now;
             }
         }
-        loop {
-            tokio::select! {
-                () = lease.ended() => break,
-                changed = uris.changed() => {
-                    if changed.is_err() || uris.borrow_and_update().is_empty() {
-                        return;
-                    }
+    }
+}
+
+/// On a connection where one open request is about all topics. Others take its place before it ends.
+async fn on_stateless(group: &GroupName, lease: &Lease, topics: &mut watch::Receiver<Topics>) -> Ended {
+    let listen = |topics: &Topics| {
+        let uris: Vec<_> = topics.keys().map(|Topic::Resource(uri)| uri).collect();
+        let params = json!({ "notifications": { "resourceSubscriptions": uris } }).to_string().into();
+        let mut open = Box::pin(lease.call(
+            "subscriptions/listen",
+            Some(params),
+            Era::Handshake,
+            CallOptions::within(FOR_GOOD),
+        ));
+        // Sent, before what it replaces is cancelled.
+        let ended = open.as_mut().now_or_never();
+        async move {
+            let outcome = match ended {
+                Some(outcome) => outcome,
+                None => open.await,
+            };
+            if !matches!(outcome, Ok(Ok(_))) {
+                tracing::warn!(%group, "the server does not say when its resources change");
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    let mut open = Box::pin(listen(&topics.borrow_and_update()));
+    loop {
+        tokio::select! {
+            () = lease.ended() => return Ended::Connection,
+            () = &mut open => open = Box::pin(listen(&topics.borrow())),
+            changed = topics.changed() => {
+                if changed.is_err() || topics.borrow().is_empty() {
+                    return Ended::Subscriptions;
                 }
+                open = Box::pin(listen(&topics.borrow_and_update()));
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Reads what an upstream sends, until it ends: answers go to their calls, requests and notifications to the client.
 
-use super::Live;
 use super::audience::{Audience, Question};
+use super::{Live, dialect};
 use crate::config::GroupName;
-use crate::protocol::code;
+use crate::protocol::{Era, code};
 use crate::transport::child::Child;
 use crate::wire::lines::Lines;
 use crate::wire::output::Writer;
@@ -100,9 +100,15 @@ impl Attendant {
                     self.serving.cancel(params);
                 }
             }
-            // Of a call that is over, or one that no client wanted to hear of.
-            "notifications/progress" => {}
-            method => self.of.audience.notify(&self.of.group, method, params.as_ref()),
+            // Of a call that is over, or one that no client wanted to hear of; and the beginning of a subscription of ours.
+            "notifications/progress" | "notifications/subscriptions/acknowledged" => {}
+            method => {
+                let params = match self.of.live.era {
+                    Era::Handshake => params,
+                    Era::Stateless => params.map(|params| dialect::without_subscription(&params)),
+                };
+                self.of.audience.notify(&self.of.group, method, params.as_ref());
+            }
         }
     }
 

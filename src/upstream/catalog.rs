@@ -1,5 +1,6 @@
 //! What an upstream said of itself: its tools and its introduction, as last read.
 
+use crate::protocol::Era;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -49,7 +50,7 @@ pub enum Read {
     Cached(SystemTime),
 }
 
-/// The upstream's answer to `initialize`, read leniently.
+/// The upstream's answer to `initialize` or `server/discover`, read leniently.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
     pub protocol_version: String,
@@ -193,7 +194,13 @@ impl Introduction {
         self.declared().is_some_and(|declared| raw::get(&declared, capability).is_some())
     }
 
-    fn declared(&self) -> Option<Raw> {
+    /// How the upstream speaks.
+    pub fn era(&self) -> Era {
+        Era::of(&self.protocol_version)
+    }
+
+    /// `capabilities`, as far as the upstream has any.
+    pub fn declared(&self) -> Option<Raw> {
         Some(Raw::copy_from_slice(self.capabilities.as_ref()?.as_bytes()))
     }
 }

@@ -1,18 +1,16 @@
-//! Makes a connection to an upstream: opens the transport, shakes hands, reads the tools; then attends to it until
-//! it ends.
-//!
-//! Phases (DESIGN of the seed): nothing but `initialize` is sent before its answer, then
-//! `notifications/initialized`, then requests. What the upstream sends meanwhile is answered if it is a `ping`,
-//! else refused or ignored.
+//! Makes a connection to an upstream: opens the transport, lets both introduce themselves (`introduce`), reads the
+//! lists; then attends to it until it ends.
 
 use super::attendant::{Attendant, Attends};
 use super::audience::Audience;
 use super::catalog::{self, Catalog, Introduction, Lists};
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::error::UpstreamError;
-use super::{Grace, Live};
+use super::introduce::Unknown;
+use super::listening::listen;
+use super::{Grace, Live, dialect};
 use crate::config::{GroupName, Server};
-use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
+use crate::protocol::{Era, code};
 use crate::transport::Transport;
 use crate::transport::child::Child;
 use crate::transport::warden;
@@ -21,14 +19,11 @@ use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
-/// `npx` and `uvx` download before they start what they run.
-const INITIALIZE_CHILD: Duration = Duration::from_secs(60);
-const INITIALIZE_REMOTE: Duration = Duration::from_secs(5);
 /// More pages than any real server has; one that never ends its list is cut off here.
 const PAGES: usize = 1000;
 
@@ -40,6 +35,8 @@ pub struct Connector {
     pub audience: Arc<Audience>,
     /// Bytes of one message.
     pub max_message: usize,
+    /// The server was last found to be of the stateless era.
+    pub stateless: Arc<AtomicBool>,
 }
 
 impl Connect for Connector {
@@ -49,16 +46,53 @@ impl Connect for Connector {
     }
 }
 
+/// An attempt in one era that failed.
+struct Tried {
+    failed: FailedAttempt,
+    /// The server may be of the other era.
+    try_other: bool,
+}
+
+impl From<UpstreamError> for Tried {
+    fn from(error: UpstreamError) -> Self {
+        Self { failed: FailedAttempt { error, closing: None }, try_other: false }
+    }
+}
+
 impl Connector {
+    /// Connects in the era that the server was last found in, `initialize` first; in the other one, with a process of
+    /// its own, if the server says that it is of that one.
     async fn open(self, server: Arc<Server>) -> Attempted {
-        let fail = |error| FailedAttempt { error, closing: None };
-        let opened = self.transport.open(&server).await.map_err(|e| fail(e.into()))?;
+        let (first, other) = match self.stateless.load(Ordering::Relaxed) {
+            false => (Era::Handshake, Era::Stateless),
+            true => (Era::Stateless, Era::Handshake),
+        };
+        let refused = match self.open_in(first, &server).await {
+            Ok(connected) => return Ok(connected),
+            Err(Tried { failed, try_other: false }) => return Err(failed),
+            Err(Tried { failed, .. }) => failed,
+        };
+        if let Some(closing) = refused.closing {
+            closing.await;
+        }
+        match self.open_in(other, &server).await {
+            Ok(connected) => {
+                self.stateless.store(other == Era::Stateless, Ordering::Relaxed);
+                Ok(connected)
+            }
+            // What the server said first is what it has to say.
+            Err(Tried { failed, .. }) => Err(FailedAttempt { error: refused.error, closing: failed.closing }),
+        }
+    }
+
+    async fn open_in(&self, era: Era, server: &Arc<Server>) -> Result<(Connection, Catalog), Tried> {
+        let opened = self.transport.open(server).await.map_err(UpstreamError::from)?;
         let (peer, child) = (Peer::new(opened.output), opened.child);
-        let live = Live::new(peer.clone());
+        let live = Live::new(peer.clone(), era);
         let lists_changed = Arc::new(Notify::new());
         let offer = self.audience.offer();
         let attendant = Attendant::new(Attends {
-            group: self.group,
+            group: self.group.clone(),
             peer: peer.clone(),
             live: live.clone(),
             audience: self.audience.clone(),
@@ -66,8 +100,14 @@ impl Connector {
             child: child.clone(),
         });
         let lines = Lines::new(opened.input, self.max_message);
-        let attended = Attended(tokio::spawn(attendant.run(lines, opened.writer).in_current_span()));
-        let session = Session { peer: peer.clone(), live: live.clone(), child: child.clone(), server };
+        let attended = Owned(tokio::spawn(attendant.run(lines, opened.writer).in_current_span()));
+        let session = Session {
+            peer: peer.clone(),
+            live: live.clone(),
+            child: child.clone(),
+            server: server.clone(),
+            era,
+        };
         let outcome = session.introduce(&offer, &self.audience).await;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<()> {
@@ -78,9 +118,14 @@ impl Connector {
             Ok(catalog) => {
                 let reader = Arc::new(session);
                 let introduction = catalog.introduction.clone();
+                let listening = (era == Era::Stateless)
+                    .then(|| Owned(tokio::spawn(listen(peer, introduction.clone()).in_current_span())));
                 let connection = Connection {
                     live,
-                    ended: Box::pin(attended.end()),
+                    ended: Box::pin(async move {
+                        attended.end().await;
+                        drop(listening);
+                    }),
                     lists_changed,
                     reread: Box::new(move || {
                         let (reader, introduction) = (reader.clone(), introduction.clone());
@@ -90,7 +135,10 @@ impl Connector {
                 };
                 Ok((connection, catalog))
             }
-            Err(error) => Err(FailedAttempt { error, closing: Some(close(Grace::Ordinary)) }),
+            Err(Unknown { error, try_other }) => Err(Tried {
+                failed: FailedAttempt { error, closing: Some(close(Grace::Ordinary)) },
+                try_other,
+            }),
         }
     }
 }
@@ -102,84 +150,33 @@ fn timetable(grace: Grace) -> warden::Grace {
     }
 }
 
-/// The reading task, ended with its owner.
-struct Attended(JoinHandle<()>);
+/// A task that ends with its owner.
+struct Owned(JoinHandle<()>);
 
-impl Attended {
+impl Owned {
     async fn end(mut self) {
         drop((&mut self.0).await);
     }
 }
 
-impl Drop for Attended {
+impl Drop for Owned {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// Asks on a fresh connection, in the order the specification has.
-struct Session {
-    peer: Arc<Peer>,
+pub(super) struct Session {
+    pub(super) peer: Arc<Peer>,
     live: Arc<Live>,
     child: Child,
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
+    pub(super) era: Era,
 }
 
 impl Session {
-    async fn introduce(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, UpstreamError> {
-        let answer = self.initialize(offer).await?;
-        let introduction = Introduction::read(&answer);
-        check_introduction(&answer, &introduction);
-        self.peer.notify("notifications/initialized", None);
-        let logs = introduction.declares("logging");
-        let level = audience.level().filter(|_| logs);
-        self.set_level(level.as_deref()).await;
-        let catalog = self.catalog(introduction).await?;
-        // Whoever sets another meanwhile does not find this connection yet.
-        let now = audience.level().filter(|now| logs && level.as_ref() != Some(now));
-        self.set_level(now.as_deref()).await;
-        Ok(catalog)
-    }
-
-    async fn set_level(&self, level: Option<&str>) {
-        let Some(level) = level else { return };
-        let params = serde_json::json!({ "level": level }).to_string();
-        let options = CallOptions::within(self.server.timeout.list);
-        // Its answer says nothing that matters here.
-        drop(self.peer.call("logging/setLevel", Some(params.into()), options).await);
-    }
-
-    /// `initialize`; again with a revision the server names when it refuses ours.
-    async fn initialize(&self, offer: &Raw) -> Result<Raw, UpstreamError> {
-        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await?;
-        let Err(refusal) = &reply else { return self.accept("initialize", reply) };
-        let supported = raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported"));
-        let supported: Vec<String> =
-            supported.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
-        let common = HANDSHAKE_REVISIONS.iter().rev().find(|known| supported.iter().any(|s| s == *known));
-        match common {
-            Some(revision) => self.accept("initialize", self.ask_initialize(revision, offer).await?),
-            None => self.accept("initialize", reply),
-        }
-    }
-
-    async fn ask_initialize(&self, revision: &str, offer: &Raw) -> Result<Reply, UpstreamError> {
-        let params = serde_json::json!({
-            "protocolVersion": revision,
-            "clientInfo": { "name": "dynamic-mcp", "title": "dynamic-mcp", "version": env!("CARGO_PKG_VERSION") },
-        });
-        let default = match self.server.endpoint {
-            crate::config::Endpoint::Stdio(_) => INITIALIZE_CHILD,
-            crate::config::Endpoint::Http(_) => INITIALIZE_REMOTE,
-        };
-        let time = self.server.timeout.initialize.unwrap_or(default);
-        let options = CallOptions { cancellable: false, ..CallOptions::within(time) };
-        let params = raw::set(&params.to_string().into(), "capabilities", offer);
-        self.ask("initialize", Some(params), options).await
-    }
-
     /// Every list that the catalog holds, all pages.
-    async fn catalog(&self, introduction: Introduction) -> Result<Catalog, UpstreamError> {
+    pub(super) async fn catalog(&self, introduction: Introduction) -> Result<Catalog, UpstreamError> {
         let features = self.server.features;
         let (resources, prompts) = (features.resources, features.prompts);
         let (tools, resources, templates, prompts) = tokio::join!(
@@ -246,12 +243,13 @@ impl Session {
         Ok(pages)
     }
 
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         step: &'static str,
         params: Option<Raw>,
         options: CallOptions,
     ) -> Result<Reply, UpstreamError> {
+        let params = dialect::request(params, Era::Handshake, self.era);
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
                 UpstreamError::TimedOut { step, after, stderr: self.child.last_words() }
@@ -263,7 +261,7 @@ impl Session {
         })
     }
 
-    fn accept(&self, step: &'static str, reply: Reply) -> Result<Raw, UpstreamError> {
+    pub(super) fn accept(&self, step: &'static str, reply: Reply) -> Result<Raw, UpstreamError> {
         let error = match reply {
             Ok(result) if result.first() == Some(&b'{') => return Ok(result),
             Ok(_) => return Err(self.protocol(step, "a result that is no object".to_owned())),
@@ -278,27 +276,11 @@ impl Session {
         })
     }
 
-    fn protocol(&self, step: &'static str, what: String) -> UpstreamError {
+    pub(super) fn protocol(&self, step: &'static str, what: String) -> UpstreamError {
         UpstreamError::Protocol { step, what, stderr: self.child.last_words() }
     }
 }
 
-fn error_code(error: &Raw) -> i64 {
+pub(super) fn error_code(error: &Raw) -> i64 {
     raw::get(error, "code").and_then(|code| serde_json::from_slice(&code).ok()).unwrap_or_default()
-}
-
-/// Old and sloppy servers are taken as they are; the log says so.
-fn check_introduction(answer: &Raw, introduction: &Introduction) {
-    if introduction.protocol_version.is_empty() {
-        tracing::warn!("the server's answer to initialize has no protocolVersion");
-    } else if !HANDSHAKE_REVISIONS.contains(&introduction.protocol_version.as_str()) {
-        let revision = &introduction.protocol_version;
-        tracing::warn!(%revision, "the server speaks a protocol revision that dynamic-mcp does not know");
-    }
-    if introduction.capabilities.is_none() {
-        tracing::warn!("the server's answer to initialize has no capabilities");
-    }
-    if raw::get(answer, "tools").is_some() {
-        tracing::warn!("the server's answer to initialize carries tools; those of tools/list are used");
-    }
 }

@@ -29,11 +29,11 @@ pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
 /// `object` with the member `key` set to `value`: replaced where it stands, else added at the end.
 /// What is no object is returned as it is.
 pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
-    set_all(object, [(key, value)])
+    set_all(object, &[(key, value)])
 }
 
 /// The same for several members at once.
-pub fn set_all<const N: usize>(object: &Raw, values: [(&str, &[u8]); N]) -> Raw {
+pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
     let Some(members) = members(object) else { return object.clone() };
     let room: usize = values.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
     let mut out = BytesMut::with_capacity(object.len() + room);
@@ -132,7 +132,7 @@ mod tests {
     fn adds_at_the_end() {
         assert_eq!(set(&raw("{}"), "k", b"1"), raw(r#"{"k":1}"#));
         assert_eq!(set(&raw(" { } "), "k", b"1"), raw(r#" {"k":1 } "#));
-        let both = |object| set_all(&raw(object), [("a", b"1"), ("b", b"2")]);
+        let both = |object| set_all(&raw(object), &[("a", b"1"), ("b", b"2")]);
         assert_eq!(both("{}"), raw(r#"{"a":1,"b":2}"#));
         assert_eq!(both(r#"{"b":0,"c":3 }"#), raw(r#"{"b":2,"c":3,"a":1 }"#));
         assert_eq!(set(&raw(r#"{"a":[] }"#), "q\"", b"{}"), raw(r#"{"a":[],"q\"":{} }"#));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 mod lines;
+mod stateless;
 mod surface;
 
 /// Started, and not a word said.
@@ -210,19 +211,6 @@ fn every_handshake_revision_is_spoken_and_others_get_the_latest() {
         let answer = silent().ask("initialize", json!({"protocolVersion": asked}));
         assert_eq!(answer["result"]["protocolVersion"], answered, "{asked}");
     }
-}
-
-#[test]
-fn requests_without_a_handshake_are_unknown_and_the_handshake_still_works() {
-    let mut proxy = silent();
-    let meta = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
-    assert_eq!(proxy.refused("server/discover", json!({})), -32601);
-    for method in ["tools/list", "tools/call", "initialize", "ping"] {
-        assert_eq!(proxy.refused(method, meta.clone()), -32601, "{method}");
-    }
-    proxy.handshake();
-    assert_eq!(proxy.refused("tools/list", meta), -32601);
-    assert!(proxy.ask("tools/list", json!({}))["result"]["tools"].is_array());
 }
 
 #[test]

@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("transport", &["config", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "rules", "transport", "upstream", "wire"]),
+    ("groups", &["cache", "config", "protocol", "rules", "transport", "upstream", "wire"]),
     ("status", &["config", "groups", "upstream"]),
     ("front", &["config", "groups", "protocol", "rules", "status", "upstream", "wire"]),
     (

@@ -4,6 +4,7 @@ use super::super::catalog::{Introduction, Lists};
 use super::super::{Live, Unavailable};
 use super::*;
 use crate::config::{Endpoint, Features, Mode, Stdio, Timeouts, ToolRules};
+use crate::protocol::Era;
 use crate::wire::output::Output;
 use crate::wire::peer::Peer;
 use std::collections::VecDeque;
@@ -38,7 +39,7 @@ impl Fake {
     }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0);
-        let live = Live::new(peer);
+        let live = Live::new(peer, Era::Handshake);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let (rereads, chatter) = (self.rereads.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());

@@ -1,0 +1,52 @@
+//! On whose behalf something is asked of a group, and where news of it go.
+
+use crate::config::GroupName;
+use crate::protocol::{Era, meta};
+use crate::upstream::Lease;
+use crate::upstream::audience::client::{Client, Wish};
+use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::{Raw, Reply, raw};
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub struct Caller {
+    client: Arc<Client>,
+    /// How the request was made.
+    pub era: Era,
+    pub progress: Option<Progress>,
+    pub cancelled: Cancelled,
+    /// From this level on, log messages are wanted meanwhile.
+    log_level: Option<String>,
+}
+
+impl Caller {
+    /// Of a request with these params.
+    pub fn new(client: Arc<Client>, era: Era, params: &Raw) -> Self {
+        let given = raw::get(params, "_meta");
+        let given = |key| given.as_ref().and_then(|given| raw::get(given, key));
+        let output = client.peer().output().clone();
+        let log_level = given(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
+        Self {
+            era,
+            progress: given("progressToken").map(|token| Progress { output, token }),
+            cancelled: Cancelled::default(),
+            log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
+            client,
+        }
+    }
+
+    /// Asks the group on whose connection `lease` is.
+    pub async fn ask(
+        &self,
+        group: &GroupName,
+        lease: &Lease,
+        method: &str,
+        params: Raw,
+        options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        let _heard: Option<Wish> = self.log_level.as_ref().map(|level| self.client.wants_log(group, level));
+        let options =
+            CallOptions { progress: self.progress.clone(), cancelled: self.cancelled.clone(), ..options };
+        lease.call(method, Some(params), self.era, options).await
+    }
+}

@@ -1,0 +1,272 @@
+//! One client as upstreams see it: what it can do, what it wants to hear, and under which names it knows things.
+//!
+//! A client with a handshake hears everything from then on. A stateless one hears what it asked for: log messages while
+//! a request that wants them is open, and what its subscriptions are about.
+
+use super::lock;
+use crate::config::GroupName;
+use crate::protocol::meta;
+use crate::wire::peer::Peer;
+use crate::wire::{Raw, raw};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// Severities of log messages, least first (RFC 5424, as the specification has them).
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// Messages for a client that is not ready for them yet.
+const EARLY: usize = 256;
+
+/// A client that is attached.
+pub struct Client {
+    peer: Arc<Peer>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What it declared with `initialize`.
+    capabilities: Option<Raw>,
+    hears: Hears,
+    /// The log level it asked for.
+    level: Option<String>,
+    /// Resources that it knows under another URI than their group does.
+    aliases: HashMap<(GroupName, String), String>,
+    listeners: Vec<Listener>,
+    /// The requests that want to hear log messages of a group, by number.
+    wishes: HashMap<u64, (GroupName, String)>,
+    last_wish: u64,
+}
+
+/// What of all that upstreams tell reaches the client.
+enum Hears {
+    /// Its handshake is not over; what comes before that is sent then.
+    Later(VecDeque<(String, Option<Raw>)>),
+    All,
+    /// It makes no handshake.
+    WhatItAskedFor,
+}
+
+impl Default for Hears {
+    fn default() -> Self {
+        Self::Later(VecDeque::new())
+    }
+}
+
+/// An open `subscriptions/listen`.
+#[derive(Default)]
+pub struct Listener {
+    /// The id of the request.
+    pub id: Raw,
+    /// Notifications of lists that change.
+    pub lists: HashSet<&'static str>,
+    /// Resources, each with the URI under which the client knows it.
+    pub resources: HashMap<(GroupName, String), String>,
+    /// What came before the client was told that it is subscribed.
+    pub early: Option<Vec<(String, Option<Raw>)>>,
+}
+
+/// Log messages of a group are wanted until this is dropped.
+pub struct Wish {
+    client: Arc<Client>,
+    number: u64,
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        lock(&self.client.state).wishes.remove(&self.number);
+    }
+}
+
+impl Client {
+    pub fn new(peer: Arc<Peer>) -> Arc<Self> {
+        Arc::new(Self { peer, state: Mutex::default() })
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// What `initialize` said.
+    pub fn declared(&self, capabilities: Raw) {
+        let mut state = lock(&self.state);
+        state.capabilities = Some(capabilities);
+        state.hears = Hears::default();
+    }
+
+    /// It makes requests that need no handshake, and has made none.
+    pub fn is_stateless(&self) {
+        let mut state = lock(&self.state);
+        if state.capabilities.is_none() {
+            state.hears = Hears::WhatItAskedFor;
+        }
+    }
+
+    /// The handshake is over: notifications may be sent.
+    pub fn is_ready(&self) {
+        let hears = std::mem::replace(&mut lock(&self.state).hears, Hears::All);
+        if let Hears::Later(early) = hears {
+            for (method, params) in early {
+                self.peer.notify(&method, params);
+            }
+        }
+    }
+
+    /// From now on, messages less severe than `level` are kept from this client.
+    pub fn set_level(&self, level: String) -> Result<(), String> {
+        check_level(&level)?;
+        lock(&self.state).level = Some(level);
+        Ok(())
+    }
+
+    /// The log level it asked for.
+    pub fn level(&self) -> Option<String> {
+        lock(&self.state).level.clone()
+    }
+
+    /// What it declared of a capability.
+    pub fn capability(&self, capability: &str) -> Option<Raw> {
+        raw::get(lock(&self.state).capabilities.as_ref()?, capability)
+    }
+
+    pub fn can(&self, capability: &str) -> bool {
+        self.capability(capability).is_some()
+    }
+
+    /// The client knows `uri` of `group` as `known_as`.
+    pub fn alias(&self, group: &GroupName, uri: &str, known_as: &str) {
+        let key = (group.clone(), uri.to_owned());
+        let aliases = &mut lock(&self.state).aliases;
+        if uri == known_as {
+            aliases.remove(&key);
+        } else {
+            aliases.insert(key, known_as.to_owned());
+        }
+    }
+
+    /// A request to `group` wants log messages from `level` on.
+    pub fn wants_log(self: &Arc<Self>, group: &GroupName, level: &str) -> Wish {
+        let mut state = lock(&self.state);
+        state.last_wish += 1;
+        let number = state.last_wish;
+        state.wishes.insert(number, (group.clone(), level.to_owned()));
+        Wish { client: self.clone(), number }
+    }
+
+    /// Adds a listener, or another of the same id in its place.
+    pub fn listen(&self, listener: Listener) {
+        let listeners = &mut lock(&self.state).listeners;
+        listeners.retain(|other| other.id != listener.id);
+        listeners.push(listener);
+    }
+
+    /// The client was told of the subscription: it hears what came meanwhile.
+    pub fn hears(&self, id: &Raw) {
+        let mut state = lock(&self.state);
+        let early =
+            state.listeners.iter_mut().find(|listener| listener.id == *id).and_then(|l| l.early.take());
+        for (method, params) in early.into_iter().flatten() {
+            self.peer.notify(&method, params);
+        }
+    }
+
+    pub fn listens_no_more(&self, id: &Raw) {
+        lock(&self.state).listeners.retain(|listener| listener.id != *id);
+    }
+
+    /// Whether anybody listens.
+    pub fn has_listeners(&self) -> bool {
+        !lock(&self.state).listeners.is_empty()
+    }
+
+    /// Tells those who listen that a list changed.
+    pub fn list_changed(&self, method: &'static str) {
+        for listener in lock(&self.state).listeners.iter_mut().filter(|l| l.lists.contains(method)) {
+            listener.tell(&self.peer, method, Raw::from_static(b"{}"));
+        }
+    }
+
+    /// What `group` has to say, to whom it may concern.
+    pub(super) fn tell(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
+        let mut state = lock(&self.state);
+        if method == "notifications/resources/updated"
+            && let Some(params) = params
+        {
+            state.updated(&self.peer, group, params);
+        }
+        let passes = match state.hears {
+            Hears::WhatItAskedFor => method == "notifications/message" && state.wished(group, params),
+            _ => method != "notifications/message" || state.wants(params),
+        };
+        if !passes {
+            return;
+        }
+        let params = state.translated(group, method, params);
+        match &mut state.hears {
+            Hears::Later(early) if early.len() < EARLY => early.push_back((method.to_owned(), params)),
+            Hears::Later(_) => {}
+            Hears::All | Hears::WhatItAskedFor => self.peer.notify(method, params),
+        }
+    }
+}
+
+impl State {
+    /// The params of a notification as this client has to read them.
+    fn translated(&self, group: &GroupName, method: &str, params: Option<&Raw>) -> Option<Raw> {
+        let params = params?;
+        if method != "notifications/resources/updated" {
+            return Some(params.clone());
+        }
+        let alias = raw::get_str(params, "uri").and_then(|uri| self.aliases.get(&(group.clone(), uri)));
+        Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
+    }
+
+    fn updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) {
+        let Some(uri) = raw::get_str(params, "uri") else { return };
+        let key = (group.clone(), uri);
+        for listener in &mut self.listeners {
+            if let Some(known_as) = listener.resources.get(&key) {
+                let params = if *known_as == key.1 { params.clone() } else { with_uri(params, known_as) };
+                listener.tell(peer, "notifications/resources/updated", params);
+            }
+        }
+    }
+
+    /// Whether a log message is as severe as the client asked for. Without a wish, or a level we know, it is.
+    fn wants(&self, message: Option<&Raw>) -> bool {
+        as_severe(message, self.level.as_deref())
+    }
+
+    /// Whether an open request wants to hear this log message.
+    fn wished(&self, group: &GroupName, message: Option<&Raw>) -> bool {
+        self.wishes.values().any(|(of, level)| of == group && as_severe(message, Some(level)))
+    }
+}
+
+impl Listener {
+    fn tell(&mut self, peer: &Peer, method: &str, params: Raw) {
+        let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
+        match &mut self.early {
+            Some(early) if early.len() < EARLY => early.push((method.to_owned(), params)),
+            Some(_) => {}
+            None => peer.notify(method, params),
+        }
+    }
+}
+
+/// Says which levels there are if `level` is none.
+pub fn check_level(level: &str) -> Result<(), String> {
+    match LEVELS.contains(&level) {
+        true => Ok(()),
+        false => Err(format!("unknown log level {level:?}: one of {}", LEVELS.join(", "))),
+    }
+}
+
+fn as_severe(message: Option<&Raw>, wanted: Option<&str>) -> bool {
+    let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
+    let has = message.and_then(|params| raw::get_str(params, "level")).and_then(|level| rank(&level));
+    has.zip(wanted.and_then(rank)).is_none_or(|(has, wanted)| has >= wanted)
+}
+
+fn with_uri(params: &Raw, uri: &str) -> Raw {
+    raw::set(params, "uri", serde_json::Value::from(uri).to_string().as_bytes())
+}

@@ -1,0 +1,136 @@
+//! The first words with an upstream.
+//!
+//! Phases (DESIGN of the seed): nothing but `initialize`, or `server/discover`, is sent before its answer, then
+//! `notifications/initialized` in the handshake era, then requests. What the upstream sends meanwhile is answered if it
+//! is a `ping`, else refused or ignored.
+
+use super::audience::Audience;
+use super::catalog::{Catalog, Introduction};
+use super::error::UpstreamError;
+use super::session::{Session, error_code};
+use crate::config::Endpoint;
+use crate::protocol::{Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, code, meta};
+use crate::wire::peer::CallOptions;
+use crate::wire::{Raw, Reply, raw};
+use serde_json::json;
+use std::time::Duration;
+
+/// `npx` and `uvx` download before they start what they run.
+const CHILD: Duration = Duration::from_secs(60);
+const REMOTE: Duration = Duration::from_secs(5);
+
+/// An upstream that could not be introduced.
+pub(super) struct Unknown {
+    pub(super) error: UpstreamError,
+    /// It may be of the other era.
+    pub(super) try_other: bool,
+}
+
+impl From<UpstreamError> for Unknown {
+    fn from(error: UpstreamError) -> Self {
+        Self { error, try_other: false }
+    }
+}
+
+impl Session {
+    pub(super) async fn introduce(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, Unknown> {
+        match self.era {
+            Era::Handshake => self.shake_hands(offer, audience).await,
+            Era::Stateless => self.discover().await,
+        }
+    }
+
+    async fn shake_hands(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, Unknown> {
+        let answer = self.initialize(offer).await?;
+        let introduction = Introduction::read(&answer);
+        check_introduction(&answer, &introduction);
+        self.peer.notify("notifications/initialized", None);
+        let logs = introduction.declares("logging");
+        let level = audience.level().filter(|_| logs);
+        self.set_level(level.as_deref()).await;
+        let catalog = self.catalog(introduction).await?;
+        // Whoever sets another meanwhile does not find this connection yet.
+        let now = audience.level().filter(|now| logs && level.as_ref() != Some(now));
+        self.set_level(now.as_deref()).await;
+        Ok(catalog)
+    }
+
+    async fn set_level(&self, level: Option<&str>) {
+        let Some(level) = level else { return };
+        let params = json!({ "level": level }).to_string();
+        let options = CallOptions::within(self.server.timeout.list);
+        // Its answer says nothing that matters here.
+        drop(self.peer.call("logging/setLevel", Some(params.into()), options).await);
+    }
+
+    /// `initialize`; again with a revision the server names when it refuses ours.
+    async fn initialize(&self, offer: &Raw) -> Result<Raw, Unknown> {
+        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await?;
+        let Err(refusal) = &reply else { return Ok(self.accept("initialize", reply)?) };
+        let supported = raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported"));
+        let supported: Vec<String> =
+            supported.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
+        let common = HANDSHAKE_REVISIONS.iter().rev().find(|known| supported.iter().any(|s| s == *known));
+        if let Some(revision) = common {
+            return Ok(self.accept("initialize", self.ask_initialize(revision, offer).await?)?);
+        }
+        // To a server of the stateless era this is a method it does not know, without the `_meta` it needs.
+        let stateless = [code::UNSUPPORTED_REVISION, code::METHOD_NOT_FOUND, code::INVALID_PARAMS];
+        let try_other = stateless.contains(&error_code(refusal))
+            || supported.iter().any(|revision| revision == STATELESS);
+        self.accept("initialize", reply).map_err(|error| Unknown { error, try_other })
+    }
+
+    async fn ask_initialize(&self, revision: &str, offer: &Raw) -> Result<Reply, UpstreamError> {
+        let params = json!({
+            "protocolVersion": revision,
+            "clientInfo": { "name": "dynamic-mcp", "title": "dynamic-mcp", "version": env!("CARGO_PKG_VERSION") },
+        });
+        let options = CallOptions { cancellable: false, ..CallOptions::within(self.time()) };
+        let params = raw::set(&params.to_string().into(), "capabilities", offer);
+        self.ask("initialize", Some(params), options).await
+    }
+
+    /// How long the first answer may take.
+    fn time(&self) -> Duration {
+        let default = match self.server.endpoint {
+            Endpoint::Stdio(_) => CHILD,
+            Endpoint::Http(_) => REMOTE,
+        };
+        self.server.timeout.initialize.unwrap_or(default)
+    }
+
+    /// A server that was stateless and is so no more does not know this method, or says nothing at all.
+    async fn discover(&self) -> Result<Catalog, Unknown> {
+        const STEP: &str = "server/discover";
+        let unlike = |error| Unknown { error, try_other: true };
+        let reply = self.ask(STEP, None, CallOptions::within(self.time())).await.map_err(unlike)?;
+        let answer = self.accept(STEP, reply).map_err(unlike)?;
+        let supported = raw::get(&answer, "supportedVersions");
+        let supported: Vec<String> =
+            supported.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
+        if !supported.iter().any(|revision| revision == STATELESS) {
+            return Err(unlike(self.protocol(STEP, format!("its revisions are {supported:?}"))));
+        }
+        let info = raw::get(&answer, "_meta").and_then(|given| raw::get(&given, meta::SERVER));
+        let answer = raw::set(&answer, "protocolVersion", json!(STATELESS).to_string().as_bytes());
+        let answer = info.map_or_else(|| answer.clone(), |info| raw::set(&answer, "serverInfo", &info));
+        Ok(self.catalog(Introduction::read(&answer)).await?)
+    }
+}
+
+/// Old and sloppy servers are taken as they are; the log says so.
+fn check_introduction(answer: &Raw, introduction: &Introduction) {
+    if introduction.protocol_version.is_empty() {
+        tracing::warn!("the server's answer to initialize has no protocolVersion");
+    } else if !HANDSHAKE_REVISIONS.contains(&introduction.protocol_version.as_str()) {
+        let revision = &introduction.protocol_version;
+        tracing::warn!(%revision, "the server speaks a protocol revision that dynamic-mcp does not know");
+    }
+    if introduction.capabilities.is_none() {
+        tracing::warn!("the server's answer to initialize has no capabilities");
+    }
+    if raw::get(answer, "tools").is_some() {
+        tracing::warn!("the server's answer to initialize carries tools; those of tools/list are used");
+    }
+}
