@@ -8,7 +8,7 @@
 //! `relay`; `gather` makes one list of all groups'. `errors` has every code and wording of ours.
 
 use crate::groups::GroupManager;
-use crate::protocol::Era;
+use crate::protocol::{Era, WITH_BATCHES};
 use crate::upstream::audience::client::Client;
 use crate::upstream::optional::until;
 use crate::wire::lines::Lines;
@@ -240,7 +240,11 @@ impl Session {
         self.client.declared(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
         self.start_up();
         self.phase = Phase::Greeted;
-        self.peer.reply(&request.id, Ok(greeting::answer(&params, &self.groups, self.offers)));
+        let revision = greeting::revision(&params);
+        self.peer.reply(&request.id, Ok(greeting::answer(revision, &self.groups, self.offers)));
+        if revision == WITH_BATCHES {
+            self.peer.accept_batches();
+        }
     }
 
     /// A client is there. Only the first time does anything.
@@ -310,7 +314,11 @@ impl Session {
     /// Drops the request, or the work of it.
     fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
+        let held = self.held.len();
         self.held.retain(|request| request.id != id);
+        if self.held.len() < held {
+            self.peer.forget(&id);
+        }
         self.serving.cancel(params);
     }
 

@@ -144,9 +144,10 @@ pub fn malformed(what: &Malformed) -> Refusal {
         Malformed::NotAMessage { .. } => {
             refusal(code::INVALID_REQUEST, "neither a request, a notification nor a response")
         }
-        Malformed::Batch => {
-            refusal(code::INVALID_REQUEST, "batches are not supported: send messages one by one")
-        }
+        Malformed::Batch => refusal(
+            code::INVALID_REQUEST,
+            "a batch, which only revision 2025-03-26 has: send messages one by one",
+        ),
         Malformed::TooLong { bytes, limit, .. } => refusal(
             code::INVALID_REQUEST,
             format!("message of {bytes} bytes is over the limit of {limit} (settings.max_message_bytes)"),

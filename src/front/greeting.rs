@@ -24,13 +24,18 @@ pub fn offers(groups: &GroupManager) -> Offers {
 }
 
 /// The revision the client asks for, if we know it.
-pub fn answer(params: &Raw, groups: &GroupManager, offers: Offers) -> Raw {
+pub fn revision(params: &Raw) -> &'static str {
     let asked = raw::get_str(params, "protocolVersion");
     let known = asked.as_deref().and_then(|asked| HANDSHAKE_REVISIONS.iter().find(|known| **known == asked));
     let revision = known.copied().unwrap_or(LATEST_HANDSHAKE);
     let client =
         raw::get(params, "clientInfo").and_then(|info| raw::get_str(&info, "name")).unwrap_or_default();
     tracing::info!(%client, asked = asked.as_deref().unwrap_or("nothing"), revision, "client connected");
+    revision
+}
+
+/// What a client is told that speaks `revision`.
+pub fn answer(revision: &str, groups: &GroupManager, offers: Offers) -> Raw {
     let mut result = InitializeResult::new(capabilities(offers));
     result.server_info = ourselves();
     result.instructions = Some(list::instructions(groups));

@@ -35,6 +35,8 @@ pub struct Attendant {
 
 impl Attendant {
     pub fn new(of: Attends) -> Self {
+        // Whatever revision it turns out to speak: nothing of what it says is lost.
+        of.peer.accept_batches();
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
         Self { serving: Serving::new(of.peer.clone(), internal), of, said_garbage: false }
     }

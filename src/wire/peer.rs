@@ -4,6 +4,7 @@
 //! A call is a future: dropping it cancels the request at the other side. Whoever owns the connection calls `receive`
 //! in a loop; it settles answers and progress itself and hands out all else, in the order it came.
 
+use super::batch::Batches;
 use super::lines::Lines;
 use super::output::Output;
 use super::{Frame, Malformed, Message, Raw, Reply, Request, raw};
@@ -21,6 +22,7 @@ const LARGE: usize = 32 << 10;
 pub struct Peer {
     output: Output,
     calls: Mutex<Calls>,
+    batches: Mutex<Batches>,
 }
 
 #[derive(Default)]
@@ -97,7 +99,7 @@ pub enum Incoming {
 
 impl Peer {
     pub fn new(output: Output) -> Arc<Self> {
-        Arc::new(Self { output, calls: Mutex::default() })
+        Arc::new(Self { output, calls: Mutex::default(), batches: Mutex::default() })
     }
 
     pub fn output(&self) -> &Output {
@@ -108,8 +110,31 @@ impl Peer {
         self.output.send(Frame::notification(method, params));
     }
 
+    /// Answers a request, with the others that came with it if it came in a batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
-        self.output.send(Frame::response(id, reply));
+        match self.batches().keep(id, reply) {
+            Err(reply) => {
+                self.output.send(Frame::response(id, reply));
+            }
+            Ok(batch) => self.send_batch(batch),
+        }
+    }
+
+    /// The request gets no answer: it was cancelled.
+    pub fn forget(&self, id: &Raw) {
+        let batch = self.batches().forget(id);
+        self.send_batch(batch);
+    }
+
+    fn send_batch(&self, batch: Option<Frame>) {
+        if let Some(batch) = batch {
+            self.output.send(batch);
+        }
+    }
+
+    /// From now on the other side may send several messages at once.
+    pub fn accept_batches(&self) {
+        self.batches().accepted = true;
     }
 
     /// Asks the other side. Params go out as they are, but for the progress token.
@@ -177,6 +202,16 @@ impl Peer {
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
         // What is buffered already is no reason to keep the only thread: others have their turn between messages.
         tokio::task::coop::consume_budget().await;
+        let waiting = self.batches().unread.pop_front();
+        if let Some(line) = waiting {
+            let incoming = self.take(Message::parse(&line), line);
+            if let Incoming::Request(request) = &incoming {
+                self.batches().expect(&request.id);
+            }
+            let finished = self.batches().read();
+            self.send_batch(finished);
+            return Some(incoming);
+        }
         let line = match lines.next().await? {
             Ok(line) => line,
             Err(Malformed::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
@@ -185,7 +220,27 @@ impl Peer {
             }
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
         };
-        Some(match Message::parse(&line) {
+        let message = Message::parse(&line);
+        if message == Err(Malformed::Batch) && self.unpack(&line) {
+            return Some(Incoming::Settled);
+        }
+        let large = line.len() > LARGE && matches!(message, Ok(Message::Response { .. }));
+        let incoming = self.take(message, line);
+        if large {
+            tokio::task::yield_now().await;
+        }
+        Some(incoming)
+    }
+
+    /// Whether the line is a batch that the other side may send; its messages come next.
+    fn unpack(&self, line: &Raw) -> bool {
+        let mut batches = self.batches();
+        batches.accepted && batches.take(line)
+    }
+
+    /// Settles answers and progress; all else is for the owner.
+    fn take(&self, message: Result<Message, Malformed>, line: Raw) -> Incoming {
+        match message {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
                 if method == "notifications/progress" && self.progress(params.as_ref()) {
@@ -196,13 +251,10 @@ impl Peer {
             }
             Ok(Message::Response { id, reply }) => {
                 self.settle(&id, Ok(reply));
-                if line.len() > LARGE {
-                    tokio::task::yield_now().await;
-                }
                 Incoming::Settled
             }
             Err(malformed) => Incoming::Malformed(malformed, line),
-        })
+        }
     }
 
     /// The caller may be gone, or may never have been: late answers and answers to nothing end here.
@@ -248,6 +300,11 @@ impl Peer {
 
     fn is_open(&self, id: &Raw) -> bool {
         our_id(id).is_some_and(|id| self.calls().open.contains_key(&id))
+    }
+
+    /// No code that can panic runs under this lock.
+    fn batches(&self) -> MutexGuard<'_, Batches> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No code that can panic runs under this lock.

@@ -78,6 +78,7 @@ impl Serving {
         if let Some(open) = task.and_then(|task| self.open.remove(&task)) {
             drop(open.cancelled.set(params));
             open.task.abort();
+            self.peer.forget(&id);
         }
     }
 

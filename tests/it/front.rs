@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use std::time::Duration;
 use tokio::time::Instant;
 
+mod batches;
 mod lines;
 mod stateless;
 mod surface;

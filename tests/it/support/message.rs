@@ -14,6 +14,13 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn parse(line: String) -> Self {
+        if line.starts_with('[') {
+            let batch: Vec<Box<RawValue>> =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            assert!(!batch.is_empty(), "an empty batch");
+            batch.into_iter().for_each(|message| drop(Self::parse(message.get().to_owned())));
+            return Self { members: BTreeMap::new(), line };
+        }
         let members: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let members: BTreeMap<String, String> =
