@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 use std::process::exit;
 
 const SWITCHES: &[&str] = &[
+    "--asks",
+    "--batches",
     "--bom",
+    "--chatty",
+    "--dual",
+    "--earlier",
     "--early",
     "--empty-cursor",
+    "--exits-on-initialize",
     "--flood",
     "--garbage",
     "--grandchild",
@@ -17,12 +23,16 @@ const SWITCHES: &[&str] = &[
     "--logging",
     "--no-capabilities",
     "--no-newline-flush",
+    "--no-version",
     "--number-ids",
     "--prompts",
     "--protocol",
     "--resources",
     "--same-cursor",
+    "--same-task-ids",
     "--setsid",
+    "--stateless",
+    "--tasks",
     "--tools-in-initialize",
 ];
 
@@ -36,6 +46,7 @@ const OPTIONS: &[&str] = &[
     "--name",
     "--page",
     "--record",
+    "--refuses-initialize",
     "--reject-versions-but",
     "--scheme",
     "--slow-list",

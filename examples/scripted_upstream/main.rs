@@ -11,12 +11,17 @@
 //! | `--page N` | lists N tools a page, by opaque cursors; `--empty-cursor`: that of page 2 is `""`; `--same-cursor`: that of every page is that of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
 //! | `--resources`, `--prompts`, `--logging` | serves these too (`mem://one`, `mem://two`; `greet`) |
-//! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--many N`: N resources more |
+//! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--many N`: N resources more; `--asks`: lists those that ask the client |
+//! | `--tasks` | tools that are tasks, and `tasks/*`: see `tasks`; `--same-task-ids`: their ids are those of every other process |
+//! | `--stateless` | speaks 2026-07-28 and nothing else: `initialize` is refused with -32022. `--refuses-initialize CODE`: with that; `--exits-on-initialize`: not at all, it exits |
+//! | `--dual` | speaks 2026-07-28 too: a request that says so in its `_meta` is one of it |
+//! | `--batches` | what is due together goes out as one batch (answers, notifications, what `asks` asks), and a batch is read |
 //! | `--version V` | answers protocol version V whatever is asked |
 //! | `--reject-versions-but V` | refuses other versions with -32602 and `data.supported` |
 //! | `--name NAME`, `--instructions TEXT` | says so in the answer to `initialize` |
 //! | `--no-capabilities` | leaves `capabilities` out of it; `--tools-in-initialize` puts `tools` in |
-//! | `--early` | sends a request, a notification and an answer to nobody before that answer |
+//! | `--no-version` | leaves `protocolVersion` out of it |
+//! | `--early` | sends a request, a notification and answers to nobody before that answer; `--earlier`: before it has read anything; `--chatty`: upon `notifications/initialized` |
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that |
 //! | `--flood` | sends notifications without end once it was initialized |
@@ -44,9 +49,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+mod asking;
 mod flags;
 mod protocol;
 mod server;
+mod stateless;
+mod tasks;
 mod tools;
 mod wire;
 
@@ -91,7 +99,11 @@ fn main() {
         stay();
     }
     sleep(Duration::from_millis(flags.number("--slow-start").unwrap_or(0)));
-    serve(&Arc::new(Server::new(flags, grandchild)));
+    let server = Arc::new(Server::new(flags, grandchild));
+    if server.flags.has("--earlier") {
+        server.chat("earlier");
+    }
+    serve(&server);
 }
 
 fn serve(server: &Arc<Server>) {
@@ -114,6 +126,15 @@ fn serve(server: &Arc<Server>) {
 
 fn receive(server: &Arc<Server>, line: &[u8]) {
     let Ok(line) = std::str::from_utf8(line) else { return };
+    if server.flags.has("--batches")
+        && let Ok(batch) = serde_json::from_str::<Vec<&RawValue>>(line)
+    {
+        return server.wire.together(|| batch.iter().for_each(|message| one(server, message.get())));
+    }
+    one(server, line);
+}
+
+fn one(server: &Arc<Server>, line: &str) {
     let Ok(message) = serde_json::from_str::<Incoming<'_>>(line) else { return };
     match (&message.method, message.id) {
         (Some(method), Some(id)) => server.request(id.get(), method, message.params),

@@ -4,25 +4,31 @@
 //! `crash-once/PATH` exits unless there is a file PATH, and makes it. `item/…` is covered by a template, `linked/…`
 //! only read. Prompts: `greet`, `params`, `weird`, `error`, and one of a long name. A completion returns its params.
 //! Tools: `tell` sends a notification, `grow` adds to a list and says so, `link` names a resource, `cancel_asked` takes
-//! back what `ask` asked; one of a long name returns its arguments.
+//! back what `ask` asked, `end_listening` ends subscriptions; one of a long name returns its arguments. `together`
+//! answers `n` calls of it at once. The tool `asks` (`kinds`, `rounds`), the resource `asks/KINDS` and the prompt `asks`
+//! (`kinds`) ask the client (`elicitation`, `sampling`, `roots`) and return its answers.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 use std::process::exit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::spawn;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::asking;
 use crate::server::Server;
+use crate::stateless::{end_listening, tell};
 use crate::tools::text;
 use crate::wire::quote;
 
 /// Nothing of it may change on its way.
 const WEIRD: &str = r#""weird":{"minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"exact":1.10,"null":null,"":"ö \u00f6 \ud83d\ude00 \/ \ud800"}, "spaced" : [ 1 , 2 ]"#;
 
-const TOOLS: [&str; 4] = ["tell", "grow", "link", "cancel_asked"];
+const TOOLS: [&str; 7] = ["tell", "grow", "link", "cancel_asked", "asks", "together", "end_listening"];
 
 /// Entries that `grow` added.
 #[derive(Default)]
@@ -50,15 +56,15 @@ struct Told<'a> {
     uri: Option<Cow<'a, str>>,
 }
 
-pub(crate) fn call(server: &Server, name: &str, arguments: &str) -> Option<String> {
+pub(crate) fn call(server: &Server, id: &str, name: &str, arguments: &str) -> Option<String> {
     let told: Told<'_> = serde_json::from_str(arguments).ok()?;
     match name {
-        "tell" => server.wire.notify(&told.method?, told.params.map_or("{}", RawValue::get)),
+        "tell" => tell(server, id, &told.method?, told.params.map_or("{}", RawValue::get)),
         "grow" => {
             let list = told.list?;
             let grown = if list == "prompts" { &server.grown.prompts } else { &server.grown.resources };
             grown.fetch_add(1, Ordering::Relaxed);
-            server.wire.notify(&format!("notifications/{list}/list_changed"), "{}");
+            tell(server, id, &format!("notifications/{list}/list_changed"), "{}");
         }
         "link" => {
             let uri = quote(&told.uri?);
@@ -66,6 +72,7 @@ pub(crate) fn call(server: &Server, name: &str, arguments: &str) -> Option<Strin
                 r#"{{"content":[{{"type":"resource_link","uri":{uri},"name":"linked"}}]}}"#
             ));
         }
+        "end_listening" => end_listening(server),
         "cancel_asked" => server.cancel_asked(r#","reason":"no longer needed","x":1e400"#),
         name if name.starts_with("long_") => return Some(text(arguments)),
         _ => return None,
@@ -74,7 +81,7 @@ pub(crate) fn call(server: &Server, name: &str, arguments: &str) -> Option<Strin
 }
 
 /// Whether the request is one of these; then it is answered, or never will be.
-pub(crate) fn serve(server: &Server, id: &str, method: &str, params: &str) -> bool {
+pub(crate) fn serve(server: &Arc<Server>, id: &str, method: &str, params: &str) -> bool {
     if !server.flags.has("--protocol") {
         return false;
     }
@@ -99,6 +106,16 @@ pub(crate) fn serve(server: &Server, id: &str, method: &str, params: &str) -> bo
             match &*name {
                 "error" => server.wire.error(id, &error()),
                 "weird" => server.wire.result(id, &format!("{},{WEIRD}}}", content("weird"))),
+                "asks" => {
+                    let kinds = crate::value(serde_json::from_str(params).ok())["arguments"]["kinds"].take();
+                    let kinds = kinds.as_str().unwrap_or_default();
+                    asks(server, id, params, kinds, |inputs| {
+                        format!(
+                            r#"{{"messages":[{{"role":"user","content":{{"type":"text","text":{}}}}}]}}"#,
+                            quote(inputs)
+                        )
+                    });
+                }
                 _ => server.wire.result(id, &format!("{}}}", content(params))),
             }
         }
@@ -113,7 +130,24 @@ pub(crate) fn serve(server: &Server, id: &str, method: &str, params: &str) -> bo
     true
 }
 
-fn read(server: &Server, id: &str, params: &str) {
+/// Answers once the client said what is asked, with what `result` makes of that.
+fn asks(
+    server: &Arc<Server>,
+    id: &str,
+    params: &str,
+    kinds: &str,
+    result: impl Fn(&str) -> String + Send + 'static,
+) {
+    let (server, id, params, kinds) = (server.clone(), id.to_owned(), params.to_owned(), kinds.to_owned());
+    spawn(move || {
+        let questions = asking::questions(kinds.split(['/', ',']));
+        if let Some(inputs) = asking::inputs(&server, &id, &params, &questions, 1) {
+            server.wire.result(&id, &result(&inputs));
+        }
+    });
+}
+
+fn read(server: &Arc<Server>, id: &str, params: &str) {
     let uri = member(params, "uri");
     let contents = |text: &str| format!(r#"{{"contents":[{{"uri":{},"text":{}}}]"#, quote(&uri), quote(text));
     let Some(path) = uri.strip_prefix(&*scheme(server)) else { return not_found(server, id, &uri) };
@@ -121,6 +155,12 @@ fn read(server: &Server, id: &str, params: &str) {
         ("weird", _) => server.wire.result(id, &format!("{},{WEIRD}}}", contents("weird"))),
         ("params", _) => server.wire.result(id, &format!("{}}}", contents(params))),
         ("error", _) => server.wire.error(id, &error()),
+        ("asks", kinds) => {
+            let uri = quote(&uri);
+            asks(server, id, params, kinds, move |inputs| {
+                format!(r#"{{"contents":[{{"uri":{uri},"text":{}}}]}}"#, quote(inputs))
+            });
+        }
         ("hang", _) => (),
         ("crash", _) => exit(1),
         ("crash-once", file) if !Path::new(file).exists() => {
@@ -137,9 +177,10 @@ fn read(server: &Server, id: &str, params: &str) {
 
 fn not_found(server: &Server, id: &str, uri: &str) {
     let uri = quote(uri);
+    let code = if server.wire.stateless.has(id) { -32602 } else { -32002 };
     server
         .wire
-        .error(id, &format!(r#"{{"code":-32002,"message":"Resource not found","data":{{"uri":{uri}}}}}"#));
+        .error(id, &format!(r#"{{"code":{code},"message":"Resource not found","data":{{"uri":{uri}}}}}"#));
 }
 
 fn error() -> String {
@@ -149,16 +190,23 @@ fn error() -> String {
 fn resources(server: &Server) -> Vec<String> {
     let named = ["one", "two", "params", "weird", "error", "hang", "crash"].map(str::to_owned);
     let many = (0..server.flags.number("--many").unwrap_or(0)).map(|n| format!("many/{n}"));
+    let asks = server.flags.has("--asks").then(|| "asks".to_owned());
     let grown = (0..server.grown.resources.load(Ordering::Relaxed)).map(|n| format!("grown/{n}"));
     let entry = |path: String| format!(r#"{{"uri":"{}{path}","name":"{path}","size":1.0}}"#, scheme(server));
-    named.into_iter().chain(many).chain(grown).map(entry).collect()
+    named.into_iter().chain(many).chain(asks).chain(grown).map(entry).collect()
 }
 
 fn prompts(server: &Server) -> Vec<String> {
     let long = format!("long-{}", "x".repeat(60));
     let named = ["greet", "params", "weird", "error", &long, "odd näme"].map(str::to_owned);
+    let asks = server.flags.has("--asks").then(|| "asks".to_owned());
     let grown = (0..server.grown.prompts.load(Ordering::Relaxed)).map(|n| format!("grown_{n}"));
-    named.into_iter().chain(grown).map(|name| format!(r#"{{"name":{},"x":1.0}}"#, quote(&name))).collect()
+    named
+        .into_iter()
+        .chain(asks)
+        .chain(grown)
+        .map(|name| format!(r#"{{"name":{},"x":1.0}}"#, quote(&name)))
+        .collect()
 }
 
 fn list(server: &Server, id: &str, member_name: &str, params: &str, entries: &[String]) {

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::flags::Flags;
 use crate::protocol::{self, Grown};
+use crate::stateless;
+use crate::tasks::{self, Tasks};
 use crate::tools;
 use crate::value;
 use crate::wire::{Wire, quote};
@@ -26,6 +28,9 @@ pub(crate) struct Server {
     /// Tools that calls added.
     pub(crate) added: AtomicUsize,
     pub(crate) grown: Grown,
+    pub(crate) tasks: Tasks,
+    /// Calls of `together` that wait for others.
+    pub(crate) together: Mutex<Vec<String>>,
     /// Our requests by id, each with who waits for its answer.
     asked: Mutex<HashMap<String, Sender<String>>>,
     last_id: AtomicU64,
@@ -42,6 +47,8 @@ impl Server {
             calls: AtomicU64::default(),
             added: AtomicUsize::default(),
             grown: Grown::default(),
+            tasks: Tasks::default(),
+            together: Mutex::default(),
             asked: Mutex::default(),
             last_id: AtomicU64::default(),
             cancellable: Mutex::default(),
@@ -49,11 +56,27 @@ impl Server {
     }
 
     pub(crate) fn request(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
+        if method == "initialize" {
+            // Never in a batch.
+            if !stateless::serve(self, id, method, params) {
+                self.initialize(id, &value(params));
+            }
+            return;
+        }
+        self.wire.together(|| {
+            if !stateless::serve(self, id, method, params) {
+                self.serve(id, method, params);
+            }
+        });
+    }
+
+    fn serve(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
         match method {
-            "initialize" => self.initialize(id, &value(params)),
             "ping" => self.wire.result(id, "{}"),
             "tools/list" => self.list_tools(id, &value(params)),
+            "tools/call" if tasks::call(self, id, params.map_or("", RawValue::get)) => (),
             "tools/call" => tools::call(self, id, params),
+            _ if tasks::serve(self, id, method, params) => (),
             _ if protocol::serve(self, id, method, params.map_or("{}", RawValue::get)) => (),
             _ => match self.other(method, &value(params)) {
                 Some(Ok(result)) => self.wire.result(id, &result.to_string()),
@@ -77,11 +100,16 @@ impl Server {
                 }
             });
         }
+        if method == "notifications/initialized" && self.flags.has("--chatty") {
+            self.chat("chatty");
+        }
         if method == "notifications/cancelled"
             && let Some(Ok(Cancelled { id })) = params.map(|params| serde_json::from_str(params.get()))
-            && let Some(waiting) = self.cancellable.lock().unwrap().remove(id.get())
         {
-            let _gone = waiting.send(());
+            self.wire.stateless.forget(id.get());
+            if let Some(waiting) = self.cancellable.lock().unwrap().remove(id.get()) {
+                let _gone = waiting.send(());
+            }
         }
     }
 
@@ -94,13 +122,18 @@ impl Server {
 
     /// Sends a request and waits for the line that answers it.
     pub(crate) fn ask(&self, method: &str, params: &str) -> String {
+        self.start_asking(method, params).recv().unwrap_or_else(|_| "cancelled".to_owned())
+    }
+
+    /// Sends a request and gives what the line that answers it comes by.
+    pub(crate) fn start_asking(&self, method: &str, params: &str) -> Receiver<String> {
         let number = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let id =
             if self.flags.has("--number-ids") { number.to_string() } else { format!("\"ask-{number}\"") };
         let (sender, answer) = channel();
         self.asked.lock().unwrap().insert(id.clone(), sender);
         self.wire.request(&id, method, params);
-        answer.recv().unwrap_or_else(|_| "cancelled".to_owned())
+        answer
     }
 
     /// Cancels what we asked and have no answer to; `more` goes into the params.
@@ -117,15 +150,21 @@ impl Server {
         cancelled
     }
 
+    /// A request, a notification and answers that nobody asked for.
+    pub(crate) fn chat(&self, when: &str) {
+        self.wire.request(&format!("\"{when}-1\""), "ping", "{}");
+        self.wire.notify("notifications/message", &format!(r#"{{"level":"info","data":"{when}"}}"#));
+        self.wire.result(r#""never-sent""#, "{}");
+        self.wire.error("-7", r#"{"code":-1,"message":"never sent"}"#);
+    }
+
     fn initialize(&self, id: &str, params: &Value) {
         let asked = params["protocolVersion"].as_str().unwrap_or(NEWEST);
         if self.flags.text("--hang") == Some("initialize") {
             return;
         }
         if self.flags.has("--early") {
-            self.wire.request(r#""early-1""#, "ping", "{}");
-            self.wire.notify("notifications/message", r#"{"level":"info","data":"early"}"#);
-            self.wire.result(r#""never-sent""#, "{}");
+            self.chat("early");
         }
         match self.flags.text("--reject-versions-but") {
             Some(only) if only != asked => {
@@ -140,13 +179,16 @@ impl Server {
     fn greeting(&self, asked: &str) -> Value {
         let mut result = json!({
             "protocolVersion": self.flags.text("--version").unwrap_or(asked),
-            "capabilities": self.capabilities(),
+            "capabilities": self.capabilities(false),
             "serverInfo": {
                 "name": self.flags.text("--name").unwrap_or("scripted-upstream"),
                 "version": "1.2.3",
                 "x-unknown": [1, null],
             },
         });
+        if self.flags.has("--no-version") {
+            result.as_object_mut().unwrap().remove("protocolVersion");
+        }
         if self.flags.has("--no-capabilities") {
             result.as_object_mut().unwrap().remove("capabilities");
         }
@@ -159,8 +201,17 @@ impl Server {
         result
     }
 
-    fn capabilities(&self) -> Value {
+    pub(crate) fn capabilities(&self, stateless: bool) -> Value {
         let mut capabilities = json!({"tools": {"listChanged": true}});
+        if self.flags.has("--tasks") {
+            match stateless {
+                true => capabilities["extensions"] = json!({stateless::TASKS: {}}),
+                false => {
+                    capabilities["tasks"] =
+                        json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+                }
+            }
+        }
         if self.flags.has("--protocol") {
             capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
             capabilities["prompts"] = json!({"listChanged": true});
@@ -189,6 +240,9 @@ impl Server {
         let mut tools = tools::definitions(generated, self.added.load(Ordering::Relaxed));
         if self.flags.has("--protocol") {
             tools.extend(protocol::tools());
+        }
+        if self.flags.has("--tasks") {
+            tools.extend(tasks::tools());
         }
         tools
     }

@@ -12,8 +12,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::asking::{self, Question};
 use crate::protocol;
 use crate::server::Server;
+use crate::stateless::tell;
 use crate::wire::{quote, write};
 
 /// Name, description and properties of the input.
@@ -75,6 +77,15 @@ fn generate(i: u64) -> String {
     )
 }
 
+/// What `ask` is to ask.
+#[derive(Deserialize)]
+struct Asked<'a> {
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
 /// One call: what it was asked, owned, for it may outlive its line.
 struct Call {
     server: Arc<Server>,
@@ -128,7 +139,7 @@ pub(crate) fn call(server: &Arc<Server>, id: &str, params: Option<&RawValue>) {
             sleep(Duration::from_millis(50));
             call.answer(&text("late"));
         })),
-        ("sleep" | "ask", _) => drop(spawn(move || call.run())),
+        ("sleep" | "ask" | "asks", _) => drop(spawn(move || call.run())),
         _ => call.run(),
     }
 }
@@ -150,6 +161,9 @@ impl Call {
                 exit(1)
             }
             "huge_line" => self.huge_line(),
+            "ask" if self.server.wire.stateless.has(&self.id) => self.ask_by_result(),
+            "asks" => self.ask_several(),
+            "together" => self.answer_together(),
             _ => match self.result() {
                 Some(result) => self.answer(&result),
                 None => wire.error(&self.id, r#"{"code":-32602,"message":"Unknown tool"}"#),
@@ -192,13 +206,6 @@ impl Call {
             }
             "progress" => self.progress(),
             "ask" => {
-                #[derive(Deserialize)]
-                struct Asked<'a> {
-                    #[serde(borrow)]
-                    method: Option<Cow<'a, str>>,
-                    #[serde(borrow)]
-                    params: Option<&'a RawValue>,
-                }
                 let asked: Asked<'_> =
                     serde_json::from_str(&self.arguments).unwrap_or(Asked { method: None, params: None });
                 let params = asked.params.map_or("{}", RawValue::get);
@@ -209,8 +216,47 @@ impl Call {
                 text("logged")
             }
             name if name.starts_with("generated_") || name.starts_with("added_") => text(&self.arguments),
-            name => return protocol::call(server, name, &self.arguments),
+            name => return protocol::call(server, &self.id, name, &self.arguments),
         })
+    }
+
+    /// `ask` where there are no requests to a client: the text is what it would be if there were.
+    fn ask_by_result(&self) {
+        let asked: Asked<'_> =
+            serde_json::from_str(&self.arguments).unwrap_or(Asked { method: None, params: None });
+        let question = Question {
+            key: "asked".to_owned(),
+            method: asked.method.unwrap_or_default().into_owned(),
+            params: asked.params.map_or(String::new(), |params| params.get().to_owned()),
+        };
+        if let Some(inputs) = asking::inputs(&self.server, &self.id, &self.params, &[question], 1) {
+            let answers: BTreeMap<&str, &RawValue> = serde_json::from_str(&inputs).unwrap();
+            let result = answers.get("asked").map_or("null", |answer| answer.get());
+            self.answer(&text(&format!(r#"{{"jsonrpc":"2.0","id":"asked","result":{result}}}"#)));
+        }
+    }
+
+    fn ask_several(&self) {
+        let kinds = asking::kinds(&self.args["kinds"]);
+        let questions = asking::questions(kinds.iter().map(String::as_str));
+        let rounds = self.args["rounds"].as_u64().unwrap_or(1);
+        if let Some(inputs) = asking::inputs(&self.server, &self.id, &self.params, &questions, rounds) {
+            self.answer(&text(&inputs));
+        }
+    }
+
+    /// Answers when there are as many of these calls as the argument `n` says.
+    fn answer_together(&self) {
+        let waiting = {
+            let mut waiting = self.server.together.lock().unwrap();
+            waiting.push(self.id.clone());
+            let is_enough = waiting.len() as u64 >= self.args["n"].as_u64().unwrap_or(2);
+            if is_enough { std::mem::take(&mut *waiting) } else { Vec::new() }
+        };
+        self.server.wire.notify("notifications/message", r#"{"level":"info","data":"one more"}"#);
+        for (n, id) in waiting.iter().enumerate() {
+            self.server.wire.result(id, &text(&format!("{n}")));
+        }
     }
 
     fn text(&self) -> &str {
@@ -276,7 +322,7 @@ impl Call {
         let server = &self.server;
         if server.flags.has("--list-changed-on-call") {
             server.added.fetch_add(1, Ordering::Relaxed);
-            server.wire.notify("notifications/tools/list_changed", "{}");
+            tell(server, &self.id, "notifications/tools/list_changed", "{}");
         }
         server.wire.result(&self.id, result);
         self.count();

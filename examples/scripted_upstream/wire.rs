@@ -1,5 +1,6 @@
 //! What goes to stdout: one message a line, flushed, with the noise that was asked for.
 
+use std::cell::RefCell;
 use std::io::{Write, stdout};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::flags::Flags;
+use crate::stateless::Requests;
 
 const NOISE: &[&[u8]] = &[
     b"Starting the server... \x1b[32mok\x1b[0m\n",
@@ -26,6 +28,13 @@ pub(crate) struct Wire {
     garbage: bool,
     newline_later: bool,
     bom: AtomicBool,
+    batches: bool,
+    pub(crate) stateless: Requests,
+}
+
+thread_local! {
+    /// What is to go out together.
+    static TOGETHER: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
 impl Wire {
@@ -35,10 +44,39 @@ impl Wire {
             garbage: flags.has("--garbage"),
             newline_later: flags.has("--no-newline-flush"),
             bom: AtomicBool::new(flags.has("--bom")),
+            batches: flags.has("--batches"),
+            stateless: Requests::default(),
+        }
+    }
+
+    /// Does something; with `--batches`, what this thread sends meanwhile goes out as one batch.
+    pub(crate) fn together(&self, act: impl FnOnce()) {
+        let is_first = self.batches && TOGETHER.with_borrow(Option::is_none);
+        if is_first {
+            TOGETHER.set(Some(Vec::new()));
+        }
+        act();
+        if is_first {
+            let all = TOGETHER.take().unwrap_or_default();
+            match &*all {
+                [] => (),
+                [message] => self.send(message),
+                several => self.send(&format!("[{}]", several.join(","))),
+            }
         }
     }
 
     pub(crate) fn send(&self, message: &str) {
+        let is_kept = TOGETHER.with_borrow_mut(|all| match all {
+            Some(all) => {
+                all.push(message.to_owned());
+                true
+            }
+            None => false,
+        });
+        if is_kept {
+            return;
+        }
         let _turn = self.turn.lock().unwrap();
         if self.bom.swap(false, Ordering::Relaxed) {
             write(b"\xef\xbb\xbf");
@@ -59,11 +97,13 @@ impl Wire {
     }
 
     pub(crate) fn result(&self, id: &str, result: &str) {
+        let result = self.stateless.dressed(id, result);
         self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
     }
 
     /// `error` is the whole error object.
     pub(crate) fn error(&self, id: &str, error: &str) {
+        self.stateless.forget(id);
         self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
     }
 

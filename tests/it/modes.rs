@@ -1,6 +1,6 @@
 //! When groups connect and close, by mode, and what the next start knows from the cache.
 
-use crate::support::{Processes, Proxy, SOON, Setup, as_configured as servers, until, upstream, with};
+use crate::support::{Processes, Proxy, Setup, as_configured as servers, until, upstream, with};
 use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;

@@ -6,6 +6,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+mod eras;
+mod tasks;
+
 /// The built example.
 pub(crate) fn program() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
@@ -146,7 +149,7 @@ fn it_misbehaves_on_demand() {
     server.stdout.read_to_end(&mut output).unwrap();
     let is_message = |line: &&[u8]| line.starts_with(br#"{"jsonrpc""#) && line.ends_with(b"\r");
     let lines = output.split(|byte| *byte == b'\n').collect::<Vec<_>>();
-    assert_eq!((lines.iter().filter(|line| is_message(line)).count(), lines.len()), (5, 5 * 11 + 1));
+    assert_eq!((lines.iter().filter(|line| is_message(line)).count(), lines.len()), (6, 6 * 11 + 1));
     assert!(output.starts_with(b"\xef\xbb\xbf"));
     assert_eq!(server.exit_code(), Some(0));
 
