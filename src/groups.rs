@@ -356,6 +356,8 @@ impl GroupManager {
             }
             while running.join_next().await.is_some() {}
             self.transport.warden.shutdown(warden::Grace::FAST).await;
+            // What was learnt in the last moment.
+            self.cache.flush().await;
         };
         let all = async { tokio::join!(closing, self.cache.flush()) };
         if tokio::time::timeout(SHUTDOWN, all).await.is_err() {

@@ -6,6 +6,7 @@ use crate::support::{Proxy, Setup, one, servers, text_of, upstream, with};
 
 mod configs;
 mod connecting;
+mod stateless;
 
 #[test]
 fn every_revision_is_spoken_with_upstreams() {

@@ -1,0 +1,185 @@
+//! Servers of revision 2026-07-28: found by their refusal, told with each request what they need, listened to.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Proxy, Setup, as_configured, one, servers, text_of, upstream, with};
+
+const STATELESS: [&str; 2] = ["--stateless", "--protocol"];
+
+/// Params of a client of the same revision, that can be asked these things.
+fn about(more: Value, capabilities: Value) -> Value {
+    let mut params = more;
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    params
+}
+
+/// The next notification with this method.
+fn told(proxy: &mut Proxy, method: &str) -> Value {
+    loop {
+        let message = proxy.next().unwrap();
+        if message.method() == Some(method) {
+            return message.json();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_refuses_the_handshake_is_asked_who_it_is() {
+    for flags in
+        [&[][..], &["--refuses-initialize", "-32601"], &["--refuses-initialize", "-32602"], &["--dual"]]
+    {
+        let flags = [if flags == ["--dual"] { &[][..] } else { &["--stateless"] }, flags].concat();
+        let mut proxy = Proxy::new(&one(&flags));
+        assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "{flags:?}");
+        let revision = if flags == ["--dual"] { "2025-11-25" } else { "2026-07-28" };
+        assert_eq!(proxy.group("g")["protocolVersion"], revision, "{flags:?}");
+        assert_eq!(proxy.log().matches("Connecting to g").count(), 1, "{flags:?}: one attempt");
+    }
+}
+
+#[test]
+fn what_a_server_is_was_remembered_and_may_change() {
+    let (cache, record) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let record = record.path().join("lines");
+    let run = |flags: &[&str]| {
+        let _gone = fs::remove_file(&record);
+        // The same command line to us, another server each time.
+        let flags = [flags, &["--record", record.to_str().unwrap()]].concat();
+        let script = record.with_file_name("run.sh");
+        let program = upstream(&[])["command"].as_str().unwrap().to_owned();
+        let flags = flags.iter().map(|flag| format!("'{flag}'")).collect::<Vec<_>>().join(" ");
+        fs::write(&script, format!("exec '{program}' {flags}\n")).unwrap();
+        let config =
+            as_configured([("g", json!({"command": "sh", "args": [script], "lazy_startup": "pure"}))]);
+        let setup = Setup::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap()).config(&config);
+        let mut proxy = setup.ready();
+        assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+        proxy.close_stdin();
+        proxy.ends();
+        let lines = fs::read_to_string(&record).unwrap();
+        let methods =
+            lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["method"].clone());
+        let mut first = methods.filter(|method| method == "initialize" || method == "server/discover");
+        (first.next().unwrap(), first.next())
+    };
+    assert_eq!(run(&["--stateless"]), (json!("initialize"), Some(json!("server/discover"))));
+    assert_eq!(run(&["--stateless"]), (json!("server/discover"), None), "as it was remembered");
+    assert_eq!(run(&[]), (json!("server/discover"), Some(json!("initialize"))), "it is another one now");
+    assert_eq!(run(&[]), (json!("initialize"), None));
+}
+
+#[test]
+fn a_client_with_a_handshake_uses_it_as_any_other() {
+    let mut proxy = Proxy::new(&servers([("g", upstream(&STATELESS))]));
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+    let read = proxy.ask("resources/read", json!({"uri": "mem://one"}));
+    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().starts_with("one"), "{read}");
+    assert_eq!(
+        proxy.ask("prompts/get", json!({"name": "g__greet"}))["result"]["messages"][0]["role"],
+        "user"
+    );
+    let arguments = json!({"group": "g", "name": "asks", "args": {"kinds": "elicitation"}});
+    let refused = proxy.ask("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}));
+    assert_eq!(
+        refused["error"]["code"], -32021,
+        "it was told that this client cannot be asked so: {refused}"
+    );
+    let arguments = json!({"group": "g", "name": "progress", "args": {"n": 2}});
+    let params = json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": 7}});
+    let id = proxy.send("tools/call", params);
+    assert_eq!(told(&mut proxy, "notifications/progress")["params"]["progressToken"], 7);
+    proxy.answer(id);
+}
+
+#[test]
+fn its_lists_and_resources_are_listened_to() {
+    let mut proxy = Proxy::new(&servers([("g", upstream(&STATELESS))]));
+    proxy.text("g", "echo", json!({"text": "x"}));
+    assert_eq!(proxy.ask("resources/subscribe", json!({"uri": "mem://one"}))["result"], json!({}));
+    let updated =
+        json!({"method": "notifications/resources/updated", "params": {"uri": "mem://one", "x": 1.5}});
+    proxy.send_call("g", "tell", updated.clone());
+    let news = told(&mut proxy, "notifications/resources/updated");
+    assert_eq!(news["params"], json!({"uri": "mem://one", "x": 1.5}), "and no number of ours");
+    // Twice: the first one may be of the catalog that was just read for the first time.
+    for _ in 0..2 {
+        proxy.send_call("g", "grow", json!({"list": "resources"}));
+        told(&mut proxy, "notifications/resources/list_changed");
+    }
+    let listed = proxy.ask("resources/list", json!({}))["result"]["resources"].to_string();
+    assert!(listed.contains("grown/1"), "{listed}");
+    proxy.ask("resources/unsubscribe", json!({"uri": "mem://one"}));
+    proxy.send_call("g", "tell", updated);
+    loop {
+        let message = proxy.next().unwrap();
+        assert_ne!(message.method(), Some("notifications/resources/updated"), "no longer wanted");
+        if message.id().is_some() && message.json()["result"]["content"][0]["text"] == "done" {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_lost_server_is_listened_to_again() {
+    let mut proxy = Proxy::new(&servers([("g", upstream(&STATELESS))]));
+    proxy.text("g", "echo", json!({"text": "x"}));
+    for uri in ["mem://one", "mem://two"] {
+        proxy.ask("resources/subscribe", json!({"uri": uri}));
+    }
+    proxy.failure("g", "crash", json!({}));
+    for uri in ["mem://one", "mem://two"] {
+        proxy.send_call(
+            "g",
+            "tell",
+            json!({"method": "notifications/resources/updated", "params": {"uri": uri}}),
+        );
+        assert_eq!(told(&mut proxy, "notifications/resources/updated")["params"]["uri"], uri);
+    }
+}
+
+#[test]
+fn what_it_asks_for_goes_to_a_client_of_its_era_and_the_answers_back() {
+    let mut proxy = Setup::new().config(&servers([("g", with(upstream(&STATELESS), json!({})))])).start();
+    let able = json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}});
+    let args = json!({"group": "g", "name": "asks", "args": {"rounds": 2}});
+    let call = json!({"name": "call_dynamic_tool", "arguments": args});
+    let read = json!({"uri": "mem://asks/elicitation", "group": "g"});
+    let get = json!({"name": "asks", "group": "g", "arguments": {"kinds": "sampling,roots"}});
+    for (method, params, rounds) in
+        [("tools/call", call, 2), ("resources/read", read, 1), ("prompts/get", get, 1)]
+    {
+        let mut params = about(params, able.clone());
+        for round in 1..=rounds {
+            let result = proxy.ask(method, params.clone())["result"].clone();
+            assert_eq!(result["resultType"], "input_required", "{method} {round}: {result}");
+            let requests = result["inputRequests"].as_object().unwrap();
+            let elicited = requests.values().find(|request| request["method"] == "elicitation/create");
+            assert!(
+                elicited
+                    .is_none_or(|request| request["params"]["message"].as_str().unwrap().starts_with("[g] ")),
+                "{result}"
+            );
+            params["requestState"] = result["requestState"].clone();
+            let answers = requests.keys().map(|key| (key.clone(), json!({"said": [key, round]})));
+            params["inputResponses"] = Value::Object(answers.collect());
+        }
+        let done = proxy.ask(method, params.clone());
+        assert_eq!(done["result"]["resultType"], "complete", "{method}: {done}");
+        assert!(done.to_string().contains("said"), "{method}: {done}");
+    }
+    let incapable = about(json!({"uri": "mem://asks/roots", "group": "g"}), json!({}));
+    let error = proxy.ask("resources/read", incapable)["error"].clone();
+    assert_eq!(
+        (&error["code"], &error["data"]["requiredCapabilities"]),
+        (&json!(-32021), &json!({"roots": {}}))
+    );
+    let plain = about(json!({"name": "g__echo", "arguments": {"text": "x"}}), able);
+    let answer = proxy.ask("tools/call", plain);
+    assert_eq!(text_of(&answer["result"]), "x");
+    let meta = &answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!(meta["name"], "scripted-upstream", "what the server says of itself stays");
+}
