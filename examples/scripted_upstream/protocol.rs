@@ -62,7 +62,11 @@ pub(crate) fn call(server: &Server, id: &str, name: &str, arguments: &str) -> Op
         "tell" => tell(server, id, &told.method?, told.params.map_or("{}", RawValue::get)),
         "grow" => {
             let list = told.list?;
-            let grown = if list == "prompts" { &server.grown.prompts } else { &server.grown.resources };
+            let grown = match &*list {
+                "tools" => &server.added,
+                "prompts" => &server.grown.prompts,
+                _ => &server.grown.resources,
+            };
             grown.fetch_add(1, Ordering::Relaxed);
             tell(server, id, &format!("notifications/{list}/list_changed"), "{}");
         }

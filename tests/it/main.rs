@@ -7,6 +7,7 @@ mod demo;
 mod front;
 mod layers;
 mod lifetime;
+mod matrix;
 mod modes;
 mod protocol;
 mod reload;

@@ -51,22 +51,22 @@ fn client(config: &Value, capabilities: Value) -> Proxy {
 }
 
 /// What an upstream reads.
-struct Record(tempfile::TempDir);
+pub(crate) struct Record(tempfile::TempDir);
 
 impl Record {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::TempDir::new().unwrap())
     }
 
     /// The upstream `entry`, recorded.
-    fn of(&self, mut entry: Value) -> Value {
+    pub(crate) fn of(&self, mut entry: Value) -> Value {
         let args = entry["args"].as_array_mut().unwrap();
         args.extend([json!("--record"), json!(self.0.path().join("record"))]);
         entry
     }
 
     /// The whole lines that name `method`.
-    fn lines(&self, method: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, method: &str) -> Vec<String> {
         let text = fs::read_to_string(self.0.path().join("record")).unwrap_or_default();
         let quoted = format!("\"method\":\"{method}\"");
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
@@ -74,7 +74,7 @@ impl Record {
     }
 
     /// The `n`th of them, once it is there.
-    fn line(&self, method: &str, n: usize) -> Message {
+    pub(crate) fn line(&self, method: &str, n: usize) -> Message {
         until(&format!("{n} of {method}"), || self.lines(method).len() > n);
         Message::parse(self.lines(method).swap_remove(n).trim_end().to_owned())
     }

@@ -22,14 +22,14 @@ pub(crate) fn program() -> PathBuf {
     program
 }
 
-struct Scripted {
+pub(crate) struct Scripted {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Scripted {
-    fn start(flags: &[&str]) -> Self {
+    pub(crate) fn start(flags: &[&str]) -> Self {
         let mut command = Command::new(program());
         command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -38,11 +38,11 @@ impl Scripted {
         Self { child, stdin, stdout }
     }
 
-    fn send(&mut self, line: &str) {
+    pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = Vec::new();
         self.stdout.read_until(b'\n', &mut line).unwrap();
         String::from_utf8_lossy(&line).trim_end().to_owned()

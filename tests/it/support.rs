@@ -26,6 +26,7 @@ pub(crate) use processes::{Processes, alive};
 
 mod message;
 mod processes;
+pub(crate) mod stateless;
 
 /// For everything that happens soon, on a loaded machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -132,13 +133,12 @@ impl Setup {
                 kept.push('\n');
             }
         });
-        let logging = Some(logging);
         Proxy {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             child,
             log,
-            logging,
+            logging: Some(logging),
             unread: Vec::new(),
             waiting: VecDeque::new(),
             last_id: 0,

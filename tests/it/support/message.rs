@@ -58,7 +58,8 @@ impl Message {
 
     /// The code of the error it carries.
     pub(crate) fn code(&self) -> Option<i64> {
-        self.json()["error"]["code"].as_i64()
+        let error: BTreeMap<String, Box<RawValue>> = serde_json::from_str(self.raw("error")?).ok()?;
+        error.get("code")?.get().parse().ok()
     }
 }
 
