@@ -73,6 +73,9 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
                 let given = stateless::from_stateless(&group.name, asked.caller.era, result);
                 return given.map_err(|why| errors::not_bridged(&group.name, passed.method, why).into());
             }
+            Ok(Err(error)) if lease.era() == Era::Stateless => {
+                return Err(stateless::refused_by_stateless(passed.method, asked.caller.era, error));
+            }
             Ok(refused) => return refused,
             Err(CallError::Closed { .. }) if !repeated && !asked.groups.is_shutting_down() => repeated = true,
             Err(error) => {

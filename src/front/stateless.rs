@@ -102,6 +102,16 @@ pub fn from_stateless(group: &GroupName, client: Era, result: Raw) -> Result<Raw
     }
 }
 
+/// What a stateless server refused, for a client of either era: those with a handshake know a code of its own for a
+/// resource that is not there.
+pub fn refused_by_stateless(method: &str, client: Era, error: Raw) -> Raw {
+    let code = raw::get(&error, "code").and_then(|code| serde_json::from_slice::<i64>(&code).ok());
+    if method == "resources/read" && client == Era::Handshake && code == Some(code::INVALID_PARAMS) {
+        return raw::set(&error, "code", code::RESOURCE_NOT_FOUND.to_string().as_bytes());
+    }
+    error
+}
+
 /// Elicitations say which group asks.
 fn with_names(group: &GroupName, result: &Raw) -> Raw {
     let Some(requests) = raw::get(result, "inputRequests") else { return result.clone() };

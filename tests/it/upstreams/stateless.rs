@@ -53,8 +53,10 @@ fn what_a_server_is_was_remembered_and_may_change() {
         let program = upstream(&[])["command"].as_str().unwrap().to_owned();
         let flags = flags.iter().map(|flag| format!("'{flag}'")).collect::<Vec<_>>().join(" ");
         fs::write(&script, format!("exec '{program}' {flags}\n")).unwrap();
-        let config =
-            as_configured([("g", json!({"command": "sh", "args": [script], "lazy_startup": "pure"}))]);
+        let config = as_configured([(
+            "g",
+            json!({"command": "sh", "args": [script], "lazy_startup": "pure", "cwd": "/"}),
+        )]);
         let setup = Setup::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap()).config(&config);
         let mut proxy = setup.ready();
         assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
