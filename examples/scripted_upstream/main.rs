@@ -179,5 +179,15 @@ fn stay() -> ! {
 
 /// `params` as a value; `null` where there are none.
 pub(crate) fn value(params: Option<&RawValue>) -> Value {
-    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    params.map(|params| readable(params.get())).unwrap_or_default()
+}
+
+/// What of a value can be looked at: a member with a number that is too large is `null`.
+pub(crate) fn readable(text: &str) -> Value {
+    let whole = serde_json::from_str(text);
+    let by_member = || {
+        let members: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+        Some(members.into_iter().map(|(name, value)| (name, readable(value.get()))).collect())
+    };
+    whole.ok().or_else(by_member).unwrap_or_default()
 }

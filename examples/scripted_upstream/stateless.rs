@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::server::Server;
-use crate::value;
+use crate::{readable, value};
 
 pub(crate) const REVISION: &str = "2026-07-28";
 pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -226,7 +226,7 @@ pub(crate) fn tell(server: &Server, cause: &str, method: &str, params: &str) {
     let requests = &server.wire.stateless;
     let (only, dual) = (server.flags.has("--stateless"), server.flags.has("--dual"));
     let by_handshake = !only && (!dual || requests.handshake.load(Ordering::Relaxed));
-    let given: Value = serde_json::from_str(params).unwrap_or_default();
+    let given = readable(params);
     let is_listed = |filter: &Value, list: &str, member: &str| {
         filter[list].as_array().is_some_and(|wanted| wanted.contains(&given[member]))
     };

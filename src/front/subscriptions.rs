@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Before a group that could not be connected is tried again; each try is a whole round.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -35,7 +36,35 @@ pub enum Topic {
 }
 
 /// What is subscribed to at one group, and who holds it.
-type Topics = BTreeMap<Topic, BTreeSet<Raw>>;
+#[derive(Debug, Clone, Default)]
+struct Topics {
+    held: BTreeMap<Topic, BTreeSet<Raw>>,
+    /// Counts the changes.
+    version: u64,
+}
+
+impl Topics {
+    fn hold(&mut self, topic: &Topic, holder: &Raw) {
+        self.held.entry(topic.clone()).or_default().insert(holder.clone());
+        self.version += 1;
+    }
+
+    fn release(&mut self, topic: &Topic, holder: &Raw) {
+        if let Some(holders) = self.held.get_mut(topic) {
+            holders.remove(holder);
+        }
+        self.held.retain(|_, holders| !holders.is_empty());
+        self.version += 1;
+    }
+}
+
+/// What the task that keeps the subscriptions of one group is told, and what it says.
+#[derive(Clone)]
+struct Keeper {
+    topics: watch::Sender<Topics>,
+    /// The version of the topics that the server was asked for.
+    asked: watch::Receiver<u64>,
+}
 
 /// The subscriptions of one client.
 pub struct Subscriptions {
@@ -47,9 +76,8 @@ pub struct Subscriptions {
 
 #[derive(Default)]
 struct Kept {
-    /// Told to the task that keeps them.
-    topics: HashMap<GroupName, watch::Sender<Topics>>,
-    keepers: JoinSet<()>,
+    keepers: HashMap<GroupName, Keeper>,
+    tasks: JoinSet<()>,
 }
 
 impl Subscriptions {
@@ -101,39 +129,46 @@ impl Subscriptions {
             Era::Handshake => at(asked, &group, "resources/subscribe", topic).await?,
             Era::Stateless => DONE,
         };
+        let era = lease.era();
         drop(lease);
-        let mut kept = self.kept();
-        let topics = kept.topics.get(&group.name).filter(|topics| !topics.is_closed()).cloned();
-        match topics {
-            Some(topics) => topics.send_modify(|topics| {
-                topics.entry(topic.clone()).or_default().insert(holder.clone());
-            }),
-            None => {
-                let topics = Topics::from([(topic.clone(), BTreeSet::from([holder.clone()]))]);
-                let (sender, topics) = watch::channel(topics);
-                // On the connection on which it was just made, if that is still there.
-                let lease = group.try_lease();
-                kept.keepers.spawn(keep(self.groups.clone(), group.clone(), topics, lease));
-                kept.topics.insert(group.name.clone(), sender);
-            }
+        let (version, mut asked_for) = self.keep(&group, topic, holder);
+        if era == Era::Stateless {
+            // What is told from now on is heard. A server that has not been asked by then is being connected again.
+            drop(timeout(ANSWER, asked_for.wait_for(|asked| *asked >= version)).await);
         }
         Ok(reply)
     }
 
+    /// Tells the keeper of the group. Returns the version of what it is to keep, and where it says what it asked for.
+    fn keep(&self, group: &Upstream, topic: &Topic, holder: &Raw) -> (u64, watch::Receiver<u64>) {
+        let mut kept = self.kept();
+        let keeper = kept.keepers.get(&group.name).filter(|keeper| !keeper.topics.is_closed()).cloned();
+        let keeper = keeper.unwrap_or_else(|| {
+            let (topics, wanted) = watch::channel(Topics::default());
+            let (says, asked) = watch::channel(0);
+            topics.send_modify(|topics| topics.hold(topic, holder));
+            // On the connection on which it was just made, if that is still there.
+            let lease = group.try_lease();
+            kept.tasks.spawn(keep(self.groups.clone(), group.clone(), wanted, says, lease));
+            let keeper = Keeper { topics, asked };
+            kept.keepers.insert(group.name.clone(), keeper.clone());
+            keeper
+        });
+        keeper.topics.send_modify(|topics| topics.hold(topic, holder));
+        let version = keeper.topics.borrow().version;
+        (version, keeper.asked)
+    }
+
     /// The request that held the topic has ended.
     pub fn release(&self, group: &GroupName, topic: &Topic, holder: &Raw) {
-        if let Some(topics) = self.kept().topics.get(group) {
-            topics.send_modify(|topics| {
-                if let Some(holders) = topics.get_mut(topic) {
-                    holders.remove(holder);
-                }
-                topics.retain(|_, holders| !holders.is_empty());
-            });
+        if let Some(keeper) = self.kept().keepers.get(group) {
+            keeper.topics.send_modify(|topics| topics.release(topic, holder));
         }
     }
 
     fn is_held(&self, group: &GroupName, topic: &Topic) -> bool {
-        self.kept().topics.get(group).is_some_and(|topics| topics.borrow().contains_key(topic))
+        let kept = self.kept();
+        kept.keepers.get(group).is_some_and(|keeper| keeper.topics.borrow().held.contains_key(topic))
     }
 
     /// No code that can panic runs under this lock.
@@ -173,9 +208,10 @@ async fn keep(
     groups: Arc<GroupManager>,
     mut group: Upstream,
     mut topics: watch::Receiver<Topics>,
+    asked: watch::Sender<u64>,
     mut held: Option<Lease>,
 ) {
-    while !topics.borrow().is_empty() {
+    while !topics.borrow().held.is_empty() {
         let (lease, again) = match held.take() {
             Some(lease) => (lease, false),
             None => {
@@ -193,7 +229,7 @@ async fn keep(
         };
         let ended = match lease.era() {
             Era::Handshake => on_handshake(&group.name, &lease, &mut topics, again).await,
-            Era::Stateless => on_stateless(&group.name, &lease, &mut topics).await,
+            Era::Stateless => on_stateless(&group.name, &lease, &mut topics, &asked).await,
         };
         if matches!(ended, Ended::Subscriptions) {
             return;
@@ -208,7 +244,7 @@ async fn on_handshake(
     topics: &mut watch::Receiver<Topics>,
     again: bool,
 ) -> Ended {
-    let mut known = topics.borrow_and_update().clone();
+    let mut known = topics.borrow_and_update().held.clone();
     let ask = async |method: &str, Topic::Resource(uri): &Topic| {
         let params = json!({ "uri": uri }).to_string().into();
         let outcome = lease.call(method, Some(params), Era::Handshake, CallOptions::within(ANSWER)).await;
@@ -225,7 +261,7 @@ async fn on_handshake(
         tokio::select! {
             () = lease.ended() => return Ended::Connection,
             changed = topics.changed() => {
-                let now = topics.borrow_and_update().clone();
+                let now = topics.borrow_and_update().held.clone();
                 // A client with a handshake has ended its own by its own request.
                 let left = |(topic, holders): &(&Topic, &BTreeSet<Raw>)| {
                     !now.contains_key(*topic) && holders.iter().any(|holder| *holder != HANDSHAKE)
@@ -243,18 +279,20 @@ async fn on_handshake(
 }
 
 /// On a connection where one open request is about all topics. Others take its place before it ends.
-async fn on_stateless(group: &GroupName, lease: &Lease, topics: &mut watch::Receiver<Topics>) -> Ended {
+async fn on_stateless(
+    group: &GroupName,
+    lease: &Lease,
+    topics: &mut watch::Receiver<Topics>,
+    asked: &watch::Sender<u64>,
+) -> Ended {
     let listen = |topics: &Topics| {
-        let uris: Vec<_> = topics.keys().map(|Topic::Resource(uri)| uri).collect();
+        let uris: Vec<_> = topics.held.keys().map(|Topic::Resource(uri)| uri).collect();
         let params = json!({ "notifications": { "resourceSubscriptions": uris } }).to_string().into();
-        let mut open = Box::pin(lease.call(
-            "subscriptions/listen",
-            Some(params),
-            Era::Handshake,
-            CallOptions::within(FOR_GOOD),
-        ));
+        let options = CallOptions::within(FOR_GOOD);
+        let mut open = Box::pin(lease.call("subscriptions/listen", Some(params), Era::Handshake, options));
         // Sent, before what it replaces is cancelled.
         let ended = open.as_mut().now_or_never();
+        asked.send_replace(topics.version);
         async move {
             let outcome = match ended {
                 Some(outcome) => outcome,
@@ -273,7 +311,7 @@ async fn on_stateless(group: &GroupName, lease: &Lease, topics: &mut watch::Rece
             () = lease.ended() => return Ended::Connection,
             () = &mut open => open = Box::pin(listen(&topics.borrow())),
             changed = topics.changed() => {
-                if changed.is_err() || topics.borrow().is_empty() {
+                if changed.is_err() || topics.borrow().held.is_empty() {
                     return Ended::Subscriptions;
                 }
                 open = Box::pin(listen(&topics.borrow_and_update()));
