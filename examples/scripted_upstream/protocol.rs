@@ -1,5 +1,6 @@
 //! `--protocol`: everything else of MCP, with bodies as bytes.
 //!
+//! A request of any method that has `x-result`, `x-error` or `x-echo` in its params is answered with that, or with them.
 //! Resources: `one`, `two`, `params` (the params of the request as text), `weird`, `error`, `hang` and `crash`;
 //! `crash-once/PATH` exits unless there is a file PATH, and makes it. `item/…` is covered by a template, `linked/…`
 //! only read. Prompts: `greet`, `params`, `weird`, `error`, and one of a long name. A completion returns its params.
@@ -82,6 +83,32 @@ pub(crate) fn call(server: &Server, id: &str, name: &str, arguments: &str) -> Op
         _ => return None,
     }
     Some(text("done"))
+}
+
+/// What a request may say of its own answer.
+#[derive(Deserialize)]
+struct AsTold<'a> {
+    #[serde(borrow, rename = "x-result")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, rename = "x-error")]
+    error: Option<&'a RawValue>,
+    #[serde(default, rename = "x-echo")]
+    echo: bool,
+}
+
+/// Whether the request, of whatever method, said how it is to be answered: `x-result`, `x-error`, or with its own params,
+/// `x-echo`. Then it is.
+pub(crate) fn serve_as_told(server: &Server, id: &str, params: &str) -> bool {
+    if !server.flags.has("--protocol") {
+        return false;
+    }
+    match serde_json::from_str(params) {
+        Ok(AsTold { result: Some(result), .. }) => server.wire.result(id, result.get()),
+        Ok(AsTold { error: Some(error), .. }) => server.wire.error(id, error.get()),
+        Ok(AsTold { echo: true, .. }) => server.wire.result(id, &format!(r#"{{"echo":{params}}}"#)),
+        _ => return false,
+    }
+    true
 }
 
 /// Whether the request is one of these; then it is answered, or never will be.

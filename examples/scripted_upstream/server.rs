@@ -64,7 +64,8 @@ impl Server {
             return;
         }
         self.wire.together(|| {
-            if !stateless::serve(self, id, method, params) {
+            let raw = params.map_or("{}", RawValue::get);
+            if !stateless::serve(self, id, method, params) && !protocol::serve_as_told(self, id, raw) {
                 self.serve(id, method, params);
             }
         });

@@ -4,6 +4,7 @@
 mod calls;
 mod config;
 mod demo;
+mod fidelity;
 mod front;
 mod layers;
 mod lifetime;

@@ -10,6 +10,7 @@ mod asking;
 mod completions;
 mod lists;
 mod logging;
+mod lossless;
 mod prompts;
 mod reading;
 mod resources;
@@ -30,7 +31,7 @@ fn weird_error() -> String {
 }
 
 /// An upstream that serves all of MCP.
-fn all(flags: &[&str]) -> Value {
+pub(crate) fn all(flags: &[&str]) -> Value {
     upstream(&[&["--protocol"], flags].concat())
 }
 
@@ -65,18 +66,23 @@ impl Record {
         entry
     }
 
-    /// The whole lines that name `method`.
-    pub(crate) fn lines(&self, method: &str) -> Vec<String> {
+    /// The whole lines.
+    pub(crate) fn all(&self) -> Vec<String> {
         let text = fs::read_to_string(self.0.path().join("record")).unwrap_or_default();
+        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        whole.map(str::to_owned).collect()
+    }
+
+    /// Those that name `method`.
+    pub(crate) fn lines(&self, method: &str) -> Vec<String> {
         let quoted = format!("\"method\":\"{method}\"");
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        whole.filter(|line| line.contains(&quoted)).map(str::to_owned).collect()
+        self.all().into_iter().filter(|line| line.contains(&quoted)).collect()
     }
 
     /// The `n`th of them, once it is there.
     pub(crate) fn line(&self, method: &str, n: usize) -> Message {
         until(&format!("{n} of {method}"), || self.lines(method).len() > n);
-        Message::parse(self.lines(method).swap_remove(n).trim_end().to_owned())
+        Message::parse(self.lines(method).swap_remove(n))
     }
 }
 

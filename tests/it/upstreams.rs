@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, Setup, one, servers, text_of, upstream, with};
+use crate::protocol::Record;
+use crate::support::{Proxy, Setup, one, servers, text_of, until, upstream, with};
 
 mod configs;
 mod connecting;
@@ -39,6 +40,12 @@ fn sloppy_upstreams_are_taken_as_they_are() {
         vec!["--tools-in-initialize"],
         vec!["--early"],
         vec!["--early", "--number-ids"],
+        vec!["--earlier"],
+        vec!["--chatty"],
+        vec!["--no-version"],
+        vec!["--no-version", "--tools-in-initialize", "--no-capabilities"],
+        vec!["--version", "whatever"],
+        vec!["--earlier", "--early", "--chatty", "--version", ""],
         vec!["--garbage"],
         vec!["--bom"],
         vec!["--no-newline-flush"],
@@ -52,6 +59,30 @@ fn sloppy_upstreams_are_taken_as_they_are() {
             "{flags:?}"
         );
         assert!(proxy.log().matches("skipped a line").count() <= 1, "said once: {}", proxy.log());
+    }
+}
+
+#[test]
+fn what_an_upstream_says_out_of_turn_is_answered_once_and_passed_once() {
+    for when in ["earlier", "early", "chatty"] {
+        let record = Record::new();
+        let mut proxy = Proxy::new(&servers([("g", record.of(upstream(&[&format!("--{when}")])))]));
+        proxy.upstream_pid("g");
+        // `initialize` comes first whatever was asked before it.
+        let lines = record.all();
+        assert!(lines[0].contains(r#""method":"initialize""#), "{lines:?}");
+        until("the ping is answered", || record.all().iter().any(|line| line.contains("-1\"")));
+        let answers = record.all().into_iter().filter(|line| line.contains(&format!("\"{when}-1\"")));
+        assert_eq!(
+            answers.collect::<Vec<_>>(),
+            [format!(r#"{{"jsonrpc":"2.0","id":"{when}-1","result":{{}}}}"#)]
+        );
+        // Its answers to nobody are no answers to what is asked now.
+        assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+        let ping = proxy.send("ping", json!({})).to_string();
+        let told = std::iter::from_fn(|| proxy.next()).take_while(|message| message.id() != Some(&*ping));
+        let said = told.filter(|message| message.raw("params").is_some_and(|params| params.contains(when)));
+        assert_eq!(said.count(), 1, "{when}");
     }
 }
 
