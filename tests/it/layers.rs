@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Who may use whom. A module that is not here may not exist.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("wire", &[]),
     ("protocol", &[]),
     ("config", &[]),
     ("telemetry", &[]),
     ("rules", &["config"]),
+    ("schema", &["wire"]),
     ("transport", &["config", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
