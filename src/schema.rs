@@ -7,6 +7,7 @@ use crate::wire::{Raw, raw};
 
 pub mod arguments;
 pub mod definition;
+pub mod notes;
 pub mod reference;
 pub mod signature;
 pub mod types;

@@ -4,7 +4,7 @@ use super::arguments::{self, Call};
 use super::errors::{self, Refusal};
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
-use super::{call, describe, exposed, list, lookup, meta_tools, prompts, reach, resources};
+use super::{call, describe, exposed, list, lookup, meta_tools, programs, prompts, reach, resources};
 use crate::groups::GroupManager;
 use crate::status;
 use crate::upstream::Upstream;
@@ -65,6 +65,8 @@ impl Desk {
             "prompts/list" => Box::pin(prompts::list(asked)),
             "prompts/get" => Box::pin(prompts::get(asked)),
             "completion/complete" => Box::pin(prompts::complete(asked)),
+            "tools/describe" => Box::pin(programs::describe(asked)),
+            "tools/describe_batch" => Box::pin(programs::describe_batch(asked)),
             "logging/setLevel" => self.set_level(asked)?,
             _ => self.tool(asked)?,
         };

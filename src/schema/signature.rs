@@ -1,8 +1,9 @@
 //! A tool's definition as a signature in the manner of TypeScript, its descriptions as comments: about a third of the
 //! tokens of the JSON Schema, and all that is needed to call the tool.
 
+use super::notes::comment;
 use super::of_arguments;
-use super::types::{Type, Types, comment};
+use super::types::{Type, Types};
 use crate::wire::{Raw, raw};
 use serde_json::Value;
 use std::fmt;
@@ -43,15 +44,20 @@ pub fn signature(definition: &Raw) -> Signature {
             Err(_) => ("args?: object".to_owned(), String::new(), false),
         },
     };
-    let mut call = format!("{}({parameters}){}{named}", text("name"), result(definition));
-    let cut = call.char_indices().nth(LONGEST).map(|(end, _)| end);
-    if let Some(end) = cut {
-        call.truncate(end);
-        call.push('…');
-    }
+    let call = format!("{}({parameters}){}{named}", text("name"), result(definition));
     let about = text("description");
     let about = about.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect::<Vec<_>>();
-    Signature { about: comment(about.join("\n").trim()), call, lossless: lossless && cut.is_none() }
+    let (about, all_of_it) = cut(comment(about.join("\n").trim()));
+    let (call, all) = cut(call);
+    Signature { about, call, lossless: lossless && all_of_it && all }
+}
+
+/// No longer than it may be, and whether it was not.
+fn cut(mut text: String) -> (String, bool) {
+    let Some((end, _)) = text.char_indices().nth(LONGEST) else { return (text, true) };
+    text.truncate(end);
+    text.push('…');
+    (text, false)
 }
 
 /// The parameters, the types they name, and whether that is all.

@@ -1,6 +1,7 @@
 //! JSON Schema as types in the manner of TypeScript. What types cannot say stands in comments; what neither can say is
 //! owned up to (`lossless`).
 
+use super::notes::{self, LONGEST_VALUES, comment};
 use super::reference;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -9,54 +10,6 @@ use std::collections::{HashMap, HashSet};
 const DEEPEST: usize = 24;
 /// Schemas written at all.
 const MOST: usize = 3000;
-/// A list of values ends here.
-const LONGEST_VALUES: usize = 2000;
-/// A description ends here.
-const LONGEST_TEXT: usize = 4000;
-
-/// Keywords that the types, the comments or the defaults below say.
-const SAID: &[&str] = &[
-    "$ref",
-    "additionalItems",
-    "additionalProperties",
-    "allOf",
-    "anyOf",
-    "const",
-    "contentEncoding",
-    "contentMediaType",
-    "default",
-    "deprecated",
-    "description",
-    "enum",
-    "example",
-    "examples",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "format",
-    "items",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "nullable",
-    "oneOf",
-    "pattern",
-    "patternProperties",
-    "prefixItems",
-    "properties",
-    "required",
-    "type",
-    "uniqueItems",
-];
-/// Keywords that ask nothing of a value. A title repeats the name in words.
-const SILENT: &[&str] =
-    &["$comment", "$defs", "$id", "$schema", "definitions", "readOnly", "title", "writeOnly"];
-
 /// A type, and what stands beside it.
 #[derive(Debug, Clone, Default)]
 pub struct Type {
@@ -95,11 +48,6 @@ impl Type {
     }
 }
 
-/// Text that does not end the comment it stands in.
-pub fn comment(text: &str) -> String {
-    text.replace("*/", "* /")
-}
-
 /// Writes the types of one schema document.
 pub struct Types<'s> {
     root: &'s Value,
@@ -131,9 +79,7 @@ impl<'s> Types<'s> {
         let is_object = matches!(map.get("type").and_then(Value::as_str), Some("object"))
             || !map.contains_key("type") && map.contains_key("properties");
         let members = is_object.then(|| self.object_members(map, 0))?;
-        self.overlook(map, &["default", "nullable"]);
-        let mut notes = self.notes(map);
-        notes.extend(self.description(map));
+        let notes = self.notes(map, &["default", "nullable"]);
         // Open to anything, where nothing is named, is not the same as without parameters.
         let open = members.is_empty() && map.get("additionalProperties").is_some_and(|more| more != false);
         (!open).then_some((members, notes))
@@ -164,7 +110,6 @@ impl<'s> Types<'s> {
     }
 
     fn of_map(&mut self, map: &'s Map<String, Value>, depth: usize) -> Type {
-        self.overlook(map, &[]);
         let mut parts: Vec<Type> = Vec::new();
         if let Some(reference) = map.get("$ref") {
             parts.push(self.reference(reference, depth));
@@ -186,21 +131,8 @@ impl<'s> Types<'s> {
         if let Some(default) = map.get("default") {
             whole.default = Some(self.value(default));
         }
-        let mut notes = self.notes(map);
-        notes.append(&mut whole.notes);
-        whole.notes = notes;
-        whole.notes.extend(self.description(map));
+        whole.notes.extend(self.notes(map, &[]));
         whole
-    }
-
-    /// On one line.
-    fn description(&mut self, map: &Map<String, Value>) -> Option<String> {
-        let text = map.get("description")?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
-            self.lossless = false;
-            return Some(format!("{}…", &text[..end]));
-        }
-        Some(text).filter(|text| !text.is_empty())
     }
 
     /// What the schema says by itself, if it says more than the schemas it is made of.
@@ -366,15 +298,6 @@ impl<'s> Types<'s> {
         Type { loose: values.len() != 1, ..Type::plain(if text.is_empty() { "never" } else { &text }) }
     }
 
-    fn value(&mut self, value: &Value) -> String {
-        let text = value.to_string();
-        if text.len() <= LONGEST_VALUES {
-            return comment(&text);
-        }
-        self.lossless = false;
-        "…".to_owned()
-    }
-
     fn list(&mut self, map: &'s Map<String, Value>, key: &str) -> Option<&'s [Value]> {
         match map.get(key)? {
             Value::Array(list) => Some(list),
@@ -385,43 +308,17 @@ impl<'s> Types<'s> {
         }
     }
 
-    /// Owns up to keywords that are said nowhere, and to `unsaid` ones.
-    fn overlook(&mut self, map: &Map<String, Value>, unsaid: &[&str]) {
-        let said = |key: &str| SAID.contains(&key) && !unsaid.contains(&key);
-        let fine = |key: &String| said(key) || SILENT.contains(&key.as_str()) || key.starts_with("x-");
-        self.lossless &= map.keys().all(fine);
+    fn value(&mut self, value: &Value) -> String {
+        notes::value(value).unwrap_or_else(|| {
+            self.lossless = false;
+            "…".to_owned()
+        })
     }
 
-    /// Bounds and the like.
-    fn notes(&mut self, map: &Map<String, Value>) -> Vec<String> {
-        let mut notes: Vec<String> = Vec::new();
-        notes.extend(range(map));
-        let counted = [
-            ("minLength", "maxLength", "characters"),
-            ("minItems", "maxItems", "items"),
-            ("minProperties", "maxProperties", "members"),
-        ];
-        for (min, max, what) in counted {
-            let bounds = span(map.get(min).filter(|min| **min != 0), map.get(max));
-            notes.extend(bounds.map(|bounds| format!("{bounds} {what}")));
-        }
-        let text = |key: &str| map.get(key).and_then(Value::as_str);
-        notes.extend(text("format").map(str::to_owned));
-        notes.extend(text("pattern").map(|pattern| format!("/{pattern}/")));
-        notes.extend(text("contentEncoding").map(str::to_owned));
-        notes.extend(text("contentMediaType").map(str::to_owned));
-        notes.extend(map.get("multipleOf").map(|step| format!("multiple of {step}")));
-        let flag = |key: &str| map.get(key) == Some(&Value::Bool(true));
-        notes.extend(flag("uniqueItems").then(|| "unique".to_owned()));
-        notes.extend(flag("deprecated").then(|| "deprecated".to_owned()));
-        let examples = match map.get("examples").or_else(|| map.get("example")) {
-            Some(Value::Array(examples)) => examples.iter().map(|example| self.value(example)).collect(),
-            Some(example) => vec![self.value(example)],
-            None => Vec::new(),
-        };
-        if !examples.is_empty() {
-            notes.push(format!("e.g. {}", examples.join(", ")));
-        }
+    /// Bounds and the description, for a comment; owns up to what it does not say.
+    fn notes(&mut self, map: &Map<String, Value>, unsaid: &[&str]) -> Vec<String> {
+        let (notes, all) = notes::of(map);
+        self.lossless &= all && notes::say_all(map, unsaid);
         notes
     }
 
@@ -451,29 +348,6 @@ fn intersection(mut parts: Vec<Type>) -> Type {
 fn joined(parts: Vec<Type>, by: &str) -> Type {
     let parts: Vec<String> = parts.into_iter().map(|part| part.part().text).collect();
     Type { loose: true, ..Type::plain(parts.join(by)) }
-}
-
-fn range(map: &Map<String, Value>) -> Option<String> {
-    // Draft 4: a flag beside the bound. Later: a bound of its own.
-    let bound = |key: &str, strict_key: &str| match (map.get(key), map.get(strict_key)) {
-        (Some(bound), Some(Value::Bool(true))) => (None, Some(bound)),
-        (bound, strict) => (bound, strict.filter(|strict| strict.is_number())),
-    };
-    let (min, above) = bound("minimum", "exclusiveMinimum");
-    let (max, below) = bound("maximum", "exclusiveMaximum");
-    let strict = [above.map(|above| format!("> {above}")), below.map(|below| format!("< {below}"))];
-    let all: Vec<String> = span(min, max).into_iter().chain(strict.into_iter().flatten()).collect();
-    (!all.is_empty()).then(|| all.join(", "))
-}
-
-fn span(min: Option<&Value>, max: Option<&Value>) -> Option<String> {
-    match (min, max) {
-        (Some(min), Some(max)) if min == max => Some(format!("exactly {min}")),
-        (Some(min), Some(max)) => Some(format!("{min}..{max}")),
-        (Some(min), None) => Some(format!(">= {min}")),
-        (None, Some(max)) => Some(format!("<= {max}")),
-        (None, None) => None,
-    }
 }
 
 fn key(name: &str) -> String {

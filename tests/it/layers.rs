@@ -14,9 +14,9 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("transport", &["config", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "rules", "transport", "upstream", "wire"]),
+    ("groups", &["cache", "config", "rules", "schema", "transport", "upstream", "wire"]),
     ("status", &["config", "groups", "upstream"]),
-    ("front", &["config", "groups", "protocol", "rules", "status", "upstream", "wire"]),
+    ("front", &["config", "groups", "protocol", "rules", "schema", "status", "upstream", "wire"]),
     (
         "cli",
         &["cache", "config", "front", "groups", "protocol", "telemetry", "transport", "upstream", "wire"],
