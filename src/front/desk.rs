@@ -26,6 +26,8 @@ enum Direct {
     Of(String, String),
     /// One of these groups, once they are connected.
     OfOneOf(Vec<Upstream>),
+    /// Text for the model: several groups have such a tool.
+    OfSeveral(String),
 }
 
 pub struct Desk {
@@ -94,6 +96,7 @@ impl Desk {
                 Box::pin(async move {
                     let found = match direct {
                         Direct::Of(group, tool) => Ok((group, tool)),
+                        Direct::OfSeveral(candidates) => Err(candidates),
                         Direct::OfOneOf(may_be) => connected(&groups, may_be, &name, progress.as_ref()).await,
                     };
                     let (group, tool) = match found {
@@ -121,12 +124,14 @@ impl Desk {
             return Ok(Direct::OfOneOf(may_be));
         }
         let known = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
-        let known = known.or_else(|| match &lookup::owners(&all, name)[..] {
-            [group] => Some((*group, name.to_owned())),
-            _ => None,
-        });
-        let (group, tool) = known.ok_or_else(|| errors::bad_params(format!("unknown tool: {name}")))?;
-        Ok(Direct::Of(group.name.to_string(), tool))
+        match (known, &lookup::owners(&all, name)[..]) {
+            (Some((group, tool)), _) => Ok(Direct::Of(group.name.to_string(), tool)),
+            (None, [group]) => Ok(Direct::Of(group.name.to_string(), name.to_owned())),
+            (None, []) => Err(errors::unknown_tool(name)),
+            (None, several) => {
+                Ok(Direct::OfSeveral(errors::several_have(name, several.iter().map(|group| &group.name))))
+            }
+        }
     }
 
     fn status(&self, params: &Raw) -> Raw {

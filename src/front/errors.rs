@@ -184,6 +184,14 @@ pub fn bad_arguments(group: &GroupName, tool: &str, problem: &str, signature: &s
     )
 }
 
+/// A tool's bare name that does not say whose it is.
+pub fn several_have<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
+    let names = groups.map(GroupName::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        "Several groups have a tool {tool:?}: {names}. Use call_dynamic_tool with the group that you mean."
+    )
+}
+
 /// A tool that the user is to confirm, and a client that cannot ask.
 pub fn cannot_confirm(group: &GroupName, tool: &str) -> String {
     format!(

@@ -62,11 +62,12 @@ fn get(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
             "group": group,
             "tools": { "type": "array", "items": { "type": "string" }, "description": "Only these, with their full definitions" },
             "lazy": { "type": "boolean", "description": "true: names and one line each; false: full definitions" },
+            "detail": { "enum": ["stub", "signature", "full"] },
         },
         "required": ["group"],
     });
     let head = "Lists the tools of a group (an MCP server that starts when it is used): full definitions if they are \
-        short, else names with one line each. Then call them with call_dynamic_tool.";
+        short, else signatures, else names with one line each. Then call them with call_dynamic_tool.";
     let room = LONGEST - head.chars().count();
     let description = format!("{head}{}", group_lines(groups, room, names_budget * CHARACTERS_PER_TOKEN));
     tool(GET, "List a group's tools", description, schema, Hints { read_only: true, open_world: true }, [])
@@ -216,9 +217,13 @@ mod tests {
 
     #[test]
     fn no_text_of_ours_is_longer_than_clients_take() {
-        for n in [0, 1, 10, 70, 500] {
+        let tools: Vec<String> = (0..40).map(|n| format!("some_tool_with_a_name_{n}")).collect();
+        for n in [0, 1, 10, 50, 70, 200, 500] {
             let lines = lines(n, &"Reads, writes and moves things around. ".repeat(9));
-            let groups = as_groups(&lines);
+            let mut groups = as_groups(&lines);
+            for group in &mut groups {
+                group.tools = &tools;
+            }
             for tool in list(&groups, 600) {
                 let description = tool.description.unwrap_or_default();
                 assert!(
