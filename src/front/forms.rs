@@ -6,8 +6,10 @@ use crate::upstream::catalog::{Tool, shorten};
 use crate::wire::{Raw, raw};
 use serde_json::json;
 
-/// A stub's text: enough to tell tools apart, about ten tokens.
-const STUB: usize = 60;
+/// A stub's text: enough to tell tools apart, about eight tokens.
+const STUB: usize = 46;
+/// Characters of which a token holds one rather than four.
+const WIDE: usize = 3;
 /// A definition longer than this is broken at its members, because some clients show nothing of one long line.
 const LINE: usize = 4000;
 /// OpenCode cuts a result at 50 kB and 2,000 lines, Claude Code at 50,000 characters. Something is said at the end.
@@ -37,11 +39,20 @@ pub fn stubs(head: String, tools: &[&Tool], group: &GroupName) -> String {
     for tool in tools {
         out.push(&match tool.summary.is_empty() {
             true => tool.name.clone(),
-            false => format!("{}: {}", tool.name, shorten(&tool.summary, STUB)),
+            false => format!("{}: {}", tool.name, stub(&tool.summary)),
         });
     }
     let rest = out.left_out("tools");
     format!("{}{rest}\nFull definitions: {}", out.text, by_name(group))
+}
+
+fn stub(summary: &str) -> String {
+    let widths = summary.chars().scan(0, |width, c| {
+        *width += if c.is_ascii() { 1 } else { WIDE };
+        Some(*width)
+    });
+    let fitting = widths.take_while(|width| *width <= STUB).count();
+    shorten(summary, fitting)
 }
 
 pub fn signed(entries: &[Entry<'_>]) -> Vec<Signature> {
@@ -162,6 +173,13 @@ mod tests {
         assert!(text.lines().count() > 3, "{text}");
         assert!(text.lines().all(|line| line.len() <= LINE));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), definition);
+    }
+
+    #[test]
+    fn a_stub_is_about_as_many_tokens_in_any_script() {
+        assert_eq!(stub("Short."), "Short.");
+        assert_eq!(stub(&"word ".repeat(20)), format!("{}…", "word ".repeat(9).trim_end()));
+        assert_eq!(stub(&"搜".repeat(40)), format!("{}…", "搜".repeat(14)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A tool's definition as a signature in the manner of TypeScript, its descriptions as comments: about a third of the
-//! tokens of the JSON Schema, and all that is needed to call the tool.
+//! A tool's definition as a signature in the manner of TypeScript, its descriptions as comments: a third
+//! fewer tokens than the JSON Schema, and all that is needed to call the tool.
 
 use super::notes::comment;
 use super::of_arguments;

@@ -8,8 +8,10 @@ use crate::support::{Message, Proxy, Setup, servers, until, upstream, with};
 
 mod asking;
 mod completions;
+mod confirming;
 mod lists;
 mod logging;
+mod programs;
 mod prompts;
 mod reading;
 mod resources;

@@ -112,7 +112,7 @@ fn invalid_utf_8_does_not_end_the_session() {
 
 #[test]
 fn a_message_over_the_limit_is_refused_with_its_id_and_the_limit() {
-    let config = with(one(&[]), json!({"settings": {"max_message_bytes": 10_000}}));
+    let config = with(one(&[]), json!({"settings": {"max_message_bytes": 10_000, "lazy_startup": "pure"}}));
     let mut proxy = Proxy::new(&config);
     let long = "x".repeat(1 << 20);
     for line in [
