@@ -31,10 +31,13 @@ use tokio::time::{Instant, sleep_until};
 pub mod arguments;
 pub mod call;
 pub mod caller;
+pub mod confirm;
 pub mod describe;
 pub mod desk;
 pub mod errors;
 pub mod exposed;
+pub mod fits;
+pub mod forms;
 pub mod gather;
 pub mod greeting;
 pub mod list;
@@ -42,6 +45,7 @@ pub mod listen;
 pub mod lookup;
 pub mod meta_tools;
 pub mod phase;
+pub mod programs;
 pub mod prompts;
 pub mod reach;
 pub mod relay;
@@ -279,6 +283,13 @@ impl Session {
             "tools/list" => {
                 if let Err(refusal) = check_list_params(request.params.as_ref()) {
                     return self.refuse(&request.id, &refusal);
+                }
+                match programs::lazy(request.params.as_ref()) {
+                    Ok(None) => {}
+                    Ok(Some(lazy)) => {
+                        return self.answer(&request, era, Ok(programs::list(&self.groups, lazy, era)));
+                    }
+                    Err(refusal) => return self.refuse(&request.id, &refusal),
                 }
                 let list = self.lists.render(&self.groups);
                 self.lists.told(&list);

@@ -5,6 +5,7 @@
 use crate::cache::{Cache, Key, Known};
 use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Server};
 use crate::protocol::Era;
+use crate::schema::arguments::Checks;
 use crate::transport::{Transport, launch, warden};
 use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
@@ -58,6 +59,8 @@ pub struct GroupManager {
     /// What is wrong with the config file as it is now, while an older state of it is in force.
     reload_problems: Mutex<Vec<Problem>>,
     pub audience: Arc<Audience>,
+    /// The schemas of tools that were called.
+    pub checks: Checks,
 }
 
 /// The groups' tasks, and whose they are.
@@ -89,6 +92,7 @@ impl GroupManager {
             named: Mutex::default(),
             reload_problems: Mutex::default(),
             audience: Arc::default(),
+            checks: Checks::default(),
         })
     }
 

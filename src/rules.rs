@@ -10,11 +10,12 @@ pub struct Rules {
     deny: Vec<GlobMatcher>,
     ask: Vec<GlobMatcher>,
     read_only: Vec<GlobMatcher>,
+    expose: Vec<GlobMatcher>,
 }
 
 impl Rules {
     /// The globs were checked when the config was read.
-    pub fn new(rules: &ToolRules) -> Self {
+    pub fn new(rules: &ToolRules, expose: &[String]) -> Self {
         let globs = |globs: &[String]| {
             globs.iter().filter_map(|g| Some(Glob::new(g).ok()?.compile_matcher())).collect()
         };
@@ -23,6 +24,7 @@ impl Rules {
             deny: globs(&rules.deny),
             ask: globs(&rules.ask),
             read_only: globs(&rules.read_only),
+            expose: globs(expose),
         }
     }
 
@@ -39,12 +41,17 @@ impl Rules {
     pub fn read_only(&self, tool: &str) -> bool {
         matches(&self.read_only, tool)
     }
+
+    /// Listed itself, beside our own tools.
+    pub fn exposes(&self, tool: &str) -> bool {
+        self.allows(tool) && matches(&self.expose, tool)
+    }
 }
 
 impl Server {
     /// The rules of its entry.
     pub fn rules(&self) -> Rules {
-        Rules::new(&self.tools)
+        Rules::new(&self.tools, &self.expose)
     }
 }
 
@@ -58,7 +65,7 @@ mod tests {
 
     fn rules(allow: &[&str], deny: &[&str]) -> Rules {
         let own = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
-        Rules::new(&ToolRules { allow: own(allow), deny: own(deny), ..ToolRules::default() })
+        Rules::new(&ToolRules { allow: own(allow), deny: own(deny), ..ToolRules::default() }, &own(&["*b"]))
     }
 
     #[test]
@@ -68,5 +75,11 @@ mod tests {
         assert!(rules(&["a*"], &[]).allows("ab"));
         assert!(!rules(&["a*"], &[]).allows("b"));
         assert!(!rules(&["a*"], &["ab"]).allows("ab"));
+    }
+
+    #[test]
+    fn what_is_denied_is_not_exposed() {
+        assert!(rules(&[], &[]).exposes("ab") && !rules(&[], &[]).exposes("a"));
+        assert!(!rules(&[], &["ab"]).exposes("ab") && !rules(&["c"], &[]).exposes("ab"));
     }
 }

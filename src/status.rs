@@ -75,7 +75,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot) -> Value {
         "state": snapshot.state.name(),
         "mode": mode(snapshot),
         "connecting": snapshot.connecting.is_some(),
-        "tools": catalog.map(|catalog| catalog.tools.len()),
+        "tools": tools(snapshot),
         "error": error,
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
@@ -91,13 +91,19 @@ fn group_json(group: &Upstream, snapshot: &Snapshot) -> Value {
     })
 }
 
+/// Those that may be used.
+fn tools(snapshot: &Snapshot) -> Option<usize> {
+    let tools = &snapshot.catalog.as_ref()?.tools;
+    Some(tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count())
+}
+
 fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
     }
-    if let Some(catalog) = &snapshot.catalog {
-        line.push_str(&format!(", {} tools", catalog.tools.len()));
+    if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
+        line.push_str(&format!(", {tools} tools"));
         if matches!(catalog.read, Read::Cached(_)) {
             line.push_str(&format!(" as of {} ago", rough(catalog.age())));
         }

@@ -38,6 +38,7 @@ const SWITCHES: &[&str] = &[
 
 const OPTIONS: &[&str] = &[
     "--crash-at-start",
+    "--definitions",
     "--exit-after",
     "--hang",
     "--instructions",

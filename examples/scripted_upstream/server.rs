@@ -239,6 +239,7 @@ impl Server {
     fn tools(&self) -> Vec<String> {
         let generated = self.flags.number("--tools").unwrap_or(0);
         let mut tools = tools::definitions(generated, self.added.load(Ordering::Relaxed));
+        tools.extend(self.flags.text("--definitions").map(str::to_owned));
         if self.flags.has("--protocol") {
             tools.extend(protocol::tools());
         }

@@ -18,7 +18,16 @@ pub struct Call {
 pub struct Listing {
     pub group: String,
     pub tools: Option<Vec<String>>,
-    pub lazy: Option<bool>,
+    /// `None`: as much as fits.
+    pub detail: Option<Detail>,
+}
+
+/// How much of a tool is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    Stub,
+    Signature,
+    Full,
 }
 
 const GROUP: [&str; 2] = ["group", "server"];
@@ -46,8 +55,25 @@ impl Listing {
         let group = group.ok_or("Argument \"group\" is missing: the group whose tools to list.")?;
         let tools = member(&members, "tools").filter(|value| &value[..] != b"null");
         let tools = tools.map(names).transpose()?.filter(|names| !names.is_empty());
-        let lazy = member(&members, "lazy").and_then(flag);
-        Ok(Self { group, tools, lazy })
+        let detail = match string(&members, &["detail"])? {
+            Some(detail) => Some(Detail::read(&detail)?),
+            None if tools.is_some() => Some(Detail::Full),
+            None => member(&members, "lazy")
+                .and_then(flag)
+                .map(|lazy| if lazy { Detail::Stub } else { Detail::Full }),
+        };
+        Ok(Self { group, tools, detail })
+    }
+}
+
+impl Detail {
+    fn read(word: &str) -> Result<Self, String> {
+        match word.trim().to_ascii_lowercase().trim_end_matches('s') {
+            "stub" => Ok(Self::Stub),
+            "signature" => Ok(Self::Signature),
+            "full" => Ok(Self::Full),
+            _ => Err("Argument \"detail\" must be \"stub\", \"signature\" or \"full\".".to_owned()),
+        }
     }
 }
 
@@ -201,7 +227,28 @@ mod tests {
         assert_eq!(named(r#""a, b""#), two);
         assert_eq!(named(r#""[\"a\",\"b\"]""#), two);
         assert_eq!(named("[]"), None);
-        assert_eq!(listing(r#"{"group":"g","lazy":"true"}"#).unwrap().lazy, Some(true));
         assert!(listing("{}").is_err());
+    }
+
+    #[test]
+    fn a_listing_says_how_much_is_told() {
+        let detail = |more: &str| {
+            let text = format!(r#"{{"group":"g"{more}}}"#);
+            Listing::read(Some(&text.into())).map(|listing| listing.detail)
+        };
+        for (more, wanted) in [
+            ("", None),
+            (r#","lazy":null"#, None),
+            (r#","lazy":"true""#, Some(Detail::Stub)),
+            (r#","lazy":false"#, Some(Detail::Full)),
+            (r#","lazy":true,"tools":["a"]"#, Some(Detail::Full)),
+            (r#","detail":"signature""#, Some(Detail::Signature)),
+            (r#","detail":"Stubs","tools":["a"]"#, Some(Detail::Stub)),
+            (r#","detail":"full","lazy":true"#, Some(Detail::Full)),
+            (r#","detail":"""#, None),
+        ] {
+            assert_eq!(detail(more), Ok(wanted), "{more}");
+        }
+        assert!(detail(r#","detail":"all""#).unwrap_err().contains("\"signature\""));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::Call;
 use super::caller::Caller;
-use super::{errors, lookup, reach, stateless};
+use super::{confirm, errors, fits, lookup, reach, stateless};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::rules::Rules;
@@ -34,6 +34,8 @@ struct Target {
     quiet: Duration,
     /// Once more does no harm, if the connection breaks.
     repeatable: bool,
+    /// The user is to confirm the call.
+    asks: bool,
 }
 
 /// Answers `call_dynamic_tool` and its read-only kin. An error of the upstream's own passes as it is.
@@ -56,8 +58,12 @@ pub async fn call_tool(groups: &GroupManager, request: Request, call: Call) -> R
 /// `Err` is text for the model.
 async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Reply, String> {
     let mut repeated = false;
+    let mut confirmed = false;
     loop {
         let target = find(groups, call, request).await?;
+        if target.asks && !std::mem::replace(&mut confirmed, true) {
+            confirm::confirm(groups, &target.group.name, &target.tool.name, &call.args).await?;
+        }
         let options =
             CallOptions { total: LONGEST_CALL.max(target.quiet), ..CallOptions::within(target.quiet) };
         let name = serde_json::Value::from(target.tool.name.as_str()).to_string();
@@ -122,10 +128,12 @@ async fn find(groups: &GroupManager, call: &Call, request: &Request) -> Result<T
         return Err(lookup::unknown_tool(group.name.as_str(), name, known));
     };
     permit(&group, &tool, &rules, request.read_only)?;
+    fits::check(groups, &group, &tool, &call.args).await?;
     let quiet = server.as_ref().map_or(LONGEST_CALL, |server| server.timeout.tools);
     let stateful = server.as_ref().is_some_and(|server| server.stateful);
     let repeatable = !stateful && (tool.read_only || tool.idempotent);
-    Ok(Target { group, tool, lease, quiet, repeatable })
+    let asks = rules.asks(&tool.name);
+    Ok(Target { group, tool, lease, quiet, repeatable, asks })
 }
 
 /// The group that is named, that the tool's name begins with, or that alone has such a tool.
@@ -167,13 +175,6 @@ fn permit(group: &Upstream, tool: &Tool, rules: &Rules, read_only: bool) -> Resu
     if read_only && !tool.read_only && !rules.read_only(name) {
         return Err(format!(
             "Tool {name} of group {} does not say that it only reads, so it was not called. Use call_dynamic_tool.",
-            group.name
-        ));
-    }
-    if rules.asks(name) {
-        return Err(format!(
-            "Tool {name} of group {} is to be confirmed by the user before each call (tools.ask in the config), \
-             and this version cannot ask yet, so it was not called. The user can take it out of tools.ask.",
             group.name
         ));
     }

@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::errors::{self, Refusal};
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
-use super::{call, describe, exposed, list, listen, lookup, meta_tools, prompts, reach, resources};
+use super::{call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::status;
@@ -28,6 +28,8 @@ enum Direct {
     Of(String, String),
     /// One of these groups, once they are connected.
     OfOneOf(Vec<Upstream>),
+    /// Text for the model: several groups have such a tool.
+    OfSeveral(String),
 }
 
 pub struct Desk {
@@ -65,6 +67,8 @@ impl Desk {
             "prompts/list" => Box::pin(prompts::list(asked)),
             "prompts/get" => Box::pin(prompts::get(asked)),
             "completion/complete" => Box::pin(prompts::complete(asked)),
+            "tools/describe" => Box::pin(programs::describe(asked)),
+            "tools/describe_batch" => Box::pin(programs::describe_batch(asked)),
             "logging/setLevel" => self.set_level(asked)?,
             _ => self.tool(asked)?,
         };
@@ -97,6 +101,7 @@ impl Desk {
                 Box::pin(async move {
                     let found = match direct {
                         Direct::Of(group, tool) => Ok((group, tool)),
+                        Direct::OfSeveral(candidates) => Err(candidates),
                         Direct::OfOneOf(may_be) => {
                             connected(&groups, may_be, &name, caller.progress.as_ref()).await
                         }
@@ -126,12 +131,14 @@ impl Desk {
             return Ok(Direct::OfOneOf(may_be));
         }
         let known = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
-        let known = known.or_else(|| match &lookup::owners(&all, name)[..] {
-            [group] => Some((*group, name.to_owned())),
-            _ => None,
-        });
-        let (group, tool) = known.ok_or_else(|| errors::bad_params(format!("unknown tool: {name}")))?;
-        Ok(Direct::Of(group.name.to_string(), tool))
+        match (known, &lookup::owners(&all, name)[..]) {
+            (Some((group, tool)), _) => Ok(Direct::Of(group.name.to_string(), tool)),
+            (None, [group]) => Ok(Direct::Of(group.name.to_string(), name.to_owned())),
+            (None, []) => Err(errors::unknown_tool(name)),
+            (None, several) => {
+                Ok(Direct::OfSeveral(errors::several_have(name, several.iter().map(|group| &group.name))))
+            }
+        }
     }
 
     fn status(&self, params: &Raw) -> Raw {

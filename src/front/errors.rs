@@ -84,6 +84,10 @@ pub fn bad_params(what: impl Into<Cow<'static, str>>) -> Refusal {
     refusal(code::INVALID_PARAMS, what)
 }
 
+pub fn unknown_tool(name: &str) -> Refusal {
+    bad_params(format!("unknown tool: {name}"))
+}
+
 /// A group that a method other than `tools/call` names, and that has no connection.
 pub fn unreachable(unreachable: &Unreachable) -> Refusal {
     let Unreachable { group, why } = unreachable;
@@ -184,6 +188,39 @@ pub fn lost_state(group: &GroupName) -> String {
     format!(
         "Group {group} was restarted since the last call, and the state of its session is gone (open pages, \
          connections, shells). This call was not run. Build the state up again, then call again."
+    )
+}
+
+/// The arguments do not fit the tool's schema. `signature`: how they would.
+pub fn bad_arguments(group: &GroupName, tool: &str, problem: &str, signature: &str) -> String {
+    format!(
+        "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{problem}\n\
+         Its signature: {signature}"
+    )
+}
+
+/// A tool's bare name that does not say whose it is.
+pub fn several_have<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
+    let names = groups.map(GroupName::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        "Several groups have a tool {tool:?}: {names}. Use call_dynamic_tool with the group that you mean."
+    )
+}
+
+/// A tool that the user is to confirm, and a client that cannot ask.
+pub fn cannot_confirm(group: &GroupName, tool: &str) -> String {
+    format!(
+        "Tool {tool} of group {group} is to be confirmed by the user before each call (tools.ask in the config), and \
+         this client cannot ask (it has no form elicitation), so it was not called. The user can take it out of \
+         tools.ask."
+    )
+}
+
+pub fn not_confirmed(group: &GroupName, tool: &str, action: &str) -> String {
+    let did = if action == "decline" { "declined" } else { "dismissed" };
+    format!(
+        "The user was asked to confirm this call of tool {tool} of group {group} and {did} it, so it was not called. \
+         Do not call it again without the user's consent."
     )
 }
 

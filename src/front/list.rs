@@ -4,7 +4,10 @@ use super::exposed::Names;
 use super::meta_tools::{self, GroupLine};
 use crate::config::{GroupName, Mode, Surface};
 use crate::groups::GroupManager;
-use crate::upstream::catalog::Marks;
+use crate::rules::Rules;
+use crate::schema::definition;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::{Marks, Tool};
 use crate::wire::{Raw, raw};
 use serde_json::json;
 use std::collections::hash_map::DefaultHasher;
@@ -94,10 +97,19 @@ fn render(groups: &GroupManager, incomplete: bool) -> Raw {
     let config = groups.config();
     with_lines(groups, |lines| {
         let ours = meta_tools::list(lines, config.settings.names_budget);
-        match config.settings.surface {
-            Surface::Meta => json!({ "tools": ours }).to_string().into(),
-            Surface::Flat => flat(groups, ours, incomplete),
-        }
+        let (ours, theirs) = match config.settings.surface {
+            Surface::Meta => (ours, surface(groups, true)),
+            Surface::Flat => {
+                let shown = |tool: &rmcp::model::Tool| incomplete || tool.name == meta_tools::STATUS;
+                (ours.into_iter().filter(shown).collect(), surface(groups, false))
+            }
+        };
+        let ours = ours.iter().map(|tool| Raw::from(json!(tool).to_string()));
+        let listed: Vec<Raw> = match config.settings.surface {
+            Surface::Meta => ours.chain(theirs).collect(),
+            Surface::Flat => theirs.into_iter().chain(ours).collect(),
+        };
+        result(&listed)
     })
 }
 
@@ -113,29 +125,55 @@ fn hash(groups: &GroupManager, mark: fn(Marks) -> u64) -> u64 {
     hasher.finish()
 }
 
-/// Every known tool verbatim under its exposed name, and `get_status`.
-fn flat(groups: &GroupManager, ours: Vec<rmcp::model::Tool>, incomplete: bool) -> Raw {
+/// The tools of upstreams that stand in `tools/list`, verbatim under their exposed names: those that the config
+/// exposes, or all.
+fn surface(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
+    let shown = groups.shown();
+    let listed = |group: &Upstream, tool: &Tool, rules: &Rules| {
+        shown.get(&group.name).is_some_and(|surface| surface.tools.contains(&tool.name))
+            && (!exposed_only || rules.exposes(&tool.name))
+    };
+    let definitions = known(groups, listed);
+    if !exposed_only {
+        return definitions;
+    }
+    let always = |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
+    definitions.iter().map(always).collect()
+}
+
+/// The definitions of known tools that `wanted` is true of, under their exposed names. One that is not by MCP's schema
+/// is left out: some clients drop the whole list for it.
+pub fn known(groups: &GroupManager, wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool) -> Vec<Raw> {
     let names = tools(groups);
-    let mut listed: Vec<Raw> = Vec::new();
+    let mut listed = Vec::new();
     for group in groups.all() {
         let snapshot = group.snapshot();
-        let (rules, shown) = (&snapshot.rules, groups.shown());
-        let Some(surface) = shown.get(&group.name) else { continue };
-        let catalog = snapshot.catalog.clone();
-        let definitions = catalog.as_ref().and_then(|catalog| catalog.definitions());
-        for (tool, definition) in definitions.into_iter().flatten() {
-            if rules.allows(&tool.name)
-                && surface.tools.contains(&tool.name)
-                && let Some(name) = names.of(&group.name, &tool.name)
-            {
-                let name = serde_json::Value::from(name).to_string();
-                listed.push(raw::set(definition, "name", name.as_bytes()));
+        let rules = &snapshot.rules;
+        let wanted = |tool: &Tool| rules.allows(&tool.name) && wanted(&group, tool, rules);
+        let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(wanted))
+        else {
+            continue;
+        };
+        let definitions = catalog.definitions().into_iter().flatten();
+        for (tool, definition) in definitions.filter(|(tool, _)| wanted(tool)) {
+            let Some(name) = names.of(&group.name, &tool.name) else { continue };
+            match definition::problem(definition) {
+                None => listed.push(renamed(definition, name)),
+                Some(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "not listed"),
             }
         }
     }
-    let ours = ours.into_iter().filter(|tool| incomplete || tool.name == meta_tools::STATUS);
-    listed.extend(ours.map(|tool| Raw::from(json!(tool).to_string())));
-    [b"{\"tools\":[", &listed.join(&b","[..])[..], b"]}"].concat().into()
+    listed
+}
+
+/// The definition under another name.
+pub fn renamed(definition: &Raw, name: &str) -> Raw {
+    raw::set(definition, "name", serde_json::Value::from(name).to_string().as_bytes())
+}
+
+/// A result with these tools.
+pub fn result(tools: &[Raw]) -> Raw {
+    [b"{\"tools\":[", &tools.join(&b","[..])[..], b"]}"].concat().into()
 }
 
 /// Every known tool under the name by which it can be called from outside.

@@ -16,6 +16,9 @@ pub const STATUS: &str = "get_status";
 const LONGEST: usize = 2000;
 /// English text and JSON have about four characters a token.
 const CHARACTERS_PER_TOKEN: usize = 4;
+/// What the groups' lines may take together: a constant part, so that few have room for a sentence, and a part for each.
+const LINES: usize = 200;
+const LINE: usize = 32;
 /// A group's line is left out rather than shortened below this.
 const SHORTEST_LINE: usize = 12;
 /// Clients cut results at their own limits; this lifts Claude Code's for what upstreams really answer.
@@ -51,7 +54,7 @@ pub fn instructions(groups: &[GroupLine<'_>]) -> String {
 
 fn get(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
     let names: Vec<_> = groups.iter().map(|group| group.name).collect();
-    let mut group = json!({ "type": "string", "description": "The group" });
+    let mut group = json!({ "type": "string" });
     // An empty enum would be an invalid schema.
     if !names.is_empty() {
         group["enum"] = json!(names);
@@ -60,13 +63,14 @@ fn get(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
         "type": "object",
         "properties": {
             "group": group,
-            "tools": { "type": "array", "items": { "type": "string" }, "description": "Only these, with their full definitions" },
-            "lazy": { "type": "boolean", "description": "true: names and one line each; false: full definitions" },
+            "tools": { "type": "array", "items": { "type": "string" }, "description": "Only these, in full" },
+            "lazy": { "type": "boolean", "description": "true: names only; false: in full" },
+            "detail": { "enum": ["stub", "signature", "full"] },
         },
         "required": ["group"],
     });
     let head = "Lists the tools of a group (an MCP server that starts when it is used): full definitions if they are \
-        short, else names with one line each. Then call them with call_dynamic_tool.";
+        short, else signatures, else names. Then call them with call_dynamic_tool.";
     let room = LONGEST - head.chars().count();
     let description = format!("{head}{}", group_lines(groups, room, names_budget * CHARACTERS_PER_TOKEN));
     tool(GET, "List a group's tools", description, schema, Hints { read_only: true, open_world: true }, [])
@@ -90,7 +94,7 @@ fn call_readonly() -> Tool {
 }
 
 fn status() -> Tool {
-    let schema = json!({ "type": "object", "properties": { "group": { "type": "string", "description": "Only this group" } } });
+    let schema = json!({ "type": "object", "properties": { "group": { "type": "string" } } });
     let description = "Shows the state of the groups: which are connected, what failed and why.".to_owned();
     tool(
         STATUS,
@@ -106,9 +110,9 @@ fn call_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "group": { "type": "string", "description": "The group the tool belongs to" },
+            "group": { "type": "string" },
             "name": { "type": "string", "description": "The tool" },
-            "args": { "type": "object", "description": "The tool's arguments", "additionalProperties": true },
+            "args": { "type": "object", "description": "Its arguments", "additionalProperties": true },
         },
         "required": ["group", "name"],
     })
@@ -170,7 +174,8 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
         (lines.collect(), named)
     };
     let longest = about.iter().map(|text| text.chars().count()).max().unwrap_or_default();
-    let width = most(longest, |width| lines(width, 0).0.chars().count() <= room);
+    let for_lines = room.min(LINES + LINE * groups.len());
+    let width = most(longest, |width| lines(width, 0).0.chars().count() <= for_lines);
     if width < SHORTEST_LINE.min(longest) {
         return String::new();
     }
@@ -216,9 +221,13 @@ mod tests {
 
     #[test]
     fn no_text_of_ours_is_longer_than_clients_take() {
-        for n in [0, 1, 10, 70, 500] {
+        let tools: Vec<String> = (0..40).map(|n| format!("some_tool_with_a_name_{n}")).collect();
+        for n in [0, 1, 10, 50, 70, 200, 500] {
             let lines = lines(n, &"Reads, writes and moves things around. ".repeat(9));
-            let groups = as_groups(&lines);
+            let mut groups = as_groups(&lines);
+            for group in &mut groups {
+                group.tools = &tools;
+            }
             for tool in list(&groups, 600) {
                 let description = tool.description.unwrap_or_default();
                 assert!(
@@ -240,6 +249,8 @@ mod tests {
         assert_eq!(lengths.len(), 20);
         assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1, "{lengths:?}");
         assert_eq!(group_lines(&as_groups(&lines), 300, 0), "");
+        let few = group_lines(&as_groups(&lines[..2]), 1000, 0);
+        assert!(few.chars().count() <= LINES + 2 * LINE && few.chars().count() > LINES, "{few}");
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl Kind {
         match method {
             "initialize" => Self::Initialize,
             "ping" => Self::Ping,
-            "tools/list" | "tools/call" | "completion/complete" | "logging/setLevel" => Self::Offered,
+            "tools/list" | "tools/call" | "tools/describe" | "tools/describe_batch" => Self::Offered,
+            "completion/complete" | "logging/setLevel" => Self::Offered,
             "resources/list"
             | "resources/templates/list"
             | "resources/read"

@@ -8,9 +8,11 @@ use crate::support::{Message, Proxy, Setup, servers, until, upstream, with};
 
 mod asking;
 mod completions;
+mod confirming;
 mod lists;
 mod logging;
 mod lossless;
+mod programs;
 mod prompts;
 mod reading;
 mod resources;

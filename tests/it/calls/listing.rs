@@ -56,6 +56,36 @@ fn the_form_is_chosen_by_the_budget() {
 }
 
 #[test]
+fn signatures_are_given_when_asked_for_and_when_they_fit_and_definitions_do_not() {
+    let mut proxy = Proxy::new(&one(&[]));
+    let asked = proxy.tools(json!({"group": "g", "detail": "signature"}));
+    assert!(asked.contains("\n/* Returns its text.\nThe text comes back"), "{asked}");
+    assert!(asked.contains("\necho(text: string /* What to return */)\n"), "{asked}");
+    let full = proxy.tools(json!({"group": "g", "detail": "full"})).len();
+    let budget = usize::midpoint(asked.len(), full) / 4;
+    let with_budget = |budget: usize| with(one(&[]), json!({"settings": {"tools_budget": budget}}));
+    assert_eq!(Proxy::new(&with_budget(budget)).tools(json!({"group": "g"})), asked);
+    let stubs = Proxy::new(&with_budget(asked.len() / 8)).tools(json!({"group": "g"}));
+    assert_eq!(stubs, proxy.tools(json!({"group": "g", "detail": "stub"})));
+    let named = proxy.tools(json!({"group": "g", "tools": ["pid", "echo"], "detail": "stub"}));
+    assert!(named.starts_with("Group g: 2 of 21 tools\npid: Returns its process id"), "{named}");
+    let wrong = proxy.front("get_dynamic_tools", json!({"group": "g", "detail": "much"}));
+    assert_eq!(wrong["isError"], true, "{wrong}");
+}
+
+#[test]
+fn signatures_that_are_not_all_there_is_to_know_are_not_chosen_by_themselves() {
+    let lossy = r#"{"name":"added_lossy","inputSchema":{"type":"object","not":{"required":["a"]}}}"#;
+    let config = one(&["--definitions", lossy]);
+    let mut proxy = Proxy::new(&config);
+    let asked = proxy.tools(json!({"group": "g", "detail": "signature"}));
+    assert!(asked.contains("\nadded_lossy() // see its full definition\n"), "{asked}");
+    let config = with(config, json!({"settings": {"tools_budget": asked.len() / 4}}));
+    assert!(Proxy::new(&config).tools(json!({"group": "g"})).contains("\nsleep: Answers later"));
+    assert!(asked.ends_with(r#"get_dynamic_tools {"group":"g","tools":["NAME"]}"#), "{asked}");
+}
+
+#[test]
 fn every_page_is_read() {
     for flags in [
         vec!["--tools", "30", "--page", "7"],
@@ -82,9 +112,13 @@ fn a_list_that_does_not_end_is_taken_as_far_as_it_goes() {
 #[test]
 fn a_long_answer_stays_within_what_clients_show() {
     let mut proxy = Proxy::new(&one(&["--tools", "2000"]));
-    for arguments in [json!({"group": "g", "lazy": false}), json!({"group": "g", "lazy": true})] {
+    for arguments in [
+        json!({"group": "g", "lazy": false}),
+        json!({"group": "g", "lazy": true}),
+        json!({"group": "g", "detail": "signature"}),
+    ] {
         let text = proxy.tools(arguments);
-        assert!(text.chars().count() < 50_000 && text.lines().count() < 2000, "{}", text.len());
+        assert!(text.chars().count() < 48_000 && text.lines().count() < 1900, "{}", text.len());
         assert!(text.contains("more ") && text.contains("did not fit in this answer."));
     }
 }

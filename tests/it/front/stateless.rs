@@ -27,13 +27,13 @@ fn call(group: &str, name: &str, args: Value) -> Value {
 #[test]
 fn every_request_is_served_by_itself() {
     let mut proxy = started(&one(&[]));
-    let found = proxy.ask("server/discover", about(json!({})))["result"].clone();
+    let found = proxy.stateless("server/discover", json!({}))["result"].clone();
     assert_eq!(found["resultType"], "complete");
     assert_eq!(found["supportedVersions"], json!(["2026-07-28"]));
     assert!(found["capabilities"]["tools"].is_object() && found["instructions"].is_string());
     assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "dynamic-mcp");
     assert_eq!(found["cacheScope"], "private");
-    let tools = proxy.ask("tools/list", about(json!({})))["result"].clone();
+    let tools = proxy.stateless("tools/list", json!({}))["result"].clone();
     assert_eq!((&tools["resultType"], &tools["cacheScope"]), (&json!("complete"), &json!("private")));
     assert_eq!(tools["ttlMs"], 300_000, "nothing is being discovered");
     assert!(!tools["tools"].as_array().unwrap().is_empty());
@@ -44,7 +44,7 @@ fn every_request_is_served_by_itself() {
     assert_eq!(proxy.refused("tools/list", json!({})), -32005);
     proxy.handshake();
     assert!(proxy.ask("tools/list", json!({}))["result"].get("resultType").is_none());
-    assert_eq!(proxy.ask("tools/list", about(json!({})))["result"]["resultType"], "complete");
+    assert_eq!(proxy.stateless("tools/list", json!({}))["result"]["resultType"], "complete");
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn what_a_request_has_to_say_is_asked_for() {
 fn being_asked_who_is_there_starts_nothing() {
     let config = as_configured([("g", with(upstream(&[]), json!({"lazy_startup": "eager"})))]);
     let mut proxy = started(&config);
-    proxy.ask("server/discover", about(json!({})));
-    proxy.ask("server/discover", about(json!({})));
+    proxy.stateless("server/discover", json!({}));
+    proxy.stateless("server/discover", json!({}));
     assert!(!proxy.log().contains("Connecting"), "{}", proxy.log());
-    proxy.ask("tools/list", about(json!({})));
+    proxy.stateless("tools/list", json!({}));
     proxy.until_logged("Discovered g");
 }
 

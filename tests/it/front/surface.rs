@@ -38,6 +38,8 @@ fn the_list_has_our_tools_and_names_the_groups_once() {
     for tool in tools {
         assert!(tool["title"].is_string() && tool["annotations"].is_object(), "{tool}");
         assert_eq!(tool["_meta"]["anthropic/alwaysLoad"], true);
+        let calls = tool["name"].as_str().unwrap().starts_with("call_");
+        assert_eq!(tool["_meta"]["anthropic/maxResultSizeChars"].is_u64(), calls, "{tool}");
         jsonschema::meta::validate(&tool["inputSchema"]).unwrap();
     }
     assert_eq!((&answer["result"]["nextCursor"], proxy.status()["ready"].as_u64()), (&json!(null), Some(0)));

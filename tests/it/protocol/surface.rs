@@ -72,7 +72,7 @@ fn tools_are_called_by_their_exposed_names_on_both_surfaces() {
             "{}",
             "no arguments are an empty object"
         );
-        for name in ["echo", "nothing", "nobody__echo"] {
+        for name in ["nothing", "nobody__echo"] {
             let code = proxy.refused("tools/call", json!({"name": name, "arguments": {}}));
             assert_eq!(code, -32602, "{name}");
         }
@@ -132,7 +132,10 @@ fn names_that_no_client_takes_are_replaced_and_resolve() {
 #[test]
 fn a_denied_tool_is_on_no_route() {
     for surface in ["flat", "meta"] {
-        let entry = with(upstream(&["--tools", "1"]), json!({"tools": {"deny": ["generated_*", "cwd"]}}));
+        let entry = with(
+            upstream(&["--tools", "1"]),
+            json!({"tools": {"deny": ["generated_*", "cwd"]}, "expose": ["*"]}),
+        );
         let mut proxy = discovered(as_configured([("g", entry)]), surface);
         let list = proxy.ask("tools/list", json!({})).to_string();
         assert!(!list.contains("generated_0") && !list.contains("cwd"), "{list}");
@@ -141,10 +144,65 @@ fn a_denied_tool_is_on_no_route() {
             let refused = answer["error"]["code"] == -32602 || answer["result"]["isError"] == true;
             assert!(refused, "{surface} {name}: {answer}");
         }
+        for lazy in [true, false] {
+            let list = proxy.ask("tools/list", json!({"lazy": lazy})).to_string();
+            assert!(
+                list.contains("g__echo") && !list.contains("generated_0") && !list.contains("cwd"),
+                "{list}"
+            );
+        }
+        assert_eq!(proxy.refused("tools/describe", json!({"name": "g__cwd"})), -32602);
+        let batch = proxy.ask("tools/describe_batch", json!({"names": ["g__generated_0", "g__pid"]}));
+        assert_eq!(each(&batch, "tools", "name"), ["g__pid"]);
+        assert_eq!(proxy.group("g")["tools"], 20, "neither counts");
         proxy.failure("g", "generated_0", json!({}));
         proxy.failure("g", "g__cwd", json!({}));
         assert!(!proxy.tools(json!({"group": "g", "lazy": true})).contains("generated_0"));
     }
+}
+
+#[test]
+fn exposed_tools_stand_beside_ours() {
+    let invalid =
+        r#"{"name":"added_invalid","inputSchema":{}},{"name":"added_fine","inputSchema":{"type":"object"}}"#;
+    let g = with(upstream(&["--definitions", invalid]), json!({"expose": ["echo", "added_*"]}));
+    let config = as_configured([("g", g), ("h", upstream(&[]))]);
+    let settings = json!({"settings": {"expose": ["pid"]}});
+    let mut proxy = Proxy::new(&with(config, settings));
+    until("ready", || proxy.status()["status"] == "ready");
+    let names = names(&mut proxy);
+    let (ours, theirs): (Vec<_>, Vec<_>) = names.iter().partition(|name| !name.contains("__"));
+    assert!(ours.len() >= 4, "{names:?}");
+    assert_eq!(theirs, ["g__echo", "g__added_fine", "h__pid"], "its own globs, else those of the settings");
+    let id = proxy.send("tools/list", json!({}));
+    let line = proxy.answer(id).line;
+    let meta = r#""_meta":{"x/y":{"deep":[1,2.50,1e3]},"anthropic/alwaysLoad":true},"x-unknown":null}"#;
+    assert!(line.contains(r#"{"name":"g__echo","title":"Echo","#) && line.contains(meta), "{line}");
+    assert_eq!(text_of(&call(&mut proxy, "g__echo", json!({"text": "x"}))), "x");
+}
+
+#[test]
+fn the_flat_list_leaves_out_what_clients_would_not_take() {
+    let invalid = r#"{"name":"added_invalid","inputSchema":{}}"#;
+    let mut proxy = discovered(as_configured([("g", upstream(&["--definitions", invalid]))]), "flat");
+    let names = names(&mut proxy);
+    assert!(
+        names.contains(&"g__pid".to_owned()) && !names.contains(&"g__added_invalid".to_owned()),
+        "{names:?}"
+    );
+    assert_eq!(
+        text_of(&call(&mut proxy, "g__added_invalid", json!({}))),
+        "{}",
+        "it can be called all the same"
+    );
+}
+
+#[test]
+fn a_bare_name_that_several_groups_have_is_answered_with_them() {
+    let mut proxy = discovered(as_configured([("g", upstream(&[])), ("h", upstream(&[]))]), "meta");
+    let result = call(&mut proxy, "echo", json!({"text": "x"}));
+    assert!(result["isError"] == true && text_of(&result).contains("g, h"), "{result}");
+    assert_eq!(proxy.refused("tools/call", json!({"name": "ecko", "arguments": {}})), -32602);
 }
 
 #[test]

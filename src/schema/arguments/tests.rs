@@ -1,0 +1,134 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn problem(schema: &Value, args: &str) -> Option<String> {
+    let definition = json!({"name": "t", "inputSchema": schema}).to_string().into();
+    Checks::default().problem("t", &definition, &args.to_owned().into())
+}
+
+#[test]
+fn mistakes_name_the_property_and_what_was_expected() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 2},
+            "limit": {"type": "integer", "maximum": 100},
+            "in": {"enum": ["web", "news"]},
+            "range": {"type": "object", "properties": {"from": {"type": "string"}}, "required": ["from"]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["query"],
+        "additionalProperties": false,
+    });
+    for (args, wanted) in [
+        ("{}", "- query is missing"),
+        (r#"{"query":1}"#, r#"- query: 1 is not of type "string""#),
+        (r#"{"query":"ab","limit":101}"#, "- limit: 101 is greater than the maximum of 100"),
+        (r#"{"query":"ab","limit":1.5}"#, r#"- limit: 1.5 is not of type "integer""#),
+        (r#"{"query":"ab","in":"x"}"#, r#"- in: "x" is not one of "web" or "news""#),
+        (r#"{"query":"ab","range":{}}"#, "- range/from is missing"),
+        (r#"{"query":"ab","tags":["a",2]}"#, r#"- tags/1: 2 is not of type "string""#),
+        (r#"{"query":"ab","q":1,"z":2}"#, "- q, z: there is no such parameter"),
+        ("[]", r#"- the arguments: [] is not of type "object""#),
+    ] {
+        assert_eq!(problem(&schema, args).as_deref(), Some(wanted), "{args}");
+    }
+    assert_eq!(problem(&schema, r#"{"limit":"x"}"#).unwrap().lines().count(), 2, "all at once");
+    let long = problem(&schema, &format!(r#"{{"query":["{}"]}}"#, "x".repeat(5000))).unwrap();
+    assert_eq!(long, r#"- query: the list is not of type "string""#);
+}
+
+#[test]
+fn what_fits_and_what_cannot_be_judged_passes() {
+    let limit = json!({"properties": {"limit": {"type": "integer", "maximum": 5}}});
+    for args in [
+        "{}",
+        r#"{"limit":5}"#,
+        r#"{"limit":5.0}"#,
+        r#"{"limit":1e400}"#,
+        r#"{"limit":123456789012345678901234567890}"#,
+        r#"{"limit":0.12345678901234567890}"#,
+        r#"{"limit":"\ud800"}"#,
+        "{",
+    ] {
+        assert_eq!(problem(&limit, args), None, "{args}");
+    }
+    for schema in [
+        json!(true),
+        json!({"type": "nonsense"}),
+        json!({"properties": {"limit": {"pattern": "("}}}),
+        json!({"properties": {"limit": {"$ref": "https://example.com/limit.json"}}}),
+        json!({"properties": {"limit": {"$ref": "file:///etc/hostname"}}}),
+        json!({"properties": {"limit": {"$ref": "#limit"}}, "$defs": {"l": {"$anchor": "limit", "type": "string"}}}),
+        json!({"properties": {"limit": {"type": "string"}}, "description": "x".repeat(LARGEST)}),
+        json!({"$schema": "https://example.com/unknown", "type": "object"}),
+        json!({"properties": {"limit": {"format": "email"}}}),
+    ] {
+        assert_eq!(
+            problem(&schema, r#"{"limit":"a"}"#).filter(
+                |_| schema["properties"]["limit"]["type"].is_null() || schema["description"].is_string()
+            ),
+            None,
+            "{schema}"
+        );
+    }
+    let definition = r#"{"name":"t"}"#.into();
+    assert_eq!(Checks::default().problem("t", &definition, &"[]".into()), None);
+}
+
+#[test]
+fn the_draft_is_the_one_that_is_named_else_the_first_that_the_schema_is_one_of() {
+    let tuple = json!({"properties": {"p": {"items": [{"type": "string"}]}}});
+    assert!(problem(&tuple, r#"{"p":[1]}"#).is_some(), "draft 7, unnamed");
+    let mut named = tuple.clone();
+    named["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    assert!(problem(&named, r#"{"p":[1]}"#).is_some());
+    let strict = json!({"properties": {"p": {"minimum": 0, "exclusiveMinimum": true}}});
+    assert!(problem(&strict, r#"{"p":0}"#).is_some(), "draft 4, unnamed");
+    let prefix = json!({"properties": {"p": {"prefixItems": [{"type": "string"}]}}});
+    assert!(problem(&prefix, r#"{"p":[1]}"#).is_some(), "2020-12, unnamed");
+    let mut older = prefix.clone();
+    older["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    assert_eq!(problem(&older, r#"{"p":[1]}"#), None, "draft 7 knows no prefixItems");
+    let parameters = json!({"name": "t", "parameters": {"required": ["a"]}}).to_string().into();
+    assert!(Checks::default().problem("t", &parameters, &"{}".into()).is_some());
+}
+
+#[test]
+fn schemas_and_arguments_that_multiply_are_not_followed() {
+    let begin = tokio::time::Instant::now();
+    let both = |to: String| json!({"allOf": [{"$ref": to}, {"$ref": to}]});
+    let defs: serde_json::Map<_, _> =
+        (0..60).map(|n| (format!("d{n}"), both(format!("#/$defs/d{}", (n + 1) % 60)))).collect();
+    assert_eq!(problem(&json!({"$ref": "#/$defs/d0", "$defs": defs}), "{}"), None);
+    let branch = json!({"properties": {"a": {"$ref": "#"}}});
+    let tree = json!({"anyOf": [branch, branch], "not": {"required": ["z"]}});
+    let deep = (0..100).fold("{\"z\":1}".to_owned(), |inner, _| format!(r#"{{"a":{inner}}}"#));
+    assert_eq!(problem(&tree, &deep), None);
+    assert!(problem(&tree, r#"{"a":{"z":1}}"#).is_some(), "within reason it is");
+    let slow = json!({"properties": {"p": {"pattern": r"^(a|b|ab)*\1(?=c)$"}}});
+    assert_eq!(problem(&slow, &format!(r#"{{"p":"{}"}}"#, "ab".repeat(30))), None);
+    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn as_many_schemas_are_kept_as_there_is_room_for() {
+    let checks = Checks::default();
+    for n in 0..KEPT + 10 {
+        let definition =
+            json!({"name": "t", "inputSchema": {"required": [format!("p{n}")]}}).to_string().into();
+        assert!(checks.problem("t", &definition, &"{}".into()).is_some());
+        assert!(checks.problem("t", &definition, &"{}".into()).is_some());
+    }
+    assert_eq!(checks.0.lock().unwrap().len(), KEPT);
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_exact_where_their_text_comes_back(number in any::<i64>()) {
+        let text = number.to_string();
+        let digits = text.trim_start_matches('-').len();
+        prop_assert_eq!(exact(format!(r#"{{"n":[{text}, "1234567890123456789"]}}"#).as_bytes()), digits <= EXACT_DIGITS);
+    }
+}
