@@ -8,7 +8,7 @@
 //! `relay`; `gather` makes one list of all groups'. `errors` has every code and wording of ours.
 
 use crate::groups::GroupManager;
-use crate::protocol::{Era, WITH_BATCHES};
+use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
 use crate::upstream::audience::client::Client;
 use crate::upstream::optional::until;
 use crate::wire::lines::Lines;
@@ -53,6 +53,7 @@ pub mod resources;
 pub mod routing;
 pub mod stateless;
 pub mod subscriptions;
+pub mod tasks;
 
 /// How long requests wait for `notifications/initialized`.
 const HOLD: Duration = Duration::from_secs(1);
@@ -235,6 +236,9 @@ impl Session {
             ("notifications/roots/list_changed", Phase::Operation) => {
                 self.desk.tell_all(method, params.as_ref());
             }
+            ("notifications/tasks/status", Phase::Operation) => {
+                self.desk.tell_of_task(method, params.as_ref());
+            }
             (method, phase) => tracing::debug!(method, ?phase, "ignored a notification"),
         }
     }
@@ -245,6 +249,7 @@ impl Session {
         self.start_up();
         self.phase = Phase::Greeted;
         let revision = greeting::revision(&params);
+        self.offers.tasks = revision == WITH_TASKS;
         self.peer.reply(&request.id, Ok(greeting::answer(revision, &self.groups, self.offers)));
         if revision == WITH_BATCHES {
             self.peer.accept_batches();

@@ -12,6 +12,9 @@ pub const OLDEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[0];
 /// The only one in which messages come in batches.
 pub const WITH_BATCHES: &str = "2025-03-26";
 
+/// The only one with a handshake that has tasks.
+pub const WITH_TASKS: &str = "2025-11-25";
+
 /// The first revision without a handshake: every request says of itself what it needs.
 pub const STATELESS: &str = "2026-07-28";
 

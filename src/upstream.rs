@@ -33,6 +33,7 @@ pub mod optional;
 pub mod session;
 pub mod stats;
 pub mod task;
+pub mod task_ids;
 
 /// A handle on one group. Cheap to clone.
 #[derive(Clone)]

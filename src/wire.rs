@@ -13,6 +13,7 @@ pub mod batch;
 pub mod lines;
 pub mod output;
 pub mod peer;
+pub mod percent;
 #[cfg(unix)]
 pub mod pipes;
 pub mod raw;

@@ -2,7 +2,7 @@
 
 use super::arguments::Call;
 use super::caller::Caller;
-use super::{confirm, errors, fits, lookup, reach, stateless};
+use super::{confirm, errors, fits, lookup, reach, stateless, tasks};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::rules::Rules;
@@ -70,11 +70,10 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
         let params = [("name", name.as_bytes()), ("arguments", &call.args)];
         let params = raw::set_all(&request.params, &params);
         let started = Instant::now();
-        let outcome =
-            request.caller.ask(&target.group.name, &target.lease, "tools/call", params, options).await;
+        let outcome = ask(request, &target, params, options).await;
         target.group.stats.record(started.elapsed());
         let error = match outcome {
-            Ok(Ok(result)) => return given(groups, request, &target, result),
+            Ok(Ok(result)) => return given(groups, request, target, result),
             Ok(refused) => return Ok(refused),
             Err(error) => error,
         };
@@ -90,15 +89,35 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
     }
 }
 
-/// The result as the client of the request may have it.
-fn given(groups: &GroupManager, request: &Request, target: &Target, result: Raw) -> Result<Reply, String> {
-    let group = &target.group.name;
-    groups.note_uris(group, &result);
-    if target.lease.era() == Era::Handshake {
-        return Ok(Ok(result));
+/// Makes the call, as a task where the tool does not run otherwise.
+async fn ask(
+    request: &Request,
+    target: &Target,
+    params: Raw,
+    options: CallOptions,
+) -> Result<Reply, CallError> {
+    let Target { group, lease, tool, .. } = target;
+    let catalog = group.snapshot().catalog.clone();
+    if tool.task && tasks::must_be_made(catalog.as_deref(), lease, &params) {
+        return tasks::awaited(&request.caller, group, lease, params, options).await;
     }
-    let given = stateless::from_stateless(group, request.caller.era, result);
-    given.map(Ok).map_err(|why| format!("Tool {} of group {group} gave no result: {why}.", target.tool.name))
+    let lasting = raw::get(&params, "task").is_some();
+    request.caller.ask(&group.name, lease, "tools/call", params, CallOptions { lasting, ..options }).await
+}
+
+/// The result as the client of the request may have it.
+fn given(groups: &GroupManager, request: &Request, target: Target, result: Raw) -> Result<Reply, String> {
+    let Target { group, lease, tool, .. } = target;
+    groups.note_uris(&group.name, &result);
+    let result = match lease.era() {
+        Era::Handshake => result,
+        Era::Stateless => {
+            let given = stateless::from_stateless(&group.name, request.caller.era, result);
+            given
+                .map_err(|why| format!("Tool {} of group {} gave no result: {why}.", tool.name, group.name))?
+        }
+    };
+    Ok(Ok(tasks::created(&request.caller, &group.name, lease, &request.params, result)))
 }
 
 /// Connects the group if need be and finds the tool in its catalog, which is read once more before a name is refused.

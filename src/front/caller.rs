@@ -1,5 +1,6 @@
 //! On whose behalf something is asked of a group, and where news of it go.
 
+use super::tasks::Tasks;
 use crate::config::GroupName;
 use crate::protocol::{Era, meta};
 use crate::upstream::Lease;
@@ -15,13 +16,15 @@ pub struct Caller {
     pub era: Era,
     pub progress: Option<Progress>,
     pub cancelled: Cancelled,
+    /// The tasks of its client.
+    pub tasks: Arc<Tasks>,
     /// From this level on, log messages are wanted meanwhile.
     log_level: Option<String>,
 }
 
 impl Caller {
     /// Of a request with these params.
-    pub fn new(client: Arc<Client>, era: Era, params: &Raw) -> Self {
+    pub fn new(client: Arc<Client>, tasks: Arc<Tasks>, era: Era, params: &Raw) -> Self {
         let given = raw::get(params, "_meta");
         let given = |key| given.as_ref().and_then(|given| raw::get(given, key));
         let output = client.peer().output().clone();
@@ -30,6 +33,7 @@ impl Caller {
             era,
             progress: given("progressToken").map(|token| Progress { output, token }),
             cancelled: Cancelled::default(),
+            tasks,
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             client,
         }

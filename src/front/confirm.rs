@@ -21,7 +21,7 @@ pub async fn confirm(groups: &GroupManager, group: &GroupName, tool: &str, args:
         "requestedSchema": { "type": "object", "properties": {} },
     });
     let question = Question {
-        group: group.to_string(),
+        group: group.clone(),
         method: "elicitation/create".to_owned(),
         params: Some(params.to_string().into()),
         progress: None,

@@ -5,7 +5,10 @@ use super::caller::Caller;
 use super::errors::{self, Refusal};
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
-use super::{call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources};
+use super::tasks::Tasks;
+use super::{
+    call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources, tasks,
+};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::status;
@@ -36,12 +39,13 @@ pub struct Desk {
     groups: Arc<GroupManager>,
     client: Arc<Client>,
     subscriptions: Arc<Subscriptions>,
+    tasks: Arc<Tasks>,
 }
 
 impl Desk {
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
-        Self { groups, client, subscriptions }
+        Self { groups, client, subscriptions, tasks: Arc::default() }
     }
 
     /// What answers the request, and what its cancellation is told to.
@@ -51,7 +55,7 @@ impl Desk {
         if raw::entries(&params).is_none() {
             return Err(errors::bad_params("params must be an object"));
         }
-        let caller = Caller::new(self.client.clone(), era, &params);
+        let caller = Caller::new(self.client.clone(), self.tasks.clone(), era, &params);
         let cancelled = caller.cancelled.clone();
         let asked = Asked { groups: self.groups.clone(), params, caller };
         let work: Work = match request.method.as_str() {
@@ -69,6 +73,11 @@ impl Desk {
             "completion/complete" => Box::pin(prompts::complete(asked)),
             "tools/describe" => Box::pin(programs::describe(asked)),
             "tools/describe_batch" => Box::pin(programs::describe_batch(asked)),
+            "tasks/list" => Box::pin(tasks::list(asked)),
+            "tasks/get" => Box::pin(tasks::about_one(asked, "tasks/get")),
+            "tasks/result" => Box::pin(tasks::about_one(asked, "tasks/result")),
+            "tasks/update" => Box::pin(tasks::about_one(asked, "tasks/update")),
+            "tasks/cancel" => Box::pin(tasks::about_one(asked, "tasks/cancel")),
             "logging/setLevel" => self.set_level(asked)?,
             _ => self.tool(asked)?,
         };
@@ -174,6 +183,15 @@ impl Desk {
             join_all(told).await;
             Reply::Ok(Raw::from_static(b"{}"))
         }))
+    }
+
+    /// Passes news of a task of the client's own on to the group for which it was made.
+    pub fn tell_of_task(&self, method: &str, params: Option<&Raw>) {
+        let id = params.and_then(|params| raw::get_str(params, "taskId"));
+        let group = id.and_then(|id| self.client.task_of(&id)).and_then(|group| self.groups.get(&group));
+        if let Some(lease) = group.and_then(|group| group.try_lease()) {
+            lease.peer().notify(method, params.cloned());
+        }
     }
 
     /// Passes a notification on to every group that is connected and knows notifications of clients.

@@ -51,6 +51,17 @@ impl Kind {
         capability: "prompts",
         of: |lists| &lists.prompts,
     };
+    /// Never remembered: there are none without a connection.
+    pub const TASKS: Self = Self {
+        method: "tasks/list",
+        member: "tasks",
+        key: "taskId",
+        capability: "tasks",
+        of: |_| {
+            static NONE: Vec<Listed> = Vec::new();
+            &NONE
+        },
+    };
 }
 
 /// The lists as they are now.

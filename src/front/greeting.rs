@@ -20,6 +20,7 @@ pub fn offers(groups: &GroupManager) -> Offers {
     Offers {
         resources: features.is_empty() || features.iter().any(|features| features.resources),
         prompts: features.is_empty() || features.iter().any(|features| features.prompts),
+        tasks: false,
     }
 }
 
@@ -41,6 +42,10 @@ pub fn answer(revision: &str, groups: &GroupManager, offers: Offers) -> Raw {
     result.instructions = Some(list::instructions(groups));
     let mut result = json!(result);
     result["protocolVersion"] = json!(revision);
+    if offers.tasks {
+        result["capabilities"]["tasks"] =
+            json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+    }
     result.to_string().into()
 }
 

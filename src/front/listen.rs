@@ -5,8 +5,8 @@ use super::resources;
 use super::subscriptions::{Subscriptions, Topic};
 use crate::config::GroupName;
 use crate::protocol::meta;
-use crate::upstream::Upstream;
 use crate::upstream::audience::client::{Client, Listener};
+use crate::upstream::{Upstream, task_ids};
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
@@ -25,10 +25,11 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, asked: Asked, id: Raw) ->
     let wanted = raw::get(&asked.params, "notifications").unwrap_or(Raw::from_static(b"{}"));
     let flag = |name: &str| raw::get(&wanted, name).is_some_and(|flag| &flag[..] == b"true");
     let lists: Vec<_> = LISTS.into_iter().filter(|(name, _)| flag(name)).collect();
-    let uris: Vec<String> = raw::get(&wanted, "resourceSubscriptions")
-        .and_then(|uris| serde_json::from_slice(&uris).ok())
-        .unwrap_or_default();
-    let found = join_all(uris.into_iter().map(|uri| find(&asked, uri))).await;
+    let names = |member: &str| -> Vec<String> {
+        let given = raw::get(&wanted, member);
+        given.and_then(|given| serde_json::from_slice(&given).ok()).unwrap_or_default()
+    };
+    let found = join_all(names("resourceSubscriptions").into_iter().map(|uri| find(&asked, uri))).await;
     let found: Vec<_> = found.into_iter().flatten().collect();
 
     let client = subscriptions.client().clone();
@@ -38,6 +39,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, asked: Asked, id: Raw) ->
         id: id.clone(),
         lists: lists.iter().map(|(_, method)| *method).collect(),
         resources,
+        tasks: names("taskIds").into_iter().collect(),
         early: Some(Vec::new()),
     });
     let mut listening =
@@ -54,6 +56,19 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, asked: Asked, id: Raw) ->
     }
     if raw::get(&wanted, "resourceSubscriptions").is_some() {
         honoured.insert("resourceSubscriptions".to_owned(), Value::Array(heard));
+    }
+    if raw::get(&wanted, "taskIds").is_some() {
+        let mut heard = Vec::new();
+        for known_as in names("taskIds") {
+            let Some((group, id)) = task_ids::behind(&known_as) else { continue };
+            let Some(group) = asked.groups.named(&group) else { continue };
+            let topic = Topic::Task(id.to_owned());
+            if subscriptions.subscribe_for(&asked, &group, &topic, &listening.id).await {
+                listening.held.push((group.name.clone(), topic));
+                heard.push(Value::from(known_as));
+            }
+        }
+        honoured.insert("taskIds".to_owned(), Value::Array(heard));
     }
     let params = Raw::from(json!({ "notifications": honoured }).to_string());
     let params = raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &id);

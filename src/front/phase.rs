@@ -44,6 +44,7 @@ pub enum Kind {
 pub struct Offers {
     pub resources: bool,
     pub prompts: bool,
+    pub tasks: bool,
 }
 
 impl Kind {
@@ -62,6 +63,7 @@ impl Kind {
             | "resources/subscribe"
             | "resources/unsubscribe" => offered(offers.resources, "resources"),
             "prompts/list" | "prompts/get" => offered(offers.prompts, "prompts"),
+            "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" => offered(offers.tasks, "tasks"),
             _ => match method.split_once('/') {
                 Some(("tasks", _)) => Self::NotOffered("tasks"),
                 _ => Self::Unknown,
@@ -72,10 +74,16 @@ impl Kind {
     /// In the stateless era, which knows other methods, and no capability that is not offered.
     pub fn of_stateless(method: &str, offers: Offers) -> Self {
         match method {
-            "server/discover" | "subscriptions/listen" => Self::Offered,
-            "initialize" | "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
-                Self::Unknown
+            "server/discover" | "subscriptions/listen" | "tasks/get" | "tasks/update" | "tasks/cancel" => {
+                Self::Offered
             }
+            "initialize"
+            | "ping"
+            | "logging/setLevel"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "tasks/list"
+            | "tasks/result" => Self::Unknown,
             method => match Self::of(method, offers) {
                 Self::NotOffered(_) => Self::Unknown,
                 kind => kind,
@@ -115,7 +123,7 @@ mod tests {
     #[test]
     fn every_phase_has_a_verdict_on_every_kind() {
         use Phase::*;
-        let offers = Offers { resources: true, prompts: false };
+        let offers = Offers { resources: true, prompts: false, tasks: false };
         for (phase, method, expected) in [
             (Initialization, "tools/list", Some(-32005)),
             (Initialization, "resources/list", Some(-32005)),
@@ -146,6 +154,8 @@ mod tests {
             ("tools/call", Kind::Offered),
             ("subscriptions/listen", Kind::Offered),
             ("ping", Kind::Unknown),
+            ("tasks/get", Kind::Offered),
+            ("tasks/list", Kind::Unknown),
             ("initialize", Kind::Unknown),
             ("resources/subscribe", Kind::Unknown),
             ("prompts/get", Kind::Unknown),

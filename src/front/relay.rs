@@ -62,7 +62,13 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
             return Err(errors::lacks(&group.name, passed.capability).into());
         }
         let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
-        let quiet = if passed.capability == "prompts" { limits.prompts } else { limits.resources };
+        let quiet = match (passed.capability, passed.method) {
+            // Waits until the task has ended.
+            (_, "tasks/result") => LONGEST,
+            ("tasks", _) => limits.tools,
+            ("prompts", _) => limits.prompts,
+            _ => limits.resources,
+        };
         let options = CallOptions { total: LONGEST.max(quiet), ..CallOptions::within(quiet) };
         match asked.caller.ask(&group.name, &lease, passed.method, passed.params.clone(), options).await {
             Ok(Ok(result)) => {
@@ -93,6 +99,10 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// Who declares nothing at all may still have it, and completions had no capability of their own at first: then they
 /// belong to prompts and resources.
 fn has(introduction: &Introduction, capability: &str) -> bool {
+    if capability == "tasks" {
+        // Whose task it is says so itself, in either era.
+        return true;
+    }
     let before = capability == "completions" && introduction.protocol_version == OLDEST_HANDSHAKE;
     introduction.offers(capability)
         || before && (introduction.declares("prompts") || introduction.declares("resources"))

@@ -2,6 +2,7 @@
 
 use crate::config::GroupName;
 use crate::upstream::catalog::Listed;
+use crate::wire::percent::{decode, encode};
 use crate::wire::{Raw, raw};
 use std::collections::HashSet;
 
@@ -76,30 +77,6 @@ pub fn covers(template: &str, uri: &str) -> bool {
         rest = &rest[end + literal.len()..];
     }
     rest.is_empty()
-}
-
-/// Percent-encodes all but the unreserved characters (RFC 3986 section 2.3).
-fn encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        if byte == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(byte);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

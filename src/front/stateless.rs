@@ -29,12 +29,18 @@ pub fn check(request: &Request) -> Result<(), Refusal> {
         let level = serde_json::from_slice::<String>(&level).unwrap_or_default();
         check_level(&level).map_err(errors::bad_params)?;
     }
-    let of_tasks = request.method.starts_with("tasks/");
+    let of_tasks = matches!(request.method.as_str(), "tasks/get" | "tasks/update" | "tasks/cancel");
+    let of_tasks = of_tasks || request.method == "subscriptions/listen" && listens_to_tasks(request);
     let tasks = || raw::get(&raw::get(&capabilities, "extensions")?, TASKS_EXTENSION);
     if of_tasks && tasks().is_none() {
         return Err(errors::missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
     }
     Ok(())
+}
+
+fn listens_to_tasks(request: &Request) -> bool {
+    let wanted = request.params.as_ref().and_then(|params| raw::get(params, "notifications"));
+    wanted.is_some_and(|wanted| raw::get(&wanted, "taskIds").is_some())
 }
 
 /// What a request says of itself.
@@ -113,7 +119,7 @@ pub fn refused_by_stateless(method: &str, client: Era, error: Raw) -> Raw {
 }
 
 /// Elicitations say which group asks.
-fn with_names(group: &GroupName, result: &Raw) -> Raw {
+pub fn with_names(group: &GroupName, result: &Raw) -> Raw {
     let Some(requests) = raw::get(result, "inputRequests") else { return result.clone() };
     let Some(entries) = raw::entries(&requests) else { return result.clone() };
     let named = entries.iter().filter_map(|(key, request)| {

@@ -5,7 +5,7 @@ use super::relay::{Asked, Passed, pass};
 use super::{errors, reach, resources};
 use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::protocol::Era;
+use crate::protocol::{Era, TASKS_EXTENSION, meta};
 use crate::upstream::audience::client::Client;
 use crate::upstream::listening::FOR_GOOD;
 use crate::upstream::{Lease, Upstream};
@@ -33,6 +33,8 @@ const DONE: Raw = Raw::from_static(b"{}");
 pub enum Topic {
     /// By its URI at its group.
     Resource(String),
+    /// By its id at its group; only servers of the stateless era tell of those they are asked for.
+    Task(String),
 }
 
 /// What is subscribed to at one group, and who holds it.
@@ -125,9 +127,12 @@ impl Subscriptions {
     async fn hold(&self, asked: &Asked, group: &Upstream, topic: &Topic, holder: &Raw) -> Reply {
         let reached = reach::lease(&asked.groups, group, asked.caller.progress.as_ref()).await;
         let (group, lease) = reached.map_err(|unreachable| Raw::from(errors::unreachable(&unreachable)))?;
-        let reply = match lease.era() {
-            Era::Handshake => at(asked, &group, "resources/subscribe", topic).await?,
-            Era::Stateless => DONE,
+        let reply = match (lease.era(), topic) {
+            (Era::Stateless, _) => DONE,
+            (Era::Handshake, Topic::Resource(_)) => at(asked, &group, "resources/subscribe", topic).await?,
+            (Era::Handshake, Topic::Task(_)) => {
+                return Err(errors::lacks(&group.name, "subscriptions to tasks").into());
+            }
         };
         let era = lease.era();
         drop(lease);
@@ -189,7 +194,7 @@ async fn at(asked: &Asked, group: &Upstream, method: &str, topic: &Topic) -> Rep
         // A `subscriptions/listen` is about more than this.
         Era::Stateless => DONE,
     };
-    let Topic::Resource(uri) = topic;
+    let (Topic::Resource(uri) | Topic::Task(uri)) = topic;
     let params = raw::set(&params, "uri", json!(uri).to_string().as_bytes());
     pass(asked, group, Passed { method, capability: "resources", params }).await
 }
@@ -245,7 +250,8 @@ async fn on_handshake(
     again: bool,
 ) -> Ended {
     let mut known = topics.borrow_and_update().held.clone();
-    let ask = async |method: &str, Topic::Resource(uri): &Topic| {
+    let ask = async |method: &str, topic: &Topic| {
+        let Topic::Resource(uri) = topic else { return };
         let params = json!({ "uri": uri }).to_string().into();
         let outcome = lease.call(method, Some(params), Era::Handshake, CallOptions::within(ANSWER)).await;
         if !matches!(outcome, Ok(Ok(_))) {
@@ -278,6 +284,23 @@ async fn on_handshake(
     }
 }
 
+/// The params of a request for all topics.
+fn wanted(topics: &Topics) -> Raw {
+    let (mut uris, mut tasks) = (Vec::new(), Vec::new());
+    for topic in topics.held.keys() {
+        match topic {
+            Topic::Resource(uri) => uris.push(uri),
+            Topic::Task(id) => tasks.push(id),
+        }
+    }
+    let mut wanted = json!({ "notifications": { "resourceSubscriptions": uris } });
+    if !tasks.is_empty() {
+        wanted["notifications"]["taskIds"] = json!(tasks);
+        wanted["_meta"] = json!({ meta::CAPABILITIES: { "extensions": { TASKS_EXTENSION: {} } } });
+    }
+    wanted.to_string().into()
+}
+
 /// On a connection where one open request is about all topics. Others take its place before it ends.
 async fn on_stateless(
     group: &GroupName,
@@ -286,8 +309,7 @@ async fn on_stateless(
     asked: &watch::Sender<u64>,
 ) -> Ended {
     let listen = |topics: &Topics| {
-        let uris: Vec<_> = topics.held.keys().map(|Topic::Resource(uri)| uri).collect();
-        let params = json!({ "notifications": { "resourceSubscriptions": uris } }).to_string().into();
+        let params = wanted(topics);
         let options = CallOptions::within(FOR_GOOD);
         let mut open = Box::pin(lease.call("subscriptions/listen", Some(params), Era::Handshake, options));
         // Sent, before what it replaces is cancelled.

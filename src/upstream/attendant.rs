@@ -1,7 +1,7 @@
 //! Reads what an upstream sends, until it ends: answers go to their calls, requests and notifications to the client.
 
 use super::audience::{Audience, Question};
-use super::{Live, dialect};
+use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
 use crate::transport::child::Child;
@@ -81,9 +81,9 @@ impl Attendant {
         let progress = token.map(|token| Progress { output: self.of.peer.output().clone(), token });
         let cancelled = Cancelled::default();
         let question = Question {
-            group: self.of.group.to_string(),
+            group: self.of.group.clone(),
             method: request.method,
-            params: request.params,
+            params: request.params.map(|params| task_ids::related_out(&self.of.group, &params)),
             progress,
             cancelled: cancelled.clone(),
         };
@@ -109,6 +109,10 @@ impl Attendant {
                     Era::Handshake => params,
                     Era::Stateless => params.map(|params| dialect::without_subscription(&params)),
                 };
+                let params = params.map(|params| task_ids::related_out(&self.of.group, &params));
+                let of_task = matches!(method, "notifications/tasks/status" | "notifications/tasks");
+                let params = params
+                    .map(|params| if of_task { task_ids::out(&self.of.group, &params) } else { params });
                 self.of.audience.notify(&self.of.group, method, params.as_ref());
             }
         }

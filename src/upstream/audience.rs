@@ -1,5 +1,6 @@
 //! The clients that upstreams speak to: they are asked, told, and waited for when they do not read.
 
+use super::task_ids;
 use crate::config::GroupName;
 use crate::protocol::code;
 use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
@@ -13,13 +14,13 @@ pub mod client;
 /// A person may have to answer.
 const LONGEST_QUESTION: Duration = Duration::from_secs(3600);
 /// What we offer upstreams of what a client declares. The rest of it is between the client and us.
-const OFFERED: [&str; 3] = ["roots", "sampling", "elicitation"];
+const OFFERED: [&str; 4] = ["roots", "sampling", "elicitation", "tasks"];
 #[derive(Default)]
 pub struct Audience(Mutex<Vec<Arc<Client>>>);
 
 /// A request from an upstream.
 pub struct Question {
-    pub group: String,
+    pub group: GroupName,
     pub method: String,
     pub params: Option<Raw>,
     /// The upstream's own token, and where its progress goes.
@@ -76,6 +77,7 @@ impl Audience {
             "roots/list" => "roots",
             "sampling/createMessage" => "sampling",
             "elicitation/create" => "elicitation",
+            "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/list" => "tasks",
             _ => return refuse(),
         };
         let clients = self.clients();
@@ -84,8 +86,14 @@ impl Audience {
         if !client.can(capability) {
             return refuse();
         }
+        let task = question.params.as_ref().and_then(|params| raw::get_str(params, "taskId"));
+        let is_its_own = |task: &str| client.task_of(task).is_some_and(|group| group == question.group);
+        if capability == "tasks" && task.is_some_and(|task| !is_its_own(&task)) {
+            return Err(error_object(code::INVALID_PARAMS, "unknown task", None));
+        }
+        let as_task = question.params.as_ref().is_some_and(|params| raw::get(params, "task").is_some());
         let params = match question.params {
-            Some(params) if capability == "elicitation" => Some(named(&params, &question.group)),
+            Some(params) if capability == "elicitation" => Some(named(&params, question.group.as_str())),
             params => params,
         };
         let options = CallOptions {
@@ -94,7 +102,15 @@ impl Audience {
             ..CallOptions::within(LONGEST_QUESTION)
         };
         match client.peer().call(&question.method, params, options).await {
-            Ok(reply) => reply,
+            Ok(Ok(result)) => {
+                let task = raw::get(&result, "task").filter(|_| as_task);
+                if let Some(id) = task.and_then(|task| raw::get_str(&task, "taskId")) {
+                    client.made_task(id, &question.group);
+                }
+                let result = task_ids::related_back(&result);
+                Ok(if question.method == "tasks/list" { own_tasks(&result, is_its_own) } else { result })
+            }
+            Ok(refused) => refused,
             Err(error @ (CallError::Closed { .. } | CallError::TimedOut(_) | CallError::TooLong { .. })) => {
                 Err(error_object(code::INTERNAL_ERROR, &format!("the client gave no answer: {error}"), None))
             }
@@ -104,6 +120,14 @@ impl Audience {
     fn clients(&self) -> Vec<Arc<Client>> {
         lock(&self.0).clone()
     }
+}
+
+/// A list of tasks without those that were made for others.
+fn own_tasks(result: &Raw, is_its_own: impl Fn(&str) -> bool) -> Raw {
+    let Some(tasks) = raw::elements(result, "tasks") else { return result.clone() };
+    let own = tasks.into_iter().filter(|task| raw::get_str(task, "taskId").is_some_and(|id| is_its_own(&id)));
+    let own = own.collect::<Vec<_>>().join(&b","[..]);
+    raw::set(result, "tasks", &[b"[", &own[..], b"]"].concat())
 }
 
 /// An elicitation says which server asks (the specification wants clients to show it, and the client knows only us).

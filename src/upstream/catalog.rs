@@ -3,7 +3,6 @@
 use crate::protocol::Era;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -72,6 +71,9 @@ pub struct Tool {
     pub read_only: bool,
     /// `annotations.idempotentHint`.
     pub idempotent: bool,
+    /// `execution.taskSupport` is `required`: it runs as a task or not at all.
+    #[serde(default)]
+    pub task: bool,
 }
 
 impl Catalog {
@@ -156,7 +158,7 @@ fn read_body(file: &Path, tools: usize) -> Option<Body> {
     let text = Raw::from(text.ok()?);
     let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
     let body = Body {
-        definitions: own(elements(&text, "tools")?),
+        definitions: own(raw::elements(&text, "tools")?),
         lists: Lists {
             resources: read_listed(&text, "resources", "uri"),
             templates: read_listed(&text, "resourceTemplates", "uriTemplate"),
@@ -250,7 +252,7 @@ pub fn check_page(result: &Raw, method: &str) -> Result<(), String> {
         "resources/templates/list" => "resourceTemplates",
         method => method.split('/').next().unwrap_or_default(),
     };
-    match elements(result, member) {
+    match raw::elements(result, member) {
         Some(_) => Ok(()),
         None => Err(format!("`{member}` is no list")),
     }
@@ -270,19 +272,13 @@ pub fn read_listed(page: &Raw, member: &str, key: &str) -> Vec<Listed> {
 }
 
 fn named<T>(page: &Raw, member: &str, read: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
-    let elements = elements(page, member).unwrap_or_default();
+    let elements = raw::elements(page, member).unwrap_or_default();
     let all = elements.len();
     let read: Vec<_> = elements.iter().filter_map(|element| read(element)).collect();
     if read.len() < all {
         tracing::warn!("left out {} of the server's {member} that have no name", all - read.len());
     }
     read
-}
-
-fn elements(page: &Raw, member: &str) -> Option<Vec<Raw>> {
-    let list = raw::get(page, member)?;
-    let elements: Vec<&RawValue> = serde_json::from_slice(&list).ok()?;
-    Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
 }
 
 /// A definition, copied so that the page it stands in need not be kept.
@@ -293,7 +289,14 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
     let annotations = raw::get(&definition, "annotations");
     let hint =
         |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
-    let tool = Tool { name, summary, read_only: hint("readOnlyHint"), idempotent: hint("idempotentHint") };
+    let support = raw::get(&definition, "execution").and_then(|how| raw::get_str(&how, "taskSupport"));
+    let tool = Tool {
+        name,
+        summary,
+        read_only: hint("readOnlyHint"),
+        idempotent: hint("idempotentHint"),
+        task: support.as_deref() == Some("required"),
+    };
     Some((tool, definition))
 }
 

@@ -8,7 +8,7 @@ use super::batch::Batches;
 use super::lines::Lines;
 use super::output::Output;
 use super::{Frame, Malformed, Message, Raw, Reply, Request, raw};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncRead;
@@ -18,6 +18,9 @@ use tokio::time::{Instant, sleep_until};
 /// An answer larger than this is given to its caller before the next line is read, so that large answers do not
 /// pile up in memory when the caller's own reader is slow.
 const LARGE: usize = 32 << 10;
+
+/// Tasks whose progress is passed on at the same time.
+const LASTING: usize = 256;
 
 pub struct Peer {
     output: Output,
@@ -30,6 +33,8 @@ struct Calls {
     /// The last id given out; also the progress token of that request.
     last: u64,
     open: HashMap<u64, Call>,
+    /// Where the progress of tasks goes whose calls are answered already, latest last.
+    lasting: VecDeque<(u64, Progress)>,
     /// Set when no answer can come any more.
     ended: bool,
 }
@@ -37,6 +42,8 @@ struct Calls {
 struct Call {
     answer: oneshot::Sender<Result<Reply, CallError>>,
     progress: Option<Progress>,
+    /// Progress may come after the answer.
+    lasting: bool,
     /// When this call last showed life: sent, or progress came.
     alive: Instant,
 }
@@ -68,6 +75,8 @@ pub struct CallOptions {
     /// In all.
     pub total: Duration,
     pub progress: Option<Progress>,
+    /// The answer may be a task, whose progress comes after it (2025-11-25, tasks).
+    pub lasting: bool,
     /// False for `initialize`, which must not be cancelled.
     pub cancellable: bool,
     /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
@@ -79,7 +88,14 @@ pub type Cancelled = Arc<OnceLock<Raw>>;
 
 impl CallOptions {
     pub fn within(time: Duration) -> Self {
-        Self { quiet: time, total: time, progress: None, cancellable: true, cancelled: Cancelled::default() }
+        Self {
+            quiet: time,
+            total: time,
+            progress: None,
+            lasting: false,
+            cancellable: true,
+            cancelled: Cancelled::default(),
+        }
     }
 }
 
@@ -108,6 +124,16 @@ impl Peer {
 
     pub fn notify(&self, method: &str, params: Option<Raw>) {
         self.output.send(Frame::notification(method, params));
+    }
+
+    /// Sends a request whose answer says nothing that anyone waits for.
+    pub fn send(&self, method: &str, params: Raw) {
+        let id = {
+            let mut calls = self.calls();
+            calls.last += 1;
+            calls.last
+        };
+        self.output.send(Frame::request(id, method, Some(params)));
     }
 
     /// Answers a request, with the others that came with it if it came in a batch.
@@ -150,7 +176,8 @@ impl Peer {
             return Err(CallError::TimedOut(options.quiet));
         }
         let (answer, mut answered) = oneshot::channel();
-        let id = self.open(Call { answer, progress: options.progress.clone(), alive: Instant::now() })?;
+        let (progress, lasting) = (options.progress.clone(), options.lasting);
+        let id = self.open(Call { answer, progress, lasting, alive: Instant::now() })?;
         let mut guard = InFlight { peer: self, id, options: &options, why: None };
         let params = match options.progress {
             Some(_) => {
@@ -259,7 +286,16 @@ impl Peer {
 
     /// The caller may be gone, or may never have been: late answers and answers to nothing end here.
     fn settle(&self, id: &Raw, outcome: Result<Reply, CallError>) {
-        let call = our_id(id).and_then(|id| self.calls().open.remove(&id));
+        let call = our_id(id).and_then(|id| {
+            let mut calls = self.calls();
+            let call = calls.open.remove(&id)?;
+            if let Some(progress) = call.progress.clone().filter(|_| call.lasting) {
+                calls.lasting.push_back((id, progress));
+                let excess = calls.lasting.len().saturating_sub(LASTING);
+                calls.lasting.drain(..excess);
+            }
+            Some(call)
+        });
         match call {
             Some(call) => drop(call.answer.send(outcome)),
             None => tracing::debug!(id = %Text(id), "dropped an answer to nothing that is open"),
@@ -284,13 +320,18 @@ impl Peer {
         else {
             return false;
         };
-        let to = match self.calls().open.get_mut(&id) {
+        let mut calls = self.calls();
+        let to = match calls.open.get_mut(&id) {
             Some(call) => {
                 call.alive = Instant::now();
                 call.progress.clone()
             }
-            None => return false,
+            None => match calls.lasting.iter().find(|(lasting, _)| *lasting == id) {
+                Some((_, progress)) => Some(progress.clone()),
+                None => return false,
+            },
         };
+        drop(calls);
         if let Some(to) = to {
             let params = raw::set(params, "progressToken", &to.token);
             to.output.send(Frame::notification("notifications/progress", Some(params)));

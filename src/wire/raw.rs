@@ -26,6 +26,13 @@ pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
     Some(members.into_iter().map(|m| (m.key.into_owned(), object.slice(m.value))).collect())
 }
 
+/// The elements of the list that the member `key` is.
+pub fn elements(object: &Raw, key: &str) -> Option<Vec<Raw>> {
+    let list = get(object, key)?;
+    let elements: Vec<&RawValue> = serde_json::from_slice(&list).ok()?;
+    Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
+}
+
 /// `object` with the member `key` set to `value`: replaced where it stands, else added at the end.
 /// What is no object is returned as it is.
 pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {

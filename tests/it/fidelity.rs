@@ -55,8 +55,8 @@ fn image_block() {
     ] {
         let result = format!(r#"{{"content":[{block}]}}"#);
         for params in [
-            r#""name":"call_dynamic_tool","arguments":{"group":"g","name":"echo","args":{}}"#,
-            r#""name":"g__echo","arguments":{}"#,
+            r#""name":"call_dynamic_tool","arguments":{"group":"g","name":"args","args":{}}"#,
+            r#""name":"g__args","arguments":{}"#,
         ] {
             let id = proxy.send_raw("tools/call", &format!(r#"{{{params},"x-result":{result}}}"#));
             assert_eq!(proxy.answer(id).raw("result"), Some(&*result));

@@ -16,6 +16,9 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 /// Messages for a client that is not ready for them yet.
 const EARLY: usize = 256;
 
+/// Tasks of one client that are remembered.
+const TASKS: usize = 1000;
+
 /// A client that is attached.
 pub struct Client {
     peer: Arc<Peer>,
@@ -35,6 +38,8 @@ struct State {
     /// The requests that want to hear log messages of a group, by number.
     wishes: HashMap<u64, (GroupName, String)>,
     last_wish: u64,
+    /// Tasks that the client made for a group, latest last.
+    tasks: VecDeque<(String, GroupName)>,
 }
 
 /// What of all that upstreams tell reaches the client.
@@ -61,6 +66,8 @@ pub struct Listener {
     pub lists: HashSet<&'static str>,
     /// Resources, each with the URI under which the client knows it.
     pub resources: HashMap<(GroupName, String), String>,
+    /// Tasks, by the ids that the client knows.
+    pub tasks: HashSet<String>,
     /// What came before the client was told that it is subscribed.
     pub early: Option<Vec<(String, Option<Raw>)>>,
 }
@@ -152,6 +159,19 @@ impl Client {
         Wish { client: self.clone(), number }
     }
 
+    /// The client answered a request of `group` with a task of its own.
+    pub fn made_task(&self, id: String, group: &GroupName) {
+        let tasks = &mut lock(&self.state).tasks;
+        tasks.push_back((id, group.clone()));
+        let excess = tasks.len().saturating_sub(TASKS);
+        tasks.drain(..excess);
+    }
+
+    /// The group for which the client made this task.
+    pub fn task_of(&self, id: &str) -> Option<GroupName> {
+        lock(&self.state).tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
+    }
+
     /// Adds a listener, or another of the same id in its place.
     pub fn listen(&self, listener: Listener) {
         let listeners = &mut lock(&self.state).listeners;
@@ -188,10 +208,10 @@ impl Client {
     /// What `group` has to say, to whom it may concern.
     pub(super) fn tell(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
         let mut state = lock(&self.state);
-        if method == "notifications/resources/updated"
-            && let Some(params) = params
-        {
-            state.updated(&self.peer, group, params);
+        match (method, params) {
+            ("notifications/resources/updated", Some(params)) => state.updated(&self.peer, group, params),
+            ("notifications/tasks", Some(params)) => state.task_changed(&self.peer, params),
+            _ => {}
         }
         let passes = match state.hears {
             Hears::WhatItAskedFor => method == "notifications/message" && state.wished(group, params),
@@ -228,6 +248,13 @@ impl State {
                 let params = if *known_as == key.1 { params.clone() } else { with_uri(params, known_as) };
                 listener.tell(peer, "notifications/resources/updated", params);
             }
+        }
+    }
+
+    fn task_changed(&mut self, peer: &Peer, params: &Raw) {
+        let id = raw::get_str(params, "taskId").unwrap_or_default();
+        for listener in self.listeners.iter_mut().filter(|listener| listener.tasks.contains(&id)) {
+            listener.tell(peer, "notifications/tasks", params.clone());
         }
     }
 

@@ -128,8 +128,8 @@ fn unknown_members() -> impl Strategy<Value = String> {
 
 /// A request through the program: its method, and its params without what they are to carry.
 const REQUESTS: [(&str, &str); 10] = [
-    ("tools/call", r#""name":"call_dynamic_tool","arguments":{"group":"g","name":"echo","args":{}}"#),
-    ("tools/call", r#""name":"g__echo","arguments":{}"#),
+    ("tools/call", r#""name":"call_dynamic_tool","arguments":{"group":"g","name":"args","args":{}}"#),
+    ("tools/call", r#""name":"g__args","arguments":{}"#),
     ("resources/list", r#""group":"g""#),
     ("resources/templates/list", r#""group":"g""#),
     ("resources/read", r#""group":"g","uri":"mem://one""#),
