@@ -71,7 +71,7 @@ fn is_told(session: &mut Session, upstream: &str) -> bool {
         session.heard();
     }
     session.text(upstream, "release", "{}");
-    (0..20).any(|_| {
+    (0..100).any(|_| {
         let is_it = |told: &Message| {
             told.method().is_some_and(|name| name.starts_with("notifications/tasks"))
                 && told.line.contains(&id)
