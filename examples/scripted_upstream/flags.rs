@@ -12,7 +12,6 @@ const SWITCHES: &[&str] = &[
     "--earlier",
     "--early",
     "--empty-cursor",
-    "--exits-on-initialize",
     "--flood",
     "--garbage",
     "--grandchild",

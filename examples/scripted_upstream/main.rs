@@ -13,7 +13,7 @@
 //! | `--resources`, `--prompts`, `--logging` | serves these too (`mem://one`, `mem://two`; `greet`) |
 //! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--many N`: N resources more; `--asks`: lists those that ask the client |
 //! | `--tasks` | tools that are tasks, and `tasks/*`: see `tasks`; `--same-task-ids`: their ids are those of every other process |
-//! | `--stateless` | speaks 2026-07-28 and nothing else: `initialize` is refused with -32022. `--refuses-initialize CODE`: with that; `--exits-on-initialize`: not at all, it exits |
+//! | `--stateless` | speaks 2026-07-28 and nothing else: `initialize` is refused with -32022. `--refuses-initialize CODE`: with that |
 //! | `--dual` | speaks 2026-07-28 too: a request that says so in its `_meta` is one of it |
 //! | `--batches` | what is due together goes out as one batch (answers, notifications, what `asks` asks), and a batch is read |
 //! | `--version V` | answers protocol version V whatever is asked |

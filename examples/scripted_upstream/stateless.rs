@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::process::exit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -157,9 +156,6 @@ fn supported(server: &Server, requested: &Value) -> Value {
 }
 
 fn refuse_initialize(server: &Server, id: &str, requested: &Value) {
-    if server.flags.has("--exits-on-initialize") {
-        exit(1);
-    }
     match server.flags.text("--refuses-initialize").map(|code| code.parse().unwrap()) {
         None => refuse(server, id, -32022, "Unsupported protocol version", supported(server, requested)),
         Some(-32601) => refuse(server, id, -32601, "Method not found", Value::Null),

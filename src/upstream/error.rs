@@ -1,6 +1,7 @@
 //! What can go wrong with an upstream, told by what the reader can do about it.
 
 use crate::config::Problem;
+use crate::protocol::code;
 use crate::transport::{Ending, OpenError};
 use std::time::Duration;
 
@@ -35,7 +36,14 @@ pub enum UpstreamError {
 impl UpstreamError {
     /// Whether trying again may help without a person doing something.
     pub fn retryable(&self) -> bool {
-        !matches!(self, Self::Config(_) | Self::Unsupported(_) | Self::Launch { .. })
+        match self {
+            Self::Config(_) | Self::Unsupported(_) | Self::Launch { .. } => false,
+            // It speaks no revision of ours.
+            Self::Refused { step: "initialize" | "server/discover", code, .. } => {
+                ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
+            }
+            _ => true,
+        }
     }
 }
 

@@ -7,9 +7,9 @@
 use super::audience::Audience;
 use super::catalog::{Catalog, Introduction};
 use super::error::UpstreamError;
-use super::session::{Session, error_code};
+use super::session::Session;
 use crate::config::Endpoint;
-use crate::protocol::{Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, code, meta};
+use crate::protocol::{Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, meta};
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
@@ -74,11 +74,8 @@ impl Session {
         if let Some(revision) = common {
             return Ok(self.accept("initialize", self.ask_initialize(revision, offer).await?)?);
         }
-        // To a server of the stateless era this is a method it does not know, without the `_meta` it needs.
-        let stateless = [code::UNSUPPORTED_REVISION, code::METHOD_NOT_FOUND, code::INVALID_PARAMS];
-        let try_other = stateless.contains(&error_code(refusal))
-            || supported.iter().any(|revision| revision == STATELESS);
-        self.accept("initialize", reply).map_err(|error| Unknown { error, try_other })
+        // To a server of the stateless era this is a method it does not know; with which code it says so is its own affair.
+        self.accept("initialize", reply).map_err(|error| Unknown { error, try_other: true })
     }
 
     async fn ask_initialize(&self, revision: &str, offer: &Raw) -> Result<Reply, UpstreamError> {

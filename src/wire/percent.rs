@@ -8,7 +8,8 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// `None`: not UTF-8 inside.
+/// `None`: not as `encode` writes it.
 pub fn decode(text: &str) -> Option<String> {
-    Some(percent_decode_str(text).decode_utf8().ok()?.into_owned())
+    let decoded = percent_decode_str(text).decode_utf8().ok()?.into_owned();
+    (encode(&decoded) == text).then_some(decoded)
 }

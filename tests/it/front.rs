@@ -63,6 +63,7 @@ fn initialize_response_allowed() {
         "prompts": {"listChanged": true},
         "completions": {},
         "logging": {},
+        "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
     });
     assert_eq!(result["capabilities"], capabilities);
     assert_eq!(result["serverInfo"]["name"], "dynamic-mcp");
@@ -123,7 +124,8 @@ fn capability_check_not_negotiated_refused() {
         ("resources/list", "resources"),
         ("resources/read", "resources"),
         ("prompts/get", "prompts"),
-        ("tasks/list", "tasks"),
+        // Of the stateless era.
+        ("tasks/update", "tasks"),
     ] {
         let answer = proxy.ask(method, json!({}));
         assert_eq!(answer["error"]["code"], -32004, "{method}: {answer}");
@@ -140,7 +142,7 @@ fn proper_error_codes_during_initialization() {
         assert!(answer["error"]["message"].as_str().unwrap().contains("not initialized"), "{answer}");
     }
     proxy.handshake();
-    assert_eq!(proxy.refused("tasks/list", json!({})), -32004);
+    assert_eq!(proxy.refused("tasks/update", json!({})), -32004);
     assert_eq!(proxy.refused("no/such", json!({})), -32601);
     assert_eq!(proxy.refused("tools/call", json!({"name": "nonsense"})), -32602);
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Message, Proxy, Setup, servers, until, upstream, with};
 
 mod asking;
+mod batches;
 mod completions;
 mod confirming;
 mod lists;
@@ -16,8 +17,10 @@ mod programs;
 mod prompts;
 mod reading;
 mod resources;
+mod stateless;
 mod subscriptions;
 mod surface;
+mod tasks;
 
 /// Members that nothing may change on its way, as the scripted upstream has them too.
 const WEIRD: &str = r#""weird":{"minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"exact":1.10,"null":null,"":"ö \u00f6 \ud83d\ude00 \/ \ud800"}, "spaced" : [ 1 , 2 ]"#;

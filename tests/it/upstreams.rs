@@ -63,6 +63,24 @@ fn sloppy_upstreams_are_taken_as_they_are() {
 }
 
 #[test]
+fn what_is_odd_about_an_introduction_is_logged() {
+    for (flags, part) in [
+        (["--no-version", "--no-capabilities"], "no protocolVersion"),
+        (["--no-version", "--no-capabilities"], "no capabilities"),
+        (["--tools-in-initialize", "--early"], "carries tools"),
+        (["--version", "1999-12-31"], "does not know"),
+    ] {
+        let mut proxy = Proxy::new(&one(&flags));
+        // Twenty-one tools are those of `tools/list`, whatever the introduction said.
+        assert!(
+            proxy.tools(json!({"group": "g", "lazy": true})).starts_with("Group g: 21 tools"),
+            "{flags:?}"
+        );
+        proxy.until_logged(part);
+    }
+}
+
+#[test]
 fn what_an_upstream_says_out_of_turn_is_answered_once_and_passed_once() {
     for when in ["earlier", "early", "chatty"] {
         let record = Record::new();

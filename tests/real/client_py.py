@@ -1,6 +1,6 @@
 """A client with the Python SDK, 1.x or 2.x: python client_py.py PLAN.json
 
-Lists the tools, makes the plan's calls one by one, prints one line of JSON that tests/real.rs judges. With 2.x and the
+Lists the tools, makes the plan's calls one by one (of a tool, or what "read" and "prompt" name), prints one line of JSON that tests/real.rs judges. With 2.x and the
 plan's "mode" "auto" it asks server/discover first and falls back to initialize.
 """
 
@@ -15,28 +15,53 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 McpError = getattr(mcp, "MCPError", None) or mcp.McpError
 
 
+async def answer(_context, _params):
+    """What a user answers who is asked something."""
+    return mcp.types.ElicitResult(action="accept", content={"name": "Ada"})
+
+
 @asynccontextmanager
 async def connect(plan):
     """A connected client and the answer to its handshake."""
     command, *args = plan["command"]
     server = StdioServerParameters(command=command, args=args)
     if hasattr(mcp, "Client"):
-        async with mcp.Client(server, mode=plan["mode"]) as client:
+        async with mcp.Client(server, mode=plan["mode"], elicitation_callback=answer) as client:
             yield client, (client.protocol_version, client.server_info, client.instructions)
     else:
-        async with stdio_client(server) as streams, mcp.ClientSession(*streams) as client:
+        async with stdio_client(server) as streams, mcp.ClientSession(*streams, elicitation_callback=answer) as client:
             hello = await client.initialize()
             yield client, (hello.protocolVersion, hello.serverInfo, hello.instructions)
 
 
+async def made(client, call):
+    """The members of the result that matter."""
+    if "read" in call:
+        return dump(await client.read_resource(call["read"]), "contents")
+    if "prompt" in call:
+        return dump(await client.get_prompt(call["prompt"], call["arguments"]), "messages")
+    steps = []
+
+    async def watch(progress, total, message):
+        steps.append({"progress": progress, "total": total, "message": message})
+
+    watching = {"progress_callback": watch} if call.get("watch") else {}
+    result = await client.call_tool(call["name"], call["arguments"], **watching)
+    kept = dump(result, "content", "structuredContent", "isError")
+    kept.setdefault("isError", False)
+    return {**kept, "steps": steps} if watching else kept
+
+
+def dump(result, *members):
+    result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {key: result[key] for key in members if key in result}
+
+
 async def outcome(client, call):
     try:
-        result = await client.call_tool(call["name"], call["arguments"])
+        return await made(client, call)
     except McpError as error:
         return {"error": {"code": error.error.code, "message": error.error.message}}
-    result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    kept = {key: result[key] for key in ("content", "structuredContent") if key in result}
-    return {**kept, "isError": result.get("isError", False)}
 
 
 async def main():

@@ -2,11 +2,14 @@
 // server/discover first, in a process of its own.
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { readPlan, runPlan } from "./run_plan.mjs";
+import { answer, readPlan, runPlan } from "./run_plan.mjs";
 
 const plan = readPlan();
 const [command, ...args] = plan.command;
-const options = plan.mode === "auto" ? { versionNegotiation: { mode: "auto" } } : {};
+const probing = plan.mode === "auto" ? { versionNegotiation: { mode: "auto" } } : {};
+const options = { ...probing, capabilities: { elicitation: {} } };
 const client = new Client({ name: "real-ts-v2", version: "1" }, options);
+client.setRequestHandler("elicitation/create", answer);
 await client.connect(new StdioClientTransport({ command, args }));
-await runPlan(client, plan, client.getNegotiatedProtocolVersion());
+const version = client.getNegotiatedProtocolVersion();
+await runPlan(client, plan, version, (request, options) => client.callTool(request, options));

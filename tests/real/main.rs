@@ -9,4 +9,6 @@ mod agents;
 mod conformance;
 mod pairs;
 mod scratch;
+mod sdks;
 mod servers;
+mod tasks;

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 /// How a client is started, and whether it asks `server/discover` before it says `initialize`; then it needs no
 /// handshake.
-struct Client {
+pub(crate) struct Client {
     program: &'static str,
     script: &'static str,
-    mode: &'static str,
+    pub(crate) mode: &'static str,
 }
 
 impl Client {
@@ -18,11 +18,14 @@ impl Client {
     }
 }
 
-const TS_V1: Client = Client { program: "bin/node", script: "client_ts_v1.mjs", mode: "legacy" };
-const TS_V2: Client = Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "legacy" };
-const TS_V2_PROBING: Client = Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "auto" };
-const PY_V1: Client = Client { program: "python1/bin/python", script: "client_py.py", mode: "legacy" };
-const PY_V2_PROBING: Client = Client { program: "python2/bin/python", script: "client_py.py", mode: "auto" };
+pub(crate) const TS_V1: Client = Client { program: "bin/node", script: "client_ts_v1.mjs", mode: "legacy" };
+pub(crate) const TS_V2: Client = Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "legacy" };
+pub(crate) const TS_V2_PROBING: Client =
+    Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "auto" };
+pub(crate) const PY_V1: Client =
+    Client { program: "python1/bin/python", script: "client_py.py", mode: "legacy" };
+pub(crate) const PY_V2_PROBING: Client =
+    Client { program: "python2/bin/python", script: "client_py.py", mode: "auto" };
 
 macro_rules! pairs {
     ($($client:ident = $how:expr;)*) => {
@@ -72,7 +75,13 @@ fn pair(client: &Client, group: &str) {
     check_our_own(server, ours, &direct);
 }
 
-fn run(scratch: &Scratch, client: &Client, mode: &str, command: &[String], calls: &[Value]) -> Value {
+pub(crate) fn run(
+    scratch: &Scratch,
+    client: &Client,
+    mode: &str,
+    command: &[String],
+    calls: &[Value],
+) -> Value {
     let plan = json!({ "command": command, "mode": mode, "calls": calls });
     let plan = scratch.write("plan.json", &plan.to_string());
     let mut program = scratch.command(scratch.real.join(client.program));
@@ -80,7 +89,7 @@ fn run(scratch: &Scratch, client: &Client, mode: &str, command: &[String], calls
     report(&scratch.run(program))
 }
 
-fn tool_call(name: &str, arguments: &Value) -> Value {
+pub(crate) fn tool_call(name: &str, arguments: &Value) -> Value {
     json!({ "name": name, "arguments": arguments })
 }
 

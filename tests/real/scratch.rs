@@ -21,11 +21,14 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What processes have to end once the client has: clients give the proxy two seconds before SIGTERM.
 const ENDED: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 10] = [
     "run_plan.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
     "client_py.py",
+    "server_ts_v1.mjs",
+    "server_ts_v2.mjs",
+    "server_py.py",
     "fake_model.py",
     "conformance.py",
     "conformance_server.py",

@@ -58,8 +58,8 @@ fn what_a_request_has_to_say_is_asked_for() {
     assert_eq!(error["code"], -32022);
     assert_eq!(error["data"]["requested"], "1900-01-01");
     assert!(error["data"]["supported"].as_array().unwrap().contains(&json!("2026-07-28")));
-    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/list", "no/such"] {
-        let code = if method == "tasks/list" { -32021 } else { -32601 };
+    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/get", "no/such"] {
+        let code = if method == "tasks/get" { -32021 } else { -32601 };
         assert_eq!(proxy.refused(method, about(json!({}))), code, "{method}");
     }
     assert_eq!(proxy.refused("resources/read", about(json!({"uri": "x://nowhere"}))), -32602, "never -32002");

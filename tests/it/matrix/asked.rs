@@ -97,6 +97,7 @@ fn declined(last: &Message) -> String {
     match said.split(r#""code":"#).nth(1) {
         Some(rest) => refused(rest.split([',', '}']).next().unwrap_or_default()),
         None if result["isError"] == true => "refused".to_owned(),
+        None if said.contains(r#""decline""#) => "declined".to_owned(),
         None => panic!("nobody was asked, and yet: {}", last.line),
     }
 }

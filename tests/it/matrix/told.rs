@@ -118,7 +118,7 @@ fn list_changed(session: &mut Session, upstream: &str) -> [String; 3] {
         session.text(upstream, "grow", &format!(r#"{{"list":"{kind}"}}"#));
     }
     // They are told at most once a second.
-    for _ in 0..8 {
+    for _ in 0..50 {
         for told in session.heard() {
             for (kind, heard) in kinds.iter().zip(&mut heard) {
                 *heard |= told.method() == Some(&*format!("notifications/{kind}/list_changed"));

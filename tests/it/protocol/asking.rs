@@ -29,7 +29,7 @@ fn an_upstream_is_offered_what_the_client_declared_and_nothing_else() {
         (r#"{"sampling":{}}"#, r#"{"sampling":{}}"#),
         (
             r#"{"experimental":{"a":1},"elicitation":{"form":{},"x":1e400},"roots":{"listChanged":true},"tasks":{}}"#,
-            r#"{"roots":{"listChanged":true},"elicitation":{"form":{},"x":1e400}}"#,
+            r#"{"roots":{"listChanged":true},"elicitation":{"form":{},"x":1e400},"tasks":{}}"#,
         ),
     ] {
         let record = Record::new();

@@ -29,9 +29,13 @@ fn told(proxy: &mut Proxy, method: &str) -> Value {
 
 #[test]
 fn a_server_that_refuses_the_handshake_is_asked_who_it_is() {
-    for flags in
-        [&[][..], &["--refuses-initialize", "-32601"], &["--refuses-initialize", "-32602"], &["--dual"]]
-    {
+    for flags in [
+        &[][..],
+        &["--refuses-initialize", "-32601"],
+        &["--refuses-initialize", "-32602"],
+        &["--refuses-initialize", "-32000"],
+        &["--dual"],
+    ] {
         let flags = [if flags == ["--dual"] { &[][..] } else { &["--stateless"] }, flags].concat();
         let mut proxy = Proxy::new(&one(&flags));
         assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "{flags:?}");
