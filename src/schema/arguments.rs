@@ -6,6 +6,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Schemas that are kept ready.
@@ -41,7 +42,7 @@ struct Check {
 impl Checks {
     /// What is wrong with `args` by the schema in `definition`, one mistake a line. `tool` is for the log, in which a
     /// schema that cannot be used is named once.
-    pub fn problem(&self, tool: &str, definition: &Raw, args: &Raw) -> Option<String> {
+    pub fn problem(&self, tool: impl Display, definition: &Raw, args: &Raw) -> Option<String> {
         if args.len() > LARGEST_ARGUMENTS || !exact(args) {
             return None;
         }
@@ -53,7 +54,7 @@ impl Checks {
         mistakes(&check.validator, &args)
     }
 
-    fn ready(&self, tool: &str, definition: &Raw) -> Option<Arc<Check>> {
+    fn ready(&self, tool: impl Display, definition: &Raw) -> Option<Arc<Check>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|(known, _)| known == definition) {
             let found = kept.remove(at)?;
@@ -63,7 +64,7 @@ impl Checks {
         }
         let check = of_arguments(definition).map(|schema| compile(&schema)).transpose();
         let check = check.unwrap_or_else(|why| {
-            tracing::warn!(tool, why, "the arguments of this tool are not checked before calls");
+            tracing::warn!(%tool, why, "the arguments of this tool are not checked before calls");
             None
         });
         let check = check.map(Arc::new);
