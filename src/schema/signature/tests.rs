@@ -176,6 +176,8 @@ fn definitions_of_every_kind() {
     );
     assert_eq!((&*unread.call, unread.lossless), ("t(args?: object)", false));
     assert_eq!(signature(&"[]".into()).call, "()");
+    let many = signature(&json!({"name": "t", "description": "line\n".repeat(500)}).to_string().into());
+    assert_eq!((many.about.lines().count(), many.lossless), (LINES, false));
 }
 
 #[test]
