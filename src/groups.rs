@@ -5,6 +5,7 @@
 use crate::cache::{Cache, Key, Known};
 use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Server};
 use crate::protocol::Era;
+use crate::rules::Rules;
 use crate::schema::arguments::Checks;
 use crate::transport::{Transport, launch, warden};
 use crate::upstream::audience::Audience;
@@ -61,6 +62,13 @@ pub struct GroupManager {
     pub audience: Arc<Audience>,
     /// The schemas of tools that were called.
     pub checks: Checks,
+}
+
+/// Groups as they were when they were looked at last.
+#[derive(Default)]
+struct Seen {
+    catalogs: HashMap<GroupName, Arc<Catalog>>,
+    rules: HashMap<GroupName, Arc<Rules>>,
 }
 
 /// The groups' tasks, and whose they are.
@@ -249,7 +257,7 @@ impl GroupManager {
     /// Everything that goes on beside the requests of a client: what groups learnt enters the list and the cache, and
     /// a group whose task panicked gets another. Runs until it is dropped.
     pub async fn tend(&self) {
-        let mut seen = HashMap::new();
+        let mut seen = Seen::default();
         let mut flush = None;
         loop {
             let due = lock(&self.surfaces).deadline();
@@ -272,22 +280,26 @@ impl GroupManager {
         }
     }
 
-    /// Looks at what changed. `seen`: the catalogs as of the last time. True: something is to be remembered.
-    fn look(&self, changed: &BTreeSet<GroupName>, seen: &mut HashMap<GroupName, Arc<Catalog>>) -> bool {
+    /// Looks at what changed since it was `seen` last. True: something is to be remembered.
+    fn look(&self, changed: &BTreeSet<GroupName>, seen: &mut Seen) -> bool {
         let mut learnt = false;
         let config = self.config();
         for name in changed {
             let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) else {
-                seen.remove(name);
+                seen.catalogs.remove(name);
+                seen.rules.remove(name);
                 continue;
             };
             let snapshot = group.snapshot();
+            let rules = seen.rules.insert(name.clone(), snapshot.rules.clone());
+            // They may expose other tools.
+            self.announce(rules.is_none_or(|last| !Arc::ptr_eq(&last, &snapshot.rules)));
             if let Some(catalog) = &snapshot.catalog
                 && matches!(catalog.read, Read::Here(_))
-                && seen.get(name).is_none_or(|last| !Arc::ptr_eq(last, catalog))
+                && seen.catalogs.get(name).is_none_or(|last| !Arc::ptr_eq(last, catalog))
             {
                 learnt = true;
-                seen.insert(name.clone(), catalog.clone());
+                seen.catalogs.insert(name.clone(), catalog.clone());
                 self.cache.put(self.key(server), catalog.clone());
                 let surface = Surface::of(catalog, &server.rules());
                 lock(&self.surfaces).learnt(name, server.mode, surface);

@@ -17,3 +17,6 @@ pub fn of_arguments(definition: &Raw) -> Option<Raw> {
     let schema = |key| raw::get(definition, key).filter(|schema| &schema[..] != b"null");
     schema("inputSchema").or_else(|| schema("parameters"))
 }
+
+#[cfg(test)]
+mod tests;

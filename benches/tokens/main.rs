@@ -11,6 +11,7 @@ mod client;
 mod upstream;
 
 use client::Client;
+use dynamic_mcp::schema::signature::signature;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 
@@ -160,19 +161,22 @@ impl Bench {
     fn forms(&self, groups: &[Group]) {
         println!("\nthe groups in each form, tokens");
         println!("{:<58} {:>9} {:>9}", "", "all 70", "median");
-        let total = |of: fn(&Group) -> usize| groups.iter().map(of).sum::<usize>();
-        let middle = |of: fn(&Group) -> usize| median(groups.iter().map(of).collect());
-        let forms: [(&str, fn(&Group) -> usize); 4] = [
-            ("stubs", |group| group.stubs),
-            ("signatures", |group| group.signatures),
-            ("full definitions", |group| group.full),
-            ("the form that fits", |group| group.by_itself),
-        ];
-        for (what, of) in forms {
-            println!("{what:<58} {:>9} {:>9}", total(of), middle(of));
+        let of = |tokens: fn(&Group) -> usize| groups.iter().map(tokens).collect::<Vec<_>>();
+        let (signatures, full) = (of(|group| group.signatures), of(|group| group.full));
+        let saved = 100 - 100 * signatures.iter().sum::<usize>() / full.iter().sum::<usize>();
+        for (what, all) in [
+            ("stubs", of(|group| group.stubs)),
+            ("signatures", signatures),
+            ("full definitions", full),
+            ("the form that fits", of(|group| group.by_itself)),
+        ] {
+            println!("{what:<58} {:>9} {:>9}", all.iter().sum::<usize>(), median(all));
         }
-        let saved = 100 - 100 * total(|group| group.signatures) / total(|group| group.full);
-        println!("signatures save {saved} % of the full definitions");
+        let tools = self.catalogs.iter().flat_map(|catalog| catalog["tools"].as_array().unwrap());
+        let lossless = tools.filter(|tool| signature(&tool.to_string().into()).lossless).count();
+        println!(
+            "signatures save {saved} % of the full definitions; {lossless} of them say all that those do"
+        );
         for form in ["full", "signatures", "stubs"] {
             let chosen: Vec<_> = groups.iter().filter(|group| group.form == form).collect();
             let tools: usize = chosen.iter().map(|group| group.tools).sum();

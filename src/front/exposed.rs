@@ -2,14 +2,17 @@
 
 use crate::config::GroupName;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// With a client's own prefix, a name has to stay below 64 characters.
 const LONGEST: usize = 46;
 
 /// Exposed names and what they stand for.
 #[derive(Debug, Default)]
-pub struct Names(BTreeMap<String, (GroupName, String)>);
+pub struct Names {
+    stand_for: BTreeMap<String, (GroupName, String)>,
+    of: HashMap<GroupName, HashMap<String, String>>,
+}
 
 impl Names {
     /// Of all `(group, name)` pairs, in config order: the first to claim a name gets it.
@@ -17,22 +20,26 @@ impl Names {
         let mut names = Self::default();
         for (group, name) in pairs {
             let plain = plain(group, name);
-            let taken = names.0.get(&plain).is_some_and(|owner| *owner != (group.clone(), name.to_owned()));
+            let whose = |(g, n): &(GroupName, String)| g == group && n == name;
+            let taken = names.stand_for.get(&plain).is_some_and(|owner| !whose(owner));
             let exposed = if taken || plain.len() > LONGEST { marked(&plain, group, name) } else { plain };
-            names.0.entry(exposed).or_insert_with(|| (group.clone(), name.to_owned()));
+            let owner =
+                names.stand_for.entry(exposed.clone()).or_insert_with(|| (group.clone(), name.to_owned()));
+            if whose(owner) {
+                names.of.entry(group.clone()).or_default().entry(name.to_owned()).or_insert(exposed);
+            }
         }
         names
     }
 
     /// What `exposed` stands for.
     pub fn resolve(&self, exposed: &str) -> Option<(GroupName, String)> {
-        self.0.get(exposed).cloned()
+        self.stand_for.get(exposed).cloned()
     }
 
     /// The name under which `name` of `group` stands.
     pub fn of(&self, group: &GroupName, name: &str) -> Option<&str> {
-        let stands_for = |(_, (g, n)): &(&String, &(GroupName, String))| g == group && n == name;
-        self.0.iter().find(stands_for).map(|(exposed, _)| exposed.as_str())
+        self.of.get(group)?.get(name).map(String::as_str)
     }
 }
 
@@ -62,7 +69,7 @@ mod tests {
         let long = "x".repeat(100);
         let pairs = [(&a, "b__c"), (&b, "c"), (&a, "ünï code"), (&a, &long), (&a, "b__c")];
         let names = Names::new(pairs.into_iter());
-        assert_eq!(names.0.len(), 4);
+        assert_eq!(names.stand_for.len(), 4);
         assert_eq!(names.resolve("a__b__c"), Some((a.clone(), "b__c".to_owned())), "the first keeps it");
         for (group, name) in pairs {
             let exposed = names.of(group, name).unwrap();

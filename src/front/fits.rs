@@ -25,8 +25,8 @@ fn misfit(groups: &GroupManager, group: &Upstream, tool: &Tool, args: &Raw) -> O
     // What an earlier process read never refuses.
     let Read::Here(_) = catalog.read else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
-    let label = format!("{}__{}", group.name, tool.name);
-    let problem = groups.checks.problem(&label, definition, args)?;
+    let label = format_args!("{}__{}", group.name, tool.name);
+    let problem = groups.checks.problem(label, definition, args)?;
     let signature = shorten(&signature(definition).call, SIGNATURE);
     Some(errors::bad_arguments(&group.name, &tool.name, &problem, &signature))
 }

@@ -77,10 +77,11 @@ pub fn signatures(head: String, signed: &[Signature], group: &GroupName) -> Stri
 
 /// The definitions, verbatim, one a line. One that no answer can hold is told by its signature.
 pub fn definitions(head: String, entries: &[Entry<'_>], group: &GroupName) -> String {
+    let alone = Bounded::new(head.clone());
     let mut out = Bounded::new(head);
     for (tool, definition) in entries {
         let text = broken(definition);
-        if Bounded::default().fits(&text) {
+        if alone.fits(&text) {
             out.push(&text);
         } else {
             let length = definition.len();
@@ -117,7 +118,6 @@ fn broken(json: &Raw) -> String {
 }
 
 /// Text within what clients show; what does not fit is counted. Whole entries only.
-#[derive(Default)]
 struct Bounded {
     text: String,
     characters: usize,
@@ -200,9 +200,13 @@ mod tests {
 
     #[test]
     fn a_definition_that_no_answer_can_hold_is_told_by_its_signature() {
-        let huge = tool("huge", &"d".repeat(CHARACTERS * 2));
-        let text = definitions("g".to_owned(), &[(&huge.0, &huge.1)], &GroupName::new("g"));
-        assert!(text.contains("huge()") && text.contains("too long to be shown"), "{}", text.len());
-        assert!(text.chars().count() < 48_000, "{}", text.len());
+        let group = GroupName::new("g");
+        let head = head(&group, "1 of 2 tools", Some(&"i ".repeat(20_000)));
+        for description in ["d".repeat(40_000), "d\n".repeat(40_000)] {
+            let huge = tool("huge", &description);
+            let text = definitions(head.clone(), &[(&huge.0, &huge.1)], &group);
+            assert!(text.contains("huge()") && text.contains("too long to be shown"), "{}", text.len());
+            assert!(text.chars().count() < 48_000 && text.lines().count() < 1900, "{}", text.len());
+        }
     }
 }

@@ -6,6 +6,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Schemas that are kept ready.
@@ -29,7 +30,7 @@ const LONGEST: usize = 300;
 /// Digits that a number has in common with the text it was read from, whatever the number.
 const EXACT_DIGITS: usize = 15;
 
-/// The schemas of tools, ready for use. Kept by their bytes: a catalog that is read again changes nothing here.
+/// The schemas of tools, ready for use. Kept by their definitions' bytes: a catalog that is read again changes nothing.
 #[derive(Default)]
 pub struct Checks(Mutex<VecDeque<(Raw, Option<Arc<Check>>)>>);
 
@@ -41,12 +42,11 @@ struct Check {
 impl Checks {
     /// What is wrong with `args` by the schema in `definition`, one mistake a line. `tool` is for the log, in which a
     /// schema that cannot be used is named once.
-    pub fn problem(&self, tool: &str, definition: &Raw, args: &Raw) -> Option<String> {
-        let schema = of_arguments(definition).filter(|schema| schema.len() <= LARGEST)?;
+    pub fn problem(&self, tool: impl Display, definition: &Raw, args: &Raw) -> Option<String> {
         if args.len() > LARGEST_ARGUMENTS || !exact(args) {
             return None;
         }
-        let check = self.ready(tool, &schema)?;
+        let check = self.ready(tool, definition)?;
         let args: Value = serde_json::from_slice(args).ok()?;
         if check.recursive && depth(&args) > DEEPEST {
             return None;
@@ -54,26 +54,30 @@ impl Checks {
         mistakes(&check.validator, &args)
     }
 
-    fn ready(&self, tool: &str, schema: &Raw) -> Option<Arc<Check>> {
+    fn ready(&self, tool: impl Display, definition: &Raw) -> Option<Arc<Check>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = kept.iter().position(|(known, _)| known == schema) {
+        if let Some(at) = kept.iter().position(|(known, _)| known == definition) {
             let found = kept.remove(at)?;
             let check = found.1.clone();
             kept.push_front(found);
             return check;
         }
-        let check = compile(schema).inspect_err(|why| {
-            tracing::warn!(tool, why, "the arguments of this tool are not checked before calls");
+        let check = of_arguments(definition).map(|schema| compile(&schema)).transpose();
+        let check = check.unwrap_or_else(|why| {
+            tracing::warn!(%tool, why, "the arguments of this tool are not checked before calls");
+            None
         });
-        let check = check.ok().map(Arc::new);
+        let check = check.map(Arc::new);
         kept.truncate(KEPT - 1);
-        // Of its own bytes: the definition it is a part of need not be kept.
-        kept.push_front((Raw::copy_from_slice(schema), check.clone()));
+        kept.push_front((definition.clone(), check.clone()));
         check
     }
 }
 
 fn compile(schema: &Raw) -> Result<Check, String> {
+    if schema.len() > LARGEST {
+        return Err(format!("its schema has {} bytes", schema.len()));
+    }
     let schema: Value = serde_json::from_slice(schema).map_err(|error| error.to_string())?;
     let mut extent = Extent { root: &schema, known: HashMap::new(), recursive: false };
     if extent.of(&schema, 0) > WORK {

@@ -8,8 +8,9 @@ use crate::wire::{Raw, raw};
 use serde_json::Value;
 use std::fmt;
 
-/// A signature ends here, whatever there is still to say.
-const LONGEST: usize = 20_000;
+/// The description ends here, and so do the parameters, whatever there is still to say.
+const LONGEST: usize = 15_000;
+const LINES: usize = 200;
 /// What a tool gives back is written out up to this length: it explains itself when it comes.
 const RESULT: usize = 200;
 
@@ -45,9 +46,11 @@ pub fn signature(definition: &Raw) -> Signature {
         },
     };
     let call = format!("{}({parameters}){}{named}", text("name"), result(definition));
-    let about = text("description");
-    let about = about.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect::<Vec<_>>();
-    let (about, all_of_it) = cut(comment(about.join("\n").trim()));
+    let description = text("description");
+    let mut lines = description.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let about = lines.by_ref().take(LINES).collect::<Vec<_>>().join("\n");
+    let (about, all_of_it) = cut(comment(about.trim()));
+    let all_of_it = all_of_it && lines.next().is_none();
     let (call, all) = cut(call);
     Signature { about, call, lossless: lossless && all_of_it && all }
 }

@@ -62,6 +62,22 @@ fn a_changed_description_timeout_or_mode_restarts_nothing_and_takes_effect() {
 }
 
 #[test]
+fn tools_that_are_exposed_now_enter_the_list() {
+    let exposing = |globs: Value| servers([("g", with(upstream(&[]), json!({"expose": globs})))]);
+    let mut proxy = Setup::new().config(&exposing(json!([]))).ready();
+    until("it is known", || proxy.status()["status"] == "ready");
+    let listed = |proxy: &mut Proxy, name: &str| {
+        proxy.ask("tools/list", json!({}))["result"].to_string().contains(&format!("\"{name}\""))
+    };
+    assert!(!listed(&mut proxy, "g__echo"));
+    save(&proxy.config_file(), &exposing(json!(["echo"])));
+    until("it is listed", || listed(&mut proxy, "g__echo"));
+    save(&proxy.config_file(), &exposing(json!(["pid"])));
+    until("the other is listed", || listed(&mut proxy, "g__pid"));
+    assert!(!listed(&mut proxy, "g__echo"));
+}
+
+#[test]
 fn a_mode_changed_by_reload_takes_effect() {
     let mut proxy = Setup::new().config(&two(with(upstream(&[]), json!({"lazy_startup": "pure"})))).ready();
     assert_eq!(proxy.group("other")["state"], "pending");

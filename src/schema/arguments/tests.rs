@@ -1,4 +1,5 @@
 use super::*;
+use crate::schema::tests::anything;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -125,6 +126,12 @@ fn as_many_schemas_are_kept_as_there_is_room_for() {
 }
 
 proptest! {
+    #[test]
+    fn any_schema_has_a_verdict_on_any_arguments(schema in anything(), args in anything()) {
+        let told = problem(&schema, &args.to_string());
+        prop_assert!(told.is_none_or(|told| told.lines().all(|line| line.starts_with("- "))));
+    }
+
     #[test]
     fn numbers_are_exact_where_their_text_comes_back(number in any::<i64>()) {
         let text = number.to_string();

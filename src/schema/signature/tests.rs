@@ -1,4 +1,5 @@
 use super::*;
+use crate::schema::tests::anything;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -175,6 +176,8 @@ fn definitions_of_every_kind() {
     );
     assert_eq!((&*unread.call, unread.lossless), ("t(args?: object)", false));
     assert_eq!(signature(&"[]".into()).call, "()");
+    let many = signature(&json!({"name": "t", "description": "line\n".repeat(500)}).to_string().into());
+    assert_eq!((many.about.lines().count(), many.lossless), (LINES, false));
 }
 
 #[test]
@@ -194,50 +197,6 @@ fn schemas_that_grow_as_they_are_read_end() {
         (0..5000).map(|n| (format!("p{n}"), json!({"description": "d".repeat(100)}))).collect();
     let wide = of(json!({"properties": wide}));
     assert!(!wide.lossless && wide.call.chars().count() == LONGEST + 1);
-}
-
-/// JSON that is like a schema more often than chance would have it.
-fn anything() -> impl Strategy<Value = Value> {
-    let word = proptest::sample::select(vec![
-        "type",
-        "properties",
-        "items",
-        "anyOf",
-        "allOf",
-        "enum",
-        "$ref",
-        "#",
-        "#/$defs/a",
-        "$defs",
-        "a",
-        "object",
-        "array",
-        "string",
-        "required",
-        "default",
-        "description",
-        "prefixItems",
-        "additionalProperties",
-        "minimum",
-        "const",
-        "nullable",
-        "*/",
-        "",
-        "ü\u{0}",
-    ]);
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        word.clone().prop_map(Value::from),
-    ];
-    leaf.prop_recursive(6, 60, 6, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            proptest::collection::vec((word.clone(), inner), 0..6)
-                .prop_map(|members| members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<Value>()),
-        ]
-    })
 }
 
 proptest! {
