@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Who may use whom. A module that is not here may not exist.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("wire", &[]),
     ("protocol", &[]),
     ("config", &[]),
     ("telemetry", &[]),
     ("rules", &["config"]),
+    ("search", &[]),
     ("transport", &["config", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
     ("groups", &["cache", "config", "rules", "transport", "upstream", "wire"]),
     ("status", &["config", "groups", "upstream"]),
-    ("front", &["config", "groups", "protocol", "rules", "status", "upstream", "wire"]),
+    ("front", &["config", "groups", "protocol", "rules", "search", "status", "upstream", "wire"]),
     (
         "cli",
         &["cache", "config", "front", "groups", "protocol", "telemetry", "transport", "upstream", "wire"],
