@@ -2,6 +2,7 @@
 
 use super::arguments::{self, Call};
 use super::errors::{self, Refusal};
+use super::find::Finder;
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
 use super::{call, describe, exposed, list, lookup, meta_tools, prompts, reach, resources};
@@ -33,12 +34,13 @@ pub struct Desk {
     peer: Arc<Peer>,
     client: Arc<Client>,
     subscriptions: Arc<Subscriptions>,
+    finder: Arc<Finder>,
 }
 
 impl Desk {
     pub fn new(groups: Arc<GroupManager>, peer: Arc<Peer>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
-        Self { groups, peer, client, subscriptions }
+        Self { groups, peer, client, subscriptions, finder: Arc::default() }
     }
 
     /// What answers the request, and what its cancellation is told to.
@@ -84,6 +86,13 @@ impl Desk {
                 let read_only = name == meta_tools::CALL_READONLY;
                 let request = call::Request { params, progress, cancelled, read_only };
                 Box::pin(async move { call::call_dynamic_tool(&groups, request).await })
+            }
+            meta_tools::SEARCH => {
+                let finder = self.finder.clone();
+                Box::pin(async move {
+                    let arguments = raw::get(&params, "arguments");
+                    Ok(finder.search_dynamic_tools(&groups, arguments.as_ref()).await)
+                })
             }
             meta_tools::STATUS => Box::pin(std::future::ready(Ok(self.status(&params)))),
             name => {

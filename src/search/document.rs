@@ -79,7 +79,8 @@ impl Lexicon {
         if let Some(text) = definition.get("description").and_then(Value::as_str) {
             self.read_into(text, &mut document[Field::Text as usize]);
         }
-        if let Some(schema) = definition.get("inputSchema") {
+        // Some servers say `parameters`.
+        if let Some(schema) = definition.get("inputSchema").or_else(|| definition.get("parameters")) {
             self.parameters(schema, DEPTH, &mut document[Field::Parameters as usize]);
         }
         document
