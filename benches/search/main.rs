@@ -36,7 +36,11 @@ struct Query {
     query: String,
     needs: Vec<HashSet<String>>,
     held_out: bool,
+    late: bool,
 }
+
+/// Some of the queries, and which.
+type Part = (&'static str, fn(&Query) -> bool);
 
 #[derive(Deserialize)]
 struct Named {
@@ -76,10 +80,15 @@ fn main() {
     println!(
         "| kind | queries | ranking | hit@1 | hit@5 | recall@10 |\n| --- | --- | --- | --- | --- | --- |"
     );
-    for (part, held_out) in [("tuned", false), ("held out", true)] {
+    let parts: [Part; 3] = [
+        ("tuned", |query| !query.held_out),
+        ("held out", |query| query.held_out),
+        ("held out, late", |query| query.held_out && query.late),
+    ];
+    for (part, is_of) in parts {
         for kind in KINDS {
             let chosen: Vec<&Query> =
-                queries.iter().filter(|query| query.kind == kind && query.held_out == held_out).collect();
+                queries.iter().filter(|query| query.kind == kind && is_of(query)).collect();
             println!("{}", row(kind, part, "plain BM25", &chosen, &plain));
             println!("{}", row(kind, part, "dynamic-mcp", &chosen, &ours));
         }

@@ -17,6 +17,8 @@ pub struct Tuning {
     pub prefix: f32,
     pub typo: f32,
     pub half: f32,
+    /// A word that may stand for more words than this says less of each.
+    pub meanings: f32,
     /// What a further meaning of the same word adds.
     pub more: f32,
     /// What the whole query counts beside a clause of it.
@@ -33,14 +35,15 @@ pub struct Tuning {
 
 pub const TUNING: Tuning = Tuning {
     // name, text, parameters, group, about
-    weights: [1.8, 0.8, 0.4, 1.0, 0.3],
-    lengths: [0.45, 0.55, 0.1, 0.45, 0.35],
+    weights: [1.8, 0.8, 0.36, 1.4, 0.3],
+    lengths: [0.45, 0.55, 0.12, 0.5, 0.35],
     saturation: 1.2,
     data: 0.55,
     stranger: 0.7,
-    prefix: 0.7,
+    prefix: 0.5,
     typo: 0.55,
     half: 0.5,
+    meanings: 10.0,
     more: 0.45,
     whole: 0.2,
     group: 0.1,

@@ -82,7 +82,7 @@ impl Vocabulary {
     /// The known words that a query's word may mean, and how surely.
     fn meanings(&self, word: &str, tuning: &Tuning) -> Vec<(usize, f32)> {
         let mut meanings = Vec::new();
-        self.means(word, 1.0, &mut meanings);
+        self.means(word, 1.0, tuning, &mut meanings);
         if !meanings.is_empty() || word.chars().count() < SHORTEST {
             return meanings;
         }
@@ -90,21 +90,24 @@ impl Vocabulary {
         meanings.extend(begun.map(|(_, &term)| (term, tuning.prefix)));
         if meanings.is_empty() {
             for part in self.halves(word) {
-                self.means(part, tuning.half, &mut meanings);
+                self.means(part, tuning.half, tuning, &mut meanings);
             }
         }
         if meanings.is_empty() {
             for near in self.near(word) {
-                self.means(near, tuning.typo, &mut meanings);
+                self.means(near, tuning.typo, tuning, &mut meanings);
             }
         }
         meanings
     }
 
     /// The word itself, and those that stand for it.
-    fn means(&self, word: &str, weight: f32, meanings: &mut Vec<(usize, f32)>) {
+    fn means(&self, word: &str, weight: f32, tuning: &Tuning, meanings: &mut Vec<(usize, f32)>) {
         meanings.extend(self.words.get(word).map(|&term| (term, weight)));
-        for (other, less) in concepts::related(word) {
+        let related = concepts::related(word);
+        // The more words one may stand for, the less it says of each.
+        let weight = weight * (tuning.meanings / related.len() as f32).min(1.0).sqrt();
+        for (other, less) in related {
             meanings.extend(self.words.get(other).map(|&term| (term, weight * less)));
         }
     }
