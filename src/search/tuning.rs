@@ -47,7 +47,7 @@ pub const TUNING: Tuning = Tuning {
     more: 0.45,
     whole: 0.2,
     group: 0.1,
-    answered: 0.42,
+    answered: 0.6,
     again: 0.95,
     power: 2.2,
 };
