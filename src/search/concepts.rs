@@ -1,7 +1,8 @@
 //! Words that stand for other words, and words that say nothing: about language, not about any server's tools.
 
 use super::words::words;
-use std::collections::{HashMap, HashSet};
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 const TABLE: &str = include_str!("concepts.txt");
@@ -16,8 +17,8 @@ const SAME: f32 = 0.55;
 /// For a word that a narrower one leads to.
 const BROADER: f32 = 0.6;
 
-static RELATED: LazyLock<HashMap<String, Vec<Related>>> = LazyLock::new(|| {
-    let mut related: HashMap<String, Vec<Related>> = HashMap::new();
+static RELATED: LazyLock<BTreeMap<String, Vec<Related>>> = LazyLock::new(|| {
+    let mut related: BTreeMap<String, Vec<Related>> = BTreeMap::new();
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let (mutual, leading) = line.split_once('|').unwrap_or((line, ""));
         let (mutual, leading) = (words(mutual), words(leading));
@@ -41,9 +42,9 @@ pub fn related(word: &str) -> &'static [Related] {
     RELATED.get(word).map_or(&[], Vec::as_slice)
 }
 
-/// Every word that leads somewhere.
-pub fn known() -> impl Iterator<Item = &'static str> {
-    RELATED.keys().map(String::as_str)
+/// Every word that leads somewhere and begins so.
+pub fn beginning(prefix: &str) -> impl Iterator<Item = &'static str> {
+    super::vocabulary::beginning(&RELATED, prefix).map(|(word, _)| word.as_str())
 }
 
 /// Whether a word, as written, says nothing of what is wanted.

@@ -5,6 +5,7 @@ use super::document::{Document, FIELDS, Field, Lexicon};
 use super::query::Word;
 use super::tuning::Tuning;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// A shorter word begins or resembles too many others.
 const SHORTEST: usize = 4;
@@ -86,7 +87,7 @@ impl Vocabulary {
         if !meanings.is_empty() || word.chars().count() < SHORTEST {
             return meanings;
         }
-        let begun = self.words.range(word.to_owned()..).take_while(|(known, _)| known.starts_with(word));
+        let begun = beginning(&self.words, word);
         meanings.extend(begun.map(|(_, &term)| (term, tuning.prefix)));
         if meanings.is_empty() {
             for part in self.halves(word) {
@@ -136,14 +137,13 @@ impl Vocabulary {
     fn near<'a>(&'a self, word: &str) -> Vec<&'a str> {
         let length = word.chars().count();
         let allowed = if length < LONG { 1 } else { 2 };
-        let mut begins = word.chars();
-        let begins = [begins.next(), begins.next()];
-        let known =
-            self.words.keys().map(String::as_str).chain(concepts::known().map(|known| -> &'a str { known }));
         // Hardly anybody mistypes the first letter, and comparing is what costs.
-        let alike = known.filter(|known| {
-            begins.contains(&known.chars().next()) && known.len().abs_diff(word.len()) <= allowed
+        let letters = word.char_indices().take(2).map(|(at, letter)| &word[at..at + letter.len_utf8()]);
+        let known = letters.flat_map(|letter| {
+            let words = beginning(&self.words, letter).map(|(known, _)| known.as_str());
+            words.chain(concepts::beginning(letter).map(|known| -> &'a str { known }))
         });
+        let alike = known.filter(|known| known.len().abs_diff(word.len()) <= allowed);
         let mut near: Vec<(usize, &str)> = alike
             .map(|known| (strsim::osa_distance(word, known), known))
             .filter(|(d, _)| *d <= allowed)
@@ -153,4 +153,13 @@ impl Vocabulary {
         let best = near.first().map(|(distance, _)| *distance);
         near.into_iter().take_while(|(distance, _)| Some(*distance) == best).map(|(_, known)| known).collect()
     }
+}
+
+/// What begins so.
+pub fn beginning<'m, T>(
+    words: &'m BTreeMap<String, T>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'m String, &'m T)> {
+    let from = (Bound::Included(prefix), Bound::Unbounded);
+    words.range::<str, _>(from).take_while(move |(word, _)| word.starts_with(prefix))
 }
