@@ -1,7 +1,6 @@
 //! Words that stand for other words, and words that say nothing: about language, not about any server's tools.
 
 use super::words::words;
-
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
