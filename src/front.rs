@@ -3,8 +3,8 @@
 //! Everything that is answered here comes from static state or from a group the request names, so the handshake and
 //! `tools/list` never wait for an upstream. `phase` says what is served when, `stateless` what is
 //! different where there is no handshake, `meta_tools` what a model sees,
-//! `desk` gives each request to who does it: our tools are `arguments` and `lookup` (what a model means), `describe`
-//! and `call`; `resources`, `prompts` and `subscriptions` go by `routing` and `exposed` names and are passed on by
+//! `desk` gives each request to who does it: our tools are `arguments` and `lookup` (what a model means), `describe`,
+//! `call` and `find`; `resources`, `prompts` and `subscriptions` go by `routing` and `exposed` names and are passed on by
 //! `relay`; `gather` makes one list of all groups'. `errors` has every code and wording of ours.
 
 use crate::groups::GroupManager;
@@ -36,6 +36,7 @@ pub mod describe;
 pub mod desk;
 pub mod errors;
 pub mod exposed;
+pub mod find;
 pub mod fits;
 pub mod forms;
 pub mod gather;

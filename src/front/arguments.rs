@@ -30,6 +30,15 @@ pub enum Detail {
     Full,
 }
 
+/// What `search_dynamic_tools` is to find.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub query: String,
+    pub group: Option<String>,
+    pub limit: Option<usize>,
+}
+
+const QUERY: [&str; 5] = ["query", "q", "search", "text", "task"];
 const GROUP: [&str; 2] = ["group", "server"];
 const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
 const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
@@ -74,6 +83,17 @@ impl Detail {
             "full" => Ok(Self::Full),
             _ => Err("Argument \"detail\" must be \"stub\", \"signature\" or \"full\".".to_owned()),
         }
+    }
+}
+
+impl Wish {
+    pub fn read(arguments: Option<&Raw>) -> Result<Self, String> {
+        let members = members(arguments)?;
+        let query = string(&members, &QUERY)?.filter(|query| !query.trim().is_empty());
+        let query = query.ok_or("Argument \"query\" is missing: what is to be done, in a few words.")?;
+        let group = string(&members, &GROUP)?;
+        let limit = member(&members, "limit").and_then(count);
+        Ok(Self { query, group, limit })
     }
 }
 
@@ -155,6 +175,14 @@ fn flag(value: &Raw) -> Option<bool> {
         b"false" | b"\"false\"" | b"0" => Some(false),
         _ => None,
     }
+}
+
+/// A number, however it is written; one that makes no sense is as none.
+fn count(value: &Raw) -> Option<usize> {
+    let text = std::str::from_utf8(value).ok()?.trim().trim_matches('"');
+    let number: f64 = text.parse().ok()?;
+    // Saturates, and what is below 0 becomes 0.
+    number.is_finite().then_some(number as usize)
 }
 
 /// The members that are not ours: arguments that a model wrote beside `group` and `name`.
@@ -250,5 +278,26 @@ mod tests {
             assert_eq!(detail(more), Ok(wanted), "{more}");
         }
         assert!(detail(r#","detail":"all""#).unwrap_err().contains("\"signature\""));
+    }
+
+    #[test]
+    fn a_wish_is_read_in_any_form() {
+        let wish = |text: &str| Wish::read(Some(&Raw::copy_from_slice(text.as_bytes())));
+        let wanted = Wish { query: "send mail".into(), group: Some("g".into()), limit: Some(3) };
+        for text in [
+            r#"{"query":"send mail","group":"g","limit":3}"#,
+            r#"{"q":"send mail","server":"g","limit":"3"}"#,
+            r#"{"query":"send mail","group":"g","limit":3.0}"#,
+            r#""{\"query\":\"send mail\",\"group\":\"g\",\"limit\":3}""#,
+        ] {
+            assert_eq!(wish(text).as_ref(), Ok(&wanted), "{text}");
+        }
+        for limit in ["null", "\"many\"", "[]"] {
+            assert_eq!(wish(&format!(r#"{{"query":"x","limit":{limit}}}"#)).unwrap().limit, None);
+        }
+        assert_eq!(wish(r#"{"query":"x","limit":-1}"#).unwrap().limit, Some(0));
+        for text in ["{}", r#"{"query":"  "}"#, r#"{"query":7}"#] {
+            assert!(wish(text).unwrap_err().contains("\"query\""), "{text}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::arguments::{self, Call};
 use super::caller::Caller;
 use super::errors::{self, Refusal};
+use super::find::Finder;
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
 use super::tasks::Tasks;
@@ -40,12 +41,13 @@ pub struct Desk {
     client: Arc<Client>,
     subscriptions: Arc<Subscriptions>,
     tasks: Arc<Tasks>,
+    finder: Arc<Finder>,
 }
 
 impl Desk {
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
-        Self { groups, client, subscriptions, tasks: Arc::default() }
+        Self { groups, client, subscriptions, tasks: Arc::default(), finder: Arc::default() }
     }
 
     /// What answers the request, and what its cancellation is told to.
@@ -102,6 +104,13 @@ impl Desk {
                 let read_only = name == meta_tools::CALL_READONLY;
                 let request = call::Request { params, caller, read_only };
                 Box::pin(async move { call::call_dynamic_tool(&groups, request).await })
+            }
+            meta_tools::SEARCH => {
+                let finder = self.finder.clone();
+                Box::pin(async move {
+                    let arguments = raw::get(&params, "arguments");
+                    Ok(finder.search_dynamic_tools(&groups, arguments.as_ref()).await)
+                })
             }
             meta_tools::STATUS => Box::pin(std::future::ready(Ok(self.status(&params)))),
             name => {

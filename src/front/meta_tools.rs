@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 pub const GET: &str = "get_dynamic_tools";
 pub const CALL: &str = "call_dynamic_tool";
 pub const CALL_READONLY: &str = "call_dynamic_tool_readonly";
+pub const SEARCH: &str = "search_dynamic_tools";
 pub const STATUS: &str = "get_status";
 
 /// Claude Code cuts descriptions and instructions at 2,048 characters without a word.
@@ -35,13 +36,14 @@ pub struct GroupLine<'a> {
 
 /// `tools/list`.
 pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
-    vec![get(groups, names_budget), call(), call_readonly(), status()]
+    vec![get(groups, names_budget), call(), call_readonly(), search(), status()]
 }
 
 /// `instructions` of `initialize`: the groups first, then what to do with them.
 pub fn instructions(groups: &[GroupLine<'_>]) -> String {
-    const HOW: &str = "\nBefore you say that something cannot be done, look here: get_dynamic_tools lists the tools \
-        of a group, call_dynamic_tool calls one. Servers start when they are used.";
+    const HOW: &str = "\nBefore you say that something cannot be done, look here: search_dynamic_tools finds tools by \
+        what they do, get_dynamic_tools lists those of a group, call_dynamic_tool calls one. Servers start when they are \
+        used.";
     if groups.is_empty() {
         return "dynamic-mcp has no MCP server configured that it could use; get_status says what is wrong."
             .to_owned();
@@ -91,6 +93,25 @@ fn call_readonly() -> Tool {
             .to_owned();
     let hints = Hints { read_only: true, open_world: true };
     tool(CALL_READONLY, "Call a read-only tool", description, call_schema(), hints, [RESULT_META])
+}
+
+fn search() -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "query": { "type": "string", "description": "What is to be done" },
+            "group": { "type": "string" },
+            "limit": { "type": "integer", "default": 5 },
+        },
+        "required": ["query"],
+    });
+    let description = "Finds tools of all groups by what they do, when you do not know the group.";
+    let hints = Hints { read_only: true, open_world: false };
+    let mut tool = tool(SEARCH, "Search all tools", description.to_owned(), schema, hints, []);
+    if let Some(annotations) = &mut tool.annotations {
+        annotations.idempotent_hint = Some(true);
+    }
+    tool
 }
 
 fn status() -> Tool {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Proxy, one, servers, text_of, upstream, with};
 
 mod connection;
+mod finding;
 mod fitting;
 mod listing;
 mod rules;

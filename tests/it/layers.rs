@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Who may use whom. A module that is not here may not exist.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("wire", &[]),
     ("protocol", &[]),
     ("config", &[]),
     ("telemetry", &[]),
     ("rules", &["config"]),
     ("schema", &["wire"]),
+    ("search", &[]),
     ("transport", &["config", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
     ("groups", &["cache", "config", "protocol", "rules", "schema", "transport", "upstream", "wire"]),
     ("status", &["config", "groups", "upstream"]),
-    ("front", &["config", "groups", "protocol", "rules", "schema", "status", "upstream", "wire"]),
+    ("front", &["config", "groups", "protocol", "rules", "schema", "search", "status", "upstream", "wire"]),
     (
         "cli",
         &["cache", "config", "front", "groups", "protocol", "telemetry", "transport", "upstream", "wire"],

@@ -115,7 +115,13 @@ fn proxied_plan(server: &Server) -> Vec<Value> {
 
 fn check_greeting(client: &Client, report: &Value) {
     assert_eq!((&report["server"], &report["version"]), (&json!("dynamic-mcp"), &json!(client.revision())));
-    let tools = ["get_dynamic_tools", "call_dynamic_tool", "call_dynamic_tool_readonly", "get_status"];
+    let tools = [
+        "get_dynamic_tools",
+        "call_dynamic_tool",
+        "call_dynamic_tool_readonly",
+        "search_dynamic_tools",
+        "get_status",
+    ];
     assert_eq!(report["tools"], json!(tools));
     assert!(
         report["instructions"].as_str().unwrap().contains("everything, filesystem, time, git"),

@@ -29,9 +29,12 @@ fn routes(proxy: &mut Proxy, name: &str) -> Vec<(String, String)> {
         json!({"group": "g", "tools": [near]}),
     ];
     let listings = listings.map(|arguments| ("get_dynamic_tools", arguments));
+    let searches = [json!({"query": name, "limit": 20}), json!({"query": name, "group": "g", "limit": 20})];
+    let searches = searches.map(|arguments| ("search_dynamic_tools", arguments));
     let suggestion = ("call_dynamic_tool", json!({"group": "g", "name": near}));
     calls
         .chain(listings)
+        .chain(searches)
         .chain([suggestion])
         .map(|(tool, arguments)| {
             (format!("{tool} {arguments}"), text_of(&proxy.front(tool, arguments)).to_owned())

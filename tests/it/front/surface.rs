@@ -33,7 +33,16 @@ fn the_list_has_our_tools_and_names_the_groups_once() {
     let answer = proxy.ask("tools/list", json!({}));
     let tools = answer["result"]["tools"].as_array().unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["get_dynamic_tools", "call_dynamic_tool", "call_dynamic_tool_readonly", "get_status"]);
+    assert_eq!(
+        names,
+        [
+            "get_dynamic_tools",
+            "call_dynamic_tool",
+            "call_dynamic_tool_readonly",
+            "search_dynamic_tools",
+            "get_status"
+        ]
+    );
     assert_eq!(tools[0]["inputSchema"]["properties"]["group"]["enum"], json!(["files", "time"]));
     for tool in tools {
         assert!(tool["title"].is_string() && tool["annotations"].is_object(), "{tool}");

@@ -33,7 +33,7 @@ fn a_config_that_cannot_be_read_is_told_and_the_process_stays() {
         assert_eq!(proxy.log().matches("ERROR").count(), 1, "{text:?}: {}", proxy.log());
         assert!(proxy.log().contains(said), "{text:?}: {}", proxy.log());
         let tools = proxy.ask("tools/list", json!({}));
-        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 4);
+        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 5);
         let call = proxy.failure("g", "echo", json!({}));
         assert!(call.contains("get_status"), "{call}");
     }
