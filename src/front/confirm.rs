@@ -3,7 +3,7 @@
 use super::errors;
 use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::upstream::audience::Question;
+use crate::upstream::audience::questions::Question;
 use crate::wire::peer::Cancelled;
 use crate::wire::{Raw, raw};
 use serde_json::json;

@@ -128,6 +128,11 @@ pub fn not_bridged(group: &GroupName, method: &str, why: &str) -> Refusal {
     Refusal { data: Some(data), ..refusal(code::INTERNAL_ERROR, message) }
 }
 
+/// Calls of a stateless client whose servers ask it something.
+pub fn too_many_waiting() -> Refusal {
+    refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
+}
+
 pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
     let data = json!({ "group": group.as_str(), "capability": capability });
     Refusal { data: Some(data), ..refusal(LACKS_CAPABILITY, format!("group {group} has no {capability}")) }

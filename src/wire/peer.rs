@@ -48,11 +48,27 @@ struct Call {
     alive: Instant,
 }
 
-/// Where the progress of a call goes: to another connection, under the token that its client chose.
+/// Where the progress of a call goes: to another connection, under the token that its client chose. Clones share it.
 #[derive(Clone)]
 pub struct Progress {
     pub output: Output,
-    pub token: Raw,
+    token: Arc<Mutex<Option<Raw>>>,
+}
+
+impl Progress {
+    pub fn new(output: Output, token: Raw) -> Self {
+        Self { output, token: Arc::new(Mutex::new(Some(token))) }
+    }
+
+    /// `None`: nobody wants to hear of it now.
+    pub fn token(&self) -> Option<Raw> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on it goes there.
+    pub fn redirect(&self, token: Option<Raw>) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
 }
 
 /// Why a call has no answer.
@@ -332,8 +348,10 @@ impl Peer {
             },
         };
         drop(calls);
-        if let Some(to) = to {
-            let params = raw::set(params, "progressToken", &to.token);
+        if let Some(to) = to
+            && let Some(token) = to.token()
+        {
+            let params = raw::set(params, "progressToken", &token);
             to.output.send(Frame::notification("notifications/progress", Some(params)));
         }
         true

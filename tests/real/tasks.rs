@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::pairs::{PY_V1, TS_V1, run, tool_call};
+use crate::pairs::{PY_V2_PROBING, TS_V1, run, tool_call};
 use crate::scratch::Scratch;
 use crate::servers;
 
@@ -17,7 +17,7 @@ fn a_tool_that_must_be_a_task_is_called_as_one() {
     // The second one asks what is meant.
     let plan =
         [research(json!({ "topic": "rust" })), research(json!({ "topic": "rust", "ambiguous": true }))];
-    for client in [&TS_V1, &PY_V1] {
+    for client in [&TS_V1, &PY_V2_PROBING] {
         let proxy = scratch.proxy(&[("everything", everything.command.clone())]);
         let report = run(&scratch, client, client.mode, &proxy, &plan);
         for (result, heading) in report["results"].as_array().unwrap().iter().zip(["rust\n", "rust ("]) {
