@@ -3,7 +3,7 @@
 
 use super::reach::Unreachable;
 use crate::config::GroupName;
-use crate::protocol::{HANDSHAKE_REVISIONS, STATELESS, code};
+use crate::protocol::{REVISIONS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
 use crate::wire::peer::CallError;
@@ -69,8 +69,7 @@ pub fn unknown_method() -> Refusal {
 /// A request of a revision without handshake that is not spoken here.
 pub fn unsupported_revision(requested: &Raw) -> Refusal {
     let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
-    let supported: Vec<_> = std::iter::once(STATELESS).chain(HANDSHAKE_REVISIONS.into_iter().rev()).collect();
-    let data = json!({ "supported": supported, "requested": requested });
+    let data = json!({ "supported": REVISIONS, "requested": requested });
     Refusal { data: Some(data), ..refusal(code::UNSUPPORTED_REVISION, "unsupported protocol version") }
 }
 
