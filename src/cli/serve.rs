@@ -74,7 +74,7 @@ async fn follow(follower: &mut Follower, files: &[PathBuf], groups: &GroupManage
     }
 }
 
-fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
+pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
     match cli.config.is_empty() {
         true => load::default_path(env).into_iter().collect(),
         false => cli.config.clone(),

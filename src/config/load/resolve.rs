@@ -9,7 +9,7 @@ use super::{Overrides, env_file};
 use crate::config::file::{self, Kind, Period, Wait};
 use crate::config::vars::{Env, Scope, VarError};
 use crate::config::{
-    Endpoint, Features, Http, HttpKind, Mode, OAuth, Problem, Server, Stdio, Timeouts, ToolRules,
+    Endpoint, Features, Flow, Http, HttpKind, Mode, OAuth, Problem, Server, Stdio, Timeouts, ToolRules,
 };
 
 /// Long enough for a pause in a conversation, short enough not to keep forty servers for a day.
@@ -219,6 +219,9 @@ fn http(server: file::Server, place: &Place) -> Result<Http, Problem> {
         return Err(place.problem(URLS, message, None));
     }
     let oauth = oauth(server.oauth, server.oauth_client_id, server.oauth_scopes);
+    if let Some(message) = oauth.as_ref().and_then(what_is_missing) {
+        return Err(place.problem(&["oauth"], message.to_owned(), None));
+    }
     Ok(Http { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, oauth })
 }
 
@@ -263,11 +266,33 @@ fn oauth(
     }
     let oauth = oauth.unwrap_or_default();
     Some(OAuth {
+        flow: match oauth.flow {
+            Some(file::Flow::ClientCredentials) => Flow::ClientCredentials,
+            Some(file::Flow::Browser) | None => Flow::Browser,
+        },
         client_id: oauth.client_id.or(client_id),
         client_secret: oauth.client_secret,
+        private_key: oauth.private_key,
+        client_metadata_url: oauth.client_metadata_url,
         scopes: oauth.scopes.or(scopes).map(|words| words.0).unwrap_or_default(),
         redirect_port: oauth.redirect_port.map(u16::from),
+        require_pkce: oauth.require_pkce.unwrap_or(true),
+        allow_private_addresses: oauth.allow_private_addresses.unwrap_or(false),
     })
+}
+
+/// What a login without a person cannot do without.
+fn what_is_missing(oauth: &OAuth) -> Option<&'static str> {
+    let proof = oauth.client_secret.is_some() || oauth.private_key.is_some();
+    match oauth.flow {
+        Flow::ClientCredentials if oauth.client_id.is_none() => {
+            Some("`oauth.flow` is \"client_credentials\", which needs `oauth.client_id`")
+        }
+        Flow::ClientCredentials if !proof => Some(
+            "`oauth.flow` is \"client_credentials\", which needs `oauth.client_secret` or `oauth.private_key`",
+        ),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
