@@ -65,7 +65,10 @@ impl Session {
 
     /// `initialize`; again with a revision the server names when it refuses ours.
     async fn initialize(&self, offer: &Raw) -> Result<Raw, Unknown> {
-        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await?;
+        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await.map_err(|error| {
+            let try_other = matches!(&error, UpstreamError::Remote(fault) if fault.may_be_of_other_era());
+            Unknown { error, try_other }
+        })?;
         let Err(refusal) = &reply else { return Ok(self.accept("initialize", reply)?) };
         let supported = raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported"));
         let supported: Vec<String> =
@@ -75,7 +78,8 @@ impl Session {
             return Ok(self.accept("initialize", self.ask_initialize(revision, offer).await?)?);
         }
         // To a server of the stateless era this is a method it does not know, without the `_meta` it needs.
-        let stateless = [code::UNSUPPORTED_REVISION, code::METHOD_NOT_FOUND, code::INVALID_PARAMS];
+        let stateless =
+            [code::UNSUPPORTED_REVISION, code::HEADER_MISMATCH, code::METHOD_NOT_FOUND, code::INVALID_PARAMS];
         let try_other = stateless.contains(&error_code(refusal))
             || supported.iter().any(|revision| revision == STATELESS);
         self.accept("initialize", reply).map_err(|error| Unknown { error, try_other })

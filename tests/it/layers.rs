@@ -11,7 +11,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("telemetry", &[]),
     ("rules", &["config"]),
     ("schema", &["wire"]),
-    ("transport", &["config", "wire"]),
+    ("transport", &["config", "protocol", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
     ("groups", &["cache", "config", "protocol", "rules", "schema", "transport", "upstream", "wire"]),
