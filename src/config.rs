@@ -188,6 +188,8 @@ pub struct Http {
     pub kind: Option<HttpKind>,
     /// May hold secrets.
     pub headers: Vec<(String, String)>,
+    /// Certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
     pub oauth: Option<OAuth>,
 }
 
@@ -359,6 +361,7 @@ impl fmt::Debug for Http {
         f.debug_struct("Http")
             .field("kind", &self.kind)
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("ca_file", &self.ca_file)
             .field("oauth", &self.oauth)
             .finish_non_exhaustive()
     }

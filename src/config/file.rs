@@ -67,6 +67,10 @@ pub struct Server {
     pub kind: Option<Kind>,
     /// HTTP headers sent with every request.
     pub headers: Option<BTreeMap<String, String>>,
+    /// A file of certificates (PEM) that the server may be certified by, beside those the system trusts. Relative to
+    /// the config file's directory.
+    #[serde(alias = "caFile")]
+    pub ca_file: Option<String>,
     /// How to log in, where the server does not say it all itself. True or false, as OpenCode writes it, is ignored.
     #[serde(default)]
     #[schemars(schema_with = "object_or_boolean::<OAuth>")]

@@ -3,7 +3,7 @@
 use super::task_ids;
 use crate::config::GroupName;
 use crate::protocol::code;
-use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallOptions, Cancelled, Progress};
 use crate::wire::{Raw, Reply, error_object, raw};
 use client::Client;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl Audience {
                 Ok(if question.method == "tasks/list" { own_tasks(&result, is_its_own) } else { result })
             }
             Ok(refused) => refused,
-            Err(error @ (CallError::Closed { .. } | CallError::TimedOut(_) | CallError::TooLong { .. })) => {
+            Err(error) => {
                 Err(error_object(code::INTERNAL_ERROR, &format!("the client gave no answer: {error}"), None))
             }
         }

@@ -12,7 +12,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("rules", &["config"]),
     ("schema", &["wire"]),
     ("search", &[]),
-    ("transport", &["config", "wire"]),
+    ("transport", &["config", "protocol", "wire"]),
     ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
     ("groups", &["cache", "config", "protocol", "rules", "schema", "transport", "upstream", "wire"]),

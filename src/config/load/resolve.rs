@@ -131,14 +131,22 @@ fn endpoint(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Res
         }
         (false, true) => {
             refuse(place, "url", "command", &STDIO_ONLY)?;
-            http(server, place).map(Endpoint::Http)
+            http(server, place, defaults).map(Endpoint::Http)
         }
     }
 }
 
 const URLS: &[&str] = &["url", "serverUrl", "server_url", "httpUrl", "http_url"];
-const REMOTE_ONLY: [&str; 6] =
-    ["headers", "oauth", "oauth_client_id", "oauthClientId", "oauth_scopes", "oauthScopes"];
+const REMOTE_ONLY: [&str; 8] = [
+    "headers",
+    "ca_file",
+    "caFile",
+    "oauth",
+    "oauth_client_id",
+    "oauthClientId",
+    "oauth_scopes",
+    "oauthScopes",
+];
 const STDIO_ONLY: [&str; 8] =
     ["args", "env", "environment", "env_file", "envFile", "cwd", "inherit_env", "inheritEnv"];
 
@@ -195,7 +203,7 @@ fn unusable(place: &Place, field: &[&str], error: &VarError) -> Problem {
     place.problem(field, error.to_string(), Some(error.hint()))
 }
 
-fn http(server: file::Server, place: &Place) -> Result<Http, Problem> {
+fn http(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Http, Problem> {
     let kind = match server.kind {
         Some(Kind::Stdio) => {
             let message = "`type` is a program's, but there is a `url`".to_owned();
@@ -222,7 +230,10 @@ fn http(server: file::Server, place: &Place) -> Result<Http, Problem> {
     if let Some(message) = oauth.as_ref().and_then(what_is_missing) {
         return Err(place.problem(&["oauth"], message.to_owned(), None));
     }
-    Ok(Http { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, oauth })
+    let scope = Scope { env: defaults.env, dir: &place.dir };
+    let ca_file = server.ca_file.map(|written| scope.path(&written)).transpose();
+    let ca_file = ca_file.map_err(|error| unusable(place, &["ca_file", "caFile"], &error))?;
+    Ok(Http { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, ca_file, oauth })
 }
 
 /// Enough to catch what is no address at all; what else can be wrong shows when it is connected to.
