@@ -5,6 +5,7 @@
 //! what was granted, the `gate` lets requests out. rmcp does the protocol; what it leaves to its user is done here.
 
 use crate::config::{Flow, GroupName, Http, OAuth};
+use crate::transport::remote::http::certificates;
 use reqwest::{Certificate, Url};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +15,7 @@ mod addresses;
 mod assertion;
 pub mod browser;
 mod callback;
+mod credentials;
 mod discovery;
 mod gate;
 mod login;
@@ -24,6 +26,7 @@ mod secret;
 mod trouble;
 pub mod vault;
 
+pub use credentials::Kept;
 pub use login::{Begun, Login};
 pub use refusal::Remedy;
 pub use revocation::Ended;
@@ -41,6 +44,7 @@ pub struct Account {
     oauth: OAuth,
     /// What the config sends with every request; may hold secrets.
     headers: Vec<(String, String)>,
+    /// Trusted beside the system's.
     certificates: Vec<Certificate>,
     vault: Vault,
     key: Key,
@@ -49,13 +53,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// `certificates` are trusted beside the system's.
-    pub fn new(
-        name: &GroupName,
-        http: &Http,
-        vault: Vault,
-        certificates: Vec<Certificate>,
-    ) -> Result<Arc<Self>, Trouble> {
+    pub fn new(name: &GroupName, http: &Http, vault: Vault) -> Result<Arc<Self>, Trouble> {
+        let certificates = certificates(http).map_err(|error| Trouble::Refused(error.to_string()))?;
         let url: Url =
             http.url.parse().map_err(|_| Trouble::Refused("its `url` is no address".to_owned()))?;
         let oauth = http.oauth.clone().unwrap_or_default();
@@ -90,7 +89,7 @@ impl Account {
     /// What a person who is to log in is told.
     fn login_needed(&self, why: &str) -> Trouble {
         match self.oauth.flow {
-            Flow::Browser => Trouble::LoginNeeded(format!("{why}: run `dynamic-mcp login {}`", self.name)),
+            Flow::Browser => Trouble::LoginNeeded(format!("run `dynamic-mcp login {}` ({why})", self.name)),
             // No login helps: who we are is in the config.
             Flow::ClientCredentials => Trouble::Refused(format!("{why}: look at `oauth` in the config")),
         }

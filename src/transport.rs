@@ -7,6 +7,7 @@ use crate::config::{Endpoint, GroupName, Server};
 use crate::wire::output::{Output, Writer};
 use child::Child;
 use launch::Ambient;
+use remote::credentials::Logins;
 use remote::fault::Fault;
 use remote::{Failure, Remote};
 use std::sync::Arc;
@@ -138,6 +139,7 @@ impl Link {
 pub struct Transport {
     pub ambient: Arc<Ambient>,
     pub warden: Warden,
+    pub logins: Arc<dyn Logins>,
 }
 
 impl Transport {
@@ -145,7 +147,10 @@ impl Transport {
     pub async fn open(&self, group: &GroupName, server: &Server, limit: usize) -> Result<Opened, OpenError> {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => Child::start(self, stdio, server.timeout.connect).await,
-            Endpoint::Http(http) => Remote::start(group, http, server.timeout.connect, limit),
+            Endpoint::Http(http) => {
+                let credentials = self.logins.of(group, http)?;
+                Remote::start(http, server.timeout.connect, limit, credentials)
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use super::trouble::Trouble;
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::AUTHORIZATION;
 use reqwest::{Certificate, Client, Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use std::net::SocketAddr;
@@ -105,9 +106,12 @@ impl Gate {
     /// Sends a request and reads its whole answer.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Trouble> {
         let posted = request.method() == "POST";
-        let request = reqwest::Request::try_from(request)
+        let mut request = reqwest::Request::try_from(request)
             .map_err(|_| Trouble::Refused("the login leads to something that is no address".to_owned()))?;
         self.check(request.url())?;
+        for (name, value) in request.headers_mut() {
+            value.set_sensitive(name == AUTHORIZATION);
+        }
         let origin = request.url().origin().ascii_serialization();
         let failed = |error: &reqwest::Error| Trouble::Unreachable(format!("{origin}: {}", reason(error)));
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;

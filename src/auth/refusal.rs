@@ -45,7 +45,7 @@ impl Account {
         let Some(record) = record.filter(|record| record.access_token.is_some()) else {
             return match self.oauth.flow {
                 Flow::ClientCredentials => renewal::renew(self, None).await.map(|_| Remedy::Again),
-                Flow::Browser => Err(self.login_needed("it needs a login")),
+                Flow::Browser => Err(self.login_needed("it wants one")),
             };
         };
         if record.access_token != sent {

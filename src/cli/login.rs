@@ -120,7 +120,7 @@ fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(Http, Arc<Account>), Fail
     }
     let vault =
         vault(env).ok_or_else(|| wrong("there is no place for logins: HOME is not set".to_owned()))?;
-    Ok((http.clone(), Account::new(&group, http, vault, Vec::new())?))
+    Ok((http.clone(), Account::new(&group, http, vault)?))
 }
 
 async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env) -> Result<String, Failure> {

@@ -7,12 +7,12 @@
 //! `credentials` who we are, `fault` what went wrong.
 
 use super::{Ending, Failures, Link, OpenError, Opened};
-use crate::config::{self, GroupName};
+use crate::config;
 use crate::wire::Raw;
 use crate::wire::lines::Lines;
 use crate::wire::output::Output;
 use crate::wire::peer::CallError;
-use credentials::{Anonymous, Credentials};
+use credentials::Credentials;
 use driver::Driver;
 use exchange::Exchange;
 use fault::Fault;
@@ -69,12 +69,11 @@ impl Drop for Inner {
 impl Remote {
     /// Nothing is sent yet: the first message opens the connection.
     pub fn start(
-        group: &GroupName,
         config: &config::Http,
         connect: Duration,
         limit: usize,
+        credentials: Arc<dyn Credentials>,
     ) -> Result<Opened, OpenError> {
-        let credentials: Arc<dyn Credentials> = Arc::new(Anonymous(group.clone()));
         let http = Http::new(config, connect, credentials)?;
         let (incoming, received) = mpsc::channel(RECEIVED);
         let (failures, failed) = mpsc::channel(FAILURES);

@@ -1,12 +1,19 @@
 //! Who we are to a remote server: the seam for logging in. What the config's `headers` say is sent in any case.
 
 use super::fault::Fault;
-use crate::config::GroupName;
+use crate::config::{GroupName, Http};
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::pin::Pin;
+use std::sync::Arc;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Knows how to log in to servers.
+pub trait Logins: Send + Sync {
+    /// Asked with every connection, before anything is sent.
+    fn of(&self, group: &GroupName, http: &Http) -> Result<Arc<dyn Credentials>, Fault>;
+}
 
 /// One server's credentials, asked for with every request.
 pub trait Credentials: Send + Sync {
@@ -35,23 +42,4 @@ pub enum Verdict {
     Final(Fault),
     /// It is not about who we are.
     Unrelated,
-}
-
-/// No login but what `headers` say.
-pub struct Anonymous(pub GroupName);
-
-impl Credentials for Anonymous {
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
-        Box::pin(async { None })
-    }
-
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
-        let verdict = match refusal.status {
-            StatusCode::UNAUTHORIZED => {
-                Verdict::Final(Fault::login_needed(&format!("run `dynamic-mcp login {}`", self.0)))
-            }
-            _ => Verdict::Unrelated,
-        };
-        Box::pin(async { verdict })
-    }
 }

@@ -69,6 +69,15 @@ impl Fault {
         Self::new(Kind::LoginNeeded, format!("login needed: {how}"))
     }
 
+    /// A person has to do something else before: a login would not work.
+    pub fn login_failed(why: &str) -> Self {
+        Self::new(Kind::LoginNeeded, format!("the login does not work: {why}"))
+    }
+
+    pub fn unreachable(what: &str) -> Self {
+        Self::new(Kind::Unreachable, what)
+    }
+
     pub fn session_over() -> Self {
         Self::new(Kind::SessionOver, "the server has ended the session")
     }

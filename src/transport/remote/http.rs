@@ -192,17 +192,29 @@ fn client(config: &config::Http, connect: Duration) -> Result<Client, OpenError>
         .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect)
         .redirect(redirect::Policy::custom(within_origin));
-    if let Some(file) = &config.ca_file {
-        let wrong = |what: &dyn std::fmt::Display| unusable(format!("ca_file {}: {what}", file.display()));
-        let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
-        let certificates =
-            reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| wrong(&"not certificates in PEM"))?;
-        if certificates.is_empty() {
-            return Err(wrong(&"has no certificate"));
-        }
+    let certificates = certificates(config)?;
+    if !certificates.is_empty() {
         builder = builder.tls_certs_merge(certificates);
     }
     builder.build().map_err(|error| unusable(format!("no HTTP client: {}", super::fault::cause(&error))))
+}
+
+/// What is trusted beside the system's.
+pub fn certificates(config: &config::Http) -> Result<Vec<reqwest::Certificate>, OpenError> {
+    match &config.ca_file {
+        None => Ok(Vec::new()),
+        Some(file) => {
+            let wrong =
+                |what: &dyn std::fmt::Display| unusable(format!("ca_file {}: {what}", file.display()));
+            let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+            let certificates =
+                reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| wrong(&"not certificates in PEM"))?;
+            if certificates.is_empty() {
+                return Err(wrong(&"has no certificate"));
+            }
+            Ok(certificates)
+        }
+    }
 }
 
 /// Follows what stays on the server and keeps the method; credentials never leave their origin.
