@@ -76,6 +76,8 @@ pub mod code {
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// Revision 2025-11-25 alone.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// From revision 2026-07-28 on: what a request says in its headers is not what its body says.
+    pub const HEADER_MISMATCH: i64 = -32020;
     /// From revision 2026-07-28 on.
     pub const MISSING_CAPABILITY: i64 = -32021;
     /// From revision 2026-07-28 on.

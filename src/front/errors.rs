@@ -115,7 +115,7 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
     let code = match error {
         CallError::TimedOut(_) => TIMED_OUT,
         CallError::Closed { .. } => CLOSED,
-        CallError::TooLong { .. } => code::INTERNAL_ERROR,
+        CallError::TooLong { .. } | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
     Refusal { data, ..refusal(code, format!("group {group} did not answer {method}: {error}")) }
 }
@@ -240,6 +240,7 @@ pub fn failed_call(group: &GroupName, tool: &str, error: &CallError, lost: Optio
             "The answer of tool {tool} of group {group} was too long: {bytes} bytes, the limit is {limit} \
              (settings.max_message_bytes). Ask for less at once."
         ),
+        CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
         CallError::Closed { sent } => {
             let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
             let done = if *sent { "It may have done part of its work. " } else { "" };

@@ -5,7 +5,8 @@ use super::audience::questions::Question;
 use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
-use crate::transport::child::Child;
+use crate::transport::remote::Failure;
+use crate::transport::{Failures, Link};
 use crate::wire::lines::Lines;
 use crate::wire::output::Writer;
 use crate::wire::peer::{Cancelled, Incoming, Peer, Progress, Text};
@@ -25,7 +26,8 @@ pub struct Attends {
     pub live: Arc<Live>,
     pub audience: Arc<Audience>,
     pub lists_changed: Arc<Notify>,
-    pub child: Child,
+    pub link: Link,
+    pub failures: Failures,
 }
 
 pub struct Attendant {
@@ -43,7 +45,7 @@ impl Attendant {
     }
 
     pub async fn run(mut self, mut lines: Lines<impl AsyncRead + Unpin>, writer: Writer) {
-        let child = self.of.child.clone();
+        let link = self.of.link.clone();
         let writing = async {
             // A server that closed its stdin may still have answers to give.
             drop(writer.run().await);
@@ -52,9 +54,9 @@ impl Attendant {
         tokio::select! {
             () = self.read(&mut lines) => {}
             () = writing => {}
-            () = child.drained() => {}
+            () = link.drained() => {}
         }
-        self.of.live.lose(child.ending().await.into());
+        self.of.live.lose(link.ending().await.into());
         self.of.peer.end();
     }
 
@@ -63,6 +65,7 @@ impl Attendant {
             self.of.audience.ready().await;
             tokio::select! {
                 () = self.serving.ended() => {}
+                failure = self.of.failures.next() => self.failed(failure),
                 incoming = self.of.peer.receive(lines), if self.serving.len() < OPEN_REQUESTS => match incoming {
                     None => return,
                     Some(Incoming::Settled) => {}
@@ -71,6 +74,16 @@ impl Attendant {
                     Some(Incoming::Malformed(what, line)) => self.garbage(&what, &line),
                 },
             }
+        }
+    }
+
+    /// Whoever asks again, because it was not carried out, must find that this connection takes nothing more.
+    fn failed(&self, Failure { id, error }: Failure) {
+        if let Some(ending) = self.of.link.over() {
+            self.of.live.lose(ending.into());
+        }
+        if let Some(id) = id {
+            self.of.peer.fail(&id, error);
         }
     }
 

@@ -5,7 +5,7 @@ use super::client::{Client, Posed};
 use crate::config::GroupName;
 use crate::protocol::code;
 use crate::upstream::task_ids;
-use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallOptions, Cancelled, Progress};
 use crate::wire::{Raw, Reply, error_object, raw};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,9 +74,7 @@ async fn request(client: &Arc<Client>, capability: &str, question: Question) -> 
             Ok(if question.method == "tasks/list" { own_tasks(&result, is_its_own) } else { result })
         }
         Ok(refused) => refused,
-        Err(error @ (CallError::Closed { .. } | CallError::TimedOut(_) | CallError::TooLong { .. })) => {
-            Err(no_answer(&error.to_string()))
-        }
+        Err(error) => Err(no_answer(&error.to_string())),
     }
 }
 
