@@ -132,6 +132,11 @@ pub fn too_many_waiting() -> Refusal {
     refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
 }
 
+/// A server did not say in time that it will tell of changes.
+pub fn not_subscribed() -> Refusal {
+    refusal(TIMED_OUT, "the subscription was not confirmed in time")
+}
+
 pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
     let data = json!({ "group": group.as_str(), "capability": capability });
     Refusal { data: Some(data), ..refusal(LACKS_CAPABILITY, format!("group {group} has no {capability}")) }
