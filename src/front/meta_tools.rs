@@ -84,7 +84,7 @@ fn call() -> Tool {
         get_dynamic_tools first."
             .to_owned();
     let hints = Hints { read_only: false, open_world: true };
-    tool(CALL, "Call a tool", description, call_schema(), hints, [RESULT_META])
+    tool(CALL, "Call a tool", description, call_schema(["The tool", "Its arguments"]), hints, [RESULT_META])
 }
 
 fn call_readonly() -> Tool {
@@ -92,7 +92,7 @@ fn call_readonly() -> Tool {
         "The same as call_dynamic_tool, for tools that only read (readOnlyHint); refuses all others."
             .to_owned();
     let hints = Hints { read_only: true, open_world: true };
-    tool(CALL_READONLY, "Call a read-only tool", description, call_schema(), hints, [RESULT_META])
+    tool(CALL_READONLY, "Call a read-only tool", description, call_schema([""; 2]), hints, [RESULT_META])
 }
 
 fn search() -> Tool {
@@ -127,16 +127,21 @@ fn status() -> Tool {
     )
 }
 
-fn call_schema() -> Value {
-    json!({
+/// `about`: what is said of the name and the arguments, once in the list.
+fn call_schema(about: [&str; 2]) -> Value {
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "group": { "type": "string" },
-            "name": { "type": "string", "description": "The tool" },
-            "args": { "type": "object", "description": "Its arguments", "additionalProperties": true },
+            "name": { "type": "string" },
+            "args": { "type": "object", "additionalProperties": true },
         },
         "required": ["group", "name"],
-    })
+    });
+    for (property, text) in ["name", "args"].into_iter().zip(about).filter(|(_, text)| !text.is_empty()) {
+        schema["properties"][property]["description"] = json!(text);
+    }
+    schema
 }
 
 struct Hints {
