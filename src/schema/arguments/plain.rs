@@ -51,7 +51,9 @@ impl<'s> Walk<'s> {
     ) -> bool {
         match keyword {
             "$schema" | "$comment" | "$defs" | "definitions" | "title" | "description" | "default"
-            | "examples" | "format" | "deprecated" | "readOnly" | "writeOnly" => true,
+            | "examples" | "example" | "nullable" | "format" | "deprecated" | "readOnly" | "writeOnly" => {
+                true
+            }
             "type" => match rule {
                 Value::String(name) => is_of(value, name),
                 Value::Array(names) => names.iter().filter_map(Value::as_str).any(|name| is_of(value, name)),
