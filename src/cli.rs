@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 pub mod cache;
 pub mod demo;
+pub mod login;
 pub mod serve;
 
 /// One MCP server in front of all your MCP servers: they start when they are used, and their tools cost almost no
@@ -54,6 +55,13 @@ pub struct Cli {
 pub enum Command {
     /// Shows what this program does, on small MCP servers that are built in
     Demo,
+    /// Logs in to a remote server, in the browser
+    Login(login::LoginArgs),
+    /// Ends the login at a remote server
+    Logout {
+        /// The server, as the config names it
+        name: String,
+    },
     /// Prints the JSON Schema of the config file
     Schema,
     /// What is remembered of servers between starts

@@ -188,6 +188,8 @@ pub struct Http {
     pub kind: Option<HttpKind>,
     /// May hold secrets.
     pub headers: Vec<(String, String)>,
+    /// Certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
     pub oauth: Option<OAuth>,
 }
 
@@ -197,12 +199,50 @@ pub enum HttpKind {
     Sse,
 }
 
+/// How to log in to a remote server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuth {
+    pub flow: Flow,
+    /// A client that was registered by hand.
     pub client_id: Option<String>,
     pub client_secret: Option<String>,
+    /// PEM; proves who we are in place of a secret, without a browser.
+    pub private_key: Option<String>,
+    /// Where a document about this client is published; then the URL is its id.
+    pub client_metadata_url: Option<String>,
+    /// Empty: what the server asks for.
     pub scopes: Vec<String>,
+    /// The port the browser comes back to; `None`: any.
     pub redirect_port: Option<u16>,
+    /// Whether a server that does not say that it knows PKCE is refused.
+    pub require_pkce: bool,
+    /// Whether a server may name others at private addresses, such as a company's own login.
+    pub allow_private_addresses: bool,
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self {
+            flow: Flow::Browser,
+            client_id: None,
+            client_secret: None,
+            private_key: None,
+            client_metadata_url: None,
+            scopes: Vec::new(),
+            redirect_port: None,
+            require_pkce: true,
+            allow_private_addresses: false,
+        }
+    }
+}
+
+/// Who logs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// A person in a browser.
+    Browser,
+    /// This program, with a secret or a key.
+    ClientCredentials,
 }
 
 /// How long we wait for what. All are upper bounds of one wait.
@@ -321,15 +361,17 @@ impl fmt::Debug for Http {
         f.debug_struct("Http")
             .field("kind", &self.kind)
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("ca_file", &self.ca_file)
             .field("oauth", &self.oauth)
             .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for OAuth {
-    /// Without the secret.
+    /// Without the secret and the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuth")
+            .field("flow", &self.flow)
             .field("client_id", &self.client_id)
             .field("scopes", &self.scopes)
             .field("redirect_port", &self.redirect_port)

@@ -46,12 +46,14 @@ pub mod list;
 pub mod listen;
 pub mod lookup;
 pub mod meta_tools;
+pub mod parking;
 pub mod phase;
 pub mod programs;
 pub mod prompts;
 pub mod reach;
 pub mod relay;
 pub mod resources;
+pub mod rounds;
 pub mod routing;
 pub mod stateless;
 pub mod subscriptions;
@@ -210,7 +212,7 @@ impl Session {
                 self.answer(&request, Era::Stateless, Ok(answer));
             }
             Kind::Offered => {
-                self.client.is_stateless();
+                self.client.is_stateless(&stateless::capabilities(&request));
                 self.start_up();
                 self.offered(request, Era::Stateless);
             }

@@ -36,6 +36,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         match &cli.command {
             None => serve::serve(cli, &env, ambient).await,
             Some(Command::Demo) => demo::demo(&env).await,
+            Some(Command::Login(args)) => cli::login::login(args, cli, &env).await,
+            Some(Command::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(Command::Schema) => cli::schema(),
             Some(Command::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
             Some(Command::DemoServer { kind }) => demo::server(kind, &env).await,

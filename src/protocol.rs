@@ -18,6 +18,13 @@ pub const WITH_TASKS: &str = "2025-11-25";
 /// The first revision without a handshake: every request says of itself what it needs.
 pub const STATELESS: &str = "2026-07-28";
 
+/// All of them, newest first: what a client can choose from. With those of the other era, because an SDK tries
+/// `initialize` after a revision that is not spoken here only if one of them is named.
+pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {
+    let [a, b, c, d] = HANDSHAKE_REVISIONS;
+    [STATELESS, d, c, b, a]
+};
+
 /// How the two ends of a connection speak: the specification's "legacy" and "modern".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
@@ -69,6 +76,8 @@ pub mod code {
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// Revision 2025-11-25 alone.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// From revision 2026-07-28 on: what a request says in its headers is not what its body says.
+    pub const HEADER_MISMATCH: i64 = -32020;
     /// From revision 2026-07-28 on.
     pub const MISSING_CAPABILITY: i64 = -32021;
     /// From revision 2026-07-28 on.

@@ -31,9 +31,12 @@ pub struct Options<'a> {
     pub no_color: bool,
 }
 
+/// rmcp writes codes and id tokens to its log below this.
+const QUIET: &str = "rmcp::transport::auth=warn";
+
 /// Starts the log of this process. The guard's drop waits a moment for what is not written yet.
 pub fn init(options: Options<'_>) -> anyhow::Result<Option<Flush>> {
-    let filter = filter(options)?;
+    let filter = filter(options)?.add_directive(QUIET.parse()?);
     let (writer, flush, ansi) = match options.file {
         Some(path) => (BoxMakeWriter::new(Arc::new(open(path)?)), None, false),
         None => {

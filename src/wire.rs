@@ -1,7 +1,7 @@
 //! JSON-RPC as it lies on the wire: the envelope is parsed, every body stays the bytes it was.
 //!
 //! `raw` edits single members of a body, `lines` cuts a stream into messages, `output` writes them,
-//! `peer` is one end of a connection, `batch` what came in one array, `serving` the requests of the other end that are
+//! `peer` is one end of a connection, `call` what concerns one request of it, `batch` what came in one array, `serving` the requests of the other end that are
 //! being worked on, `stdio` is the process's own stdin and stdout.
 
 use bytes::{Buf, Bytes};
@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use std::io::IoSlice;
 
 pub mod batch;
+pub mod call;
 pub mod lines;
 pub mod output;
 pub mod peer;

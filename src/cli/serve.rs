@@ -2,6 +2,7 @@
 
 use super::Cli;
 use super::cache::cache_dir;
+use crate::auth::Kept;
 use crate::cache::Cache;
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
@@ -35,7 +36,11 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
     let config = read_config(&files, cli, env);
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
-    let transport = Transport { ambient: Arc::new(ambient), warden: Warden::new() };
+    let transport = Transport {
+        ambient: Arc::new(ambient),
+        warden: Warden::new(),
+        logins: Arc::new(Kept(super::login::vault(env))),
+    };
     let groups = GroupManager::new(config, transport, Cache::open(cache_dir(cli, env)));
     let session = Session::new(groups.clone(), Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
@@ -74,7 +79,7 @@ async fn follow(follower: &mut Follower, files: &[PathBuf], groups: &GroupManage
     }
 }
 
-fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
+pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
     match cli.config.is_empty() {
         true => load::default_path(env).into_iter().collect(),
         false => cli.config.clone(),

@@ -67,6 +67,10 @@ pub struct Server {
     pub kind: Option<Kind>,
     /// HTTP headers sent with every request.
     pub headers: Option<BTreeMap<String, String>>,
+    /// A file of certificates (PEM) that the server may be certified by, beside those the system trusts. Relative to
+    /// the config file's directory.
+    #[serde(alias = "caFile")]
+    pub ca_file: Option<String>,
     /// How to log in, where the server does not say it all itself. True or false, as OpenCode writes it, is ignored.
     #[serde(default)]
     #[schemars(schema_with = "object_or_boolean::<OAuth>")]
@@ -164,18 +168,45 @@ pub struct Settings {
 /// Login to a remote server.
 #[derive(Default, Deserialize, JsonSchema)]
 pub struct OAuth {
+    /// Who logs in: a person in a browser ("browser", the default), or this program by itself with `client_secret` or
+    /// `private_key` ("client_credentials").
+    pub flow: Option<Flow>,
     /// The id of a client registered by hand; without it one is registered at login.
     #[serde(alias = "clientId")]
     pub client_id: Option<String>,
     /// Its secret, if it has one.
     #[serde(alias = "clientSecret")]
     pub client_secret: Option<String>,
+    /// For "client_credentials": a private key (PEM, PKCS #8: EC P-256, Ed25519 or RSA) in place of a secret. Best
+    /// written as "{file:key.pem}".
+    #[serde(alias = "privateKey")]
+    pub private_key: Option<String>,
+    /// The https URL of a Client ID Metadata Document of yours, for servers that take one in place of a registration.
+    #[serde(alias = "clientMetadataUrl")]
+    pub client_metadata_url: Option<String>,
     /// What to ask for: a list, or words in one string.
     #[serde(alias = "scope")]
     pub scopes: Option<Words>,
     /// The port on this machine that the browser comes back to; without it any free one.
     #[serde(alias = "redirectPort", alias = "callback_port", alias = "callbackPort")]
     pub redirect_port: Option<NonZeroU16>,
+    /// False logs in at servers that do not say that they know PKCE (Microsoft Entra and Amazon Cognito do not). It is
+    /// used in any case. Default true.
+    #[serde(alias = "requirePkce")]
+    pub require_pkce: Option<bool>,
+    /// True lets the server send us to private addresses for the login, such as a company's own. Default false.
+    #[serde(alias = "allowPrivateAddresses")]
+    pub allow_private_addresses: Option<bool>,
+}
+
+/// Who logs in.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Flow {
+    /// A person in a browser.
+    Browser,
+    /// This program by itself.
+    ClientCredentials,
 }
 
 /// How long to wait, each in seconds or as "5m".

@@ -88,10 +88,7 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
             Ok(refused) => return Ok(refused),
             Err(error) => error,
         };
-        if let CallError::Closed { sent } = error
-            && !repeated
-            && (!sent || target.repeatable)
-        {
+        if !repeated && error.may_be_repeated(target.repeatable) {
             repeated = true;
             continue;
         }

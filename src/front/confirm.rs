@@ -5,7 +5,7 @@ use super::consent::{Matter, Round};
 use super::{errors, stateless};
 use crate::groups::GroupManager;
 use crate::protocol::{Era, meta};
-use crate::upstream::audience::Question;
+use crate::upstream::audience::questions::Question;
 use crate::wire::peer::Cancelled;
 use crate::wire::{Raw, raw};
 use serde_json::{Value, json};

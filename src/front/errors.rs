@@ -3,7 +3,7 @@
 
 use super::reach::Unreachable;
 use crate::config::GroupName;
-use crate::protocol::{HANDSHAKE_REVISIONS, STATELESS, code};
+use crate::protocol::{REVISIONS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
 use crate::wire::peer::CallError;
@@ -69,8 +69,7 @@ pub fn unknown_method() -> Refusal {
 /// A request of a revision without handshake that is not spoken here.
 pub fn unsupported_revision(requested: &Raw) -> Refusal {
     let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
-    let supported: Vec<_> = std::iter::once(STATELESS).chain(HANDSHAKE_REVISIONS.into_iter().rev()).collect();
-    let data = json!({ "supported": supported, "requested": requested });
+    let data = json!({ "supported": REVISIONS, "requested": requested });
     Refusal { data: Some(data), ..refusal(code::UNSUPPORTED_REVISION, "unsupported protocol version") }
 }
 
@@ -116,7 +115,7 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
     let code = match error {
         CallError::TimedOut(_) => TIMED_OUT,
         CallError::Closed { .. } => CLOSED,
-        CallError::TooLong { .. } => code::INTERNAL_ERROR,
+        CallError::TooLong { .. } | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
     Refusal { data, ..refusal(code, format!("group {group} did not answer {method}: {error}")) }
 }
@@ -126,6 +125,11 @@ pub fn not_bridged(group: &GroupName, method: &str, why: &str) -> Refusal {
     let data = json!({ "group": group.as_str() });
     let message = format!("group {group} did not answer {method}: {why}");
     Refusal { data: Some(data), ..refusal(code::INTERNAL_ERROR, message) }
+}
+
+/// Calls of a stateless client whose servers ask it something.
+pub fn too_many_waiting() -> Refusal {
+    refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
 }
 
 pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
@@ -236,6 +240,7 @@ pub fn failed_call(group: &GroupName, tool: &str, error: &CallError, lost: Optio
             "The answer of tool {tool} of group {group} was too long: {bytes} bytes, the limit is {limit} \
              (settings.max_message_bytes). Ask for less at once."
         ),
+        CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
         CallError::Closed { sent } => {
             let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
             let done = if *sent { "It may have done part of its work. " } else { "" };

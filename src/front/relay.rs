@@ -23,7 +23,8 @@ pub struct Asked {
 impl Asked {
     /// The group that `params.group` names.
     pub fn group(&self) -> Result<Option<Upstream>, Refusal> {
-        let Some(name) = raw::get(&self.params, "group") else { return Ok(None) };
+        let name = raw::get(&self.params, "group").filter(|name| &name[..] != b"null");
+        let Some(name) = name else { return Ok(None) };
         let name: String =
             serde_json::from_slice(&name).map_err(|_| errors::bad_params("params.group must be a string"))?;
         lookup::group(&self.groups.all(), &name).cloned().map(Some).map_err(errors::bad_params)

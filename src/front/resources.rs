@@ -4,10 +4,11 @@ use super::relay::{Asked, Passed, pass};
 use super::routing;
 use super::{errors, gather, reach};
 use crate::config::GroupName;
+use crate::protocol::code;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Listed;
-use crate::wire::{Reply, raw};
-use errors::Refusal;
+use crate::wire::{Raw, Reply, raw};
+use errors::{LACKS_CAPABILITY, Refusal};
 use gather::Kind;
 
 const CAPABILITY: &str = "resources";
@@ -41,15 +42,22 @@ pub async fn to_owner(asked: &Asked, method: &str) -> Reply {
         return at(asked, &group, method, &uri).await;
     }
     // Nobody says that it is theirs: whoever is connected is asked, in config order.
-    for group in asked.groups.all() {
-        if group.try_lease().is_some() {
-            let reply = at(asked, &group, method, &uri).await;
-            if reply.is_ok() {
-                return reply;
-            }
+    let mut refused = None;
+    for group in asked.groups.all().into_iter().filter(|group| group.try_lease().is_some()) {
+        match at(asked, &group, method, &uri).await {
+            Ok(result) => return Ok(result),
+            Err(error) if says_more(&error) => drop(refused.get_or_insert(error)),
+            Err(_) => {}
         }
     }
-    Err(errors::resource_not_found(&uri).into())
+    Err(refused.unwrap_or_else(|| errors::resource_not_found(&uri).into()))
+}
+
+/// Whether an error is about more than that there is no such resource, or no such capability.
+fn says_more(error: &Raw) -> bool {
+    let code = raw::get(error, "code").and_then(|code| serde_json::from_slice::<i64>(&code).ok());
+    let no_such = [code::RESOURCE_NOT_FOUND, code::INVALID_PARAMS, code::METHOD_NOT_FOUND, LACKS_CAPABILITY];
+    code.is_none_or(|code| !no_such.contains(&code))
 }
 
 async fn at(asked: &Asked, group: &Upstream, method: &str, uri: &str) -> Reply {
@@ -90,6 +98,11 @@ pub fn target(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String)>, Re
         return Ok(found(&GroupName::new(&group), &behind));
     }
     let resources = gather::known(&asked.groups, &Kind::RESOURCES);
+    if routing::listing(uri, &resources).is_none()
+        && let Some((group, behind)) = routing::app_behind(uri, &resources)
+    {
+        return Ok(found(group, &behind));
+    }
     let templates = gather::known(&asked.groups, &Kind::TEMPLATES);
     if let Some(owner) = routing::owner(uri, &resources, &templates) {
         return Ok(found(owner, uri));

@@ -102,14 +102,28 @@ impl Subscriptions {
     }
 
     pub async fn subscribe(self: Arc<Self>, asked: Asked) -> Reply {
-        let (group, uri) = target(&asked).await?;
         let known_as = asked.text("uri")?;
-        self.client.alias(&group.name, &uri, &known_as);
-        self.hold(&asked, &group, &Topic::Resource(uri), &HANDSHAKE).await
+        if let Some((group, uri)) = resources::locate(&asked, &known_as).await? {
+            self.client.alias(&group.name, &uri, &known_as);
+            return self.hold(&asked, &group, &Topic::Resource(uri), &HANDSHAKE).await;
+        }
+        // Nobody says that it is theirs: whoever is connected is asked, in config order.
+        let topic = Topic::Resource(known_as.clone());
+        for group in asked.groups.all().into_iter().filter(|group| group.try_lease().is_some()) {
+            let reply = self.hold(&asked, &group, &topic, &HANDSHAKE).await;
+            if reply.is_ok() {
+                return reply;
+            }
+        }
+        Err(errors::resource_not_found(&known_as).into())
     }
 
     pub async fn unsubscribe(self: Arc<Self>, asked: Asked) -> Reply {
-        let (group, uri) = target(&asked).await?;
+        let known_as = asked.text("uri")?;
+        let holder = || self.holding(&asked, &Topic::Resource(known_as.clone()));
+        let found = resources::locate(&asked, &known_as).await?;
+        let found = found.or_else(|| holder().map(|group| (group, known_as.clone())));
+        let (group, uri) = found.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
         let topic = Topic::Resource(uri);
         self.release(&group.name, &topic, &HANDSHAKE);
         let by_request = group.try_lease().is_none_or(|lease| lease.era() == Era::Handshake);
@@ -171,6 +185,11 @@ impl Subscriptions {
         }
     }
 
+    /// The group at which this is subscribed to.
+    fn holding(&self, asked: &Asked, topic: &Topic) -> Option<Upstream> {
+        asked.groups.all().into_iter().find(|group| self.is_held(&group.name, topic))
+    }
+
     fn is_held(&self, group: &GroupName, topic: &Topic) -> bool {
         let kept = self.kept();
         kept.keepers.get(group).is_some_and(|keeper| keeper.topics.borrow().held.contains_key(topic))
@@ -180,11 +199,6 @@ impl Subscriptions {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-async fn target(asked: &Asked) -> Result<(Upstream, String), Raw> {
-    let uri = asked.text("uri")?;
-    resources::locate(asked, &uri).await?.ok_or_else(|| errors::resource_not_found(&uri).into())
 }
 
 /// Passes the request of a client on that is about a topic.

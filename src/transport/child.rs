@@ -3,12 +3,11 @@
 use super::launch::{self, Ambient};
 use super::stderr::Stderr;
 use super::warden::{Exit, Grace, Process};
-use super::{Ending, OpenError, Transport};
+use super::{Ending, Failures, Link, OpenError, Opened, Transport};
 use crate::config::Stdio;
-use crate::wire::output::{Direct, Output, Writer};
+use crate::wire::output::{Direct, Output};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 use tracing::Instrument;
 
@@ -16,14 +15,6 @@ use tracing::Instrument;
 const LAST: Duration = Duration::from_millis(100);
 /// Lines of stderr that an error carries.
 const LAST_WORDS: usize = 20;
-
-/// A child that was started, and our ends of its pipes.
-pub struct Opened {
-    pub input: Receiver,
-    pub output: Output,
-    pub writer: Writer,
-    pub child: Child,
-}
 
 /// A child process. Clones share it; the process is ended with the last one.
 #[derive(Clone)]
@@ -60,7 +51,8 @@ impl Child {
             ambient: transport.ambient.clone(),
             stdio: stdio.clone(),
         };
-        Ok(Opened { input: child.stdout, output, writer, child: Self(Arc::new(inner)) })
+        let link = Link::Child(Self(Arc::new(inner)));
+        Ok(Opened { input: Box::new(child.stdout), output, writer, link, failures: Failures::NONE })
     }
 
     /// What it last wrote to stderr.
@@ -84,7 +76,7 @@ impl Child {
         };
         let how =
             exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
-        Ending { how, stderr, withheld }
+        Ending::Process { how, stderr, withheld }
     }
 
     /// Ends it with all that it started. Its stdin was closed by the caller.

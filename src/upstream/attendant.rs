@@ -1,10 +1,12 @@
 //! Reads what an upstream sends, until it ends: answers go to their calls, requests and notifications to the client.
 
-use super::audience::{Audience, Question};
+use super::audience::Audience;
+use super::audience::questions::Question;
 use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
-use crate::transport::child::Child;
+use crate::transport::remote::Failure;
+use crate::transport::{Failures, Link};
 use crate::wire::lines::Lines;
 use crate::wire::output::Writer;
 use crate::wire::peer::{Cancelled, Incoming, Peer, Progress, Text};
@@ -24,7 +26,8 @@ pub struct Attends {
     pub live: Arc<Live>,
     pub audience: Arc<Audience>,
     pub lists_changed: Arc<Notify>,
-    pub child: Child,
+    pub link: Link,
+    pub failures: Failures,
 }
 
 pub struct Attendant {
@@ -42,7 +45,7 @@ impl Attendant {
     }
 
     pub async fn run(mut self, mut lines: Lines<impl AsyncRead + Unpin>, writer: Writer) {
-        let child = self.of.child.clone();
+        let link = self.of.link.clone();
         let writing = async {
             // A server that closed its stdin may still have answers to give.
             drop(writer.run().await);
@@ -51,9 +54,9 @@ impl Attendant {
         tokio::select! {
             () = self.read(&mut lines) => {}
             () = writing => {}
-            () = child.drained() => {}
+            () = link.drained() => {}
         }
-        self.of.live.lose(child.ending().await.into());
+        self.of.live.lose(link.ending().await.into());
         self.of.peer.end();
     }
 
@@ -62,6 +65,7 @@ impl Attendant {
             self.of.audience.ready().await;
             tokio::select! {
                 () = self.serving.ended() => {}
+                failure = self.of.failures.next() => self.failed(failure),
                 incoming = self.of.peer.receive(lines), if self.serving.len() < OPEN_REQUESTS => match incoming {
                     None => return,
                     Some(Incoming::Settled) => {}
@@ -73,12 +77,22 @@ impl Attendant {
         }
     }
 
+    /// Whoever asks again, because it was not carried out, must find that this connection takes nothing more.
+    fn failed(&self, Failure { id, error }: Failure) {
+        if let Some(ending) = self.of.link.over() {
+            self.of.live.lose(ending.into());
+        }
+        if let Some(id) = id {
+            self.of.peer.fail(&id, error);
+        }
+    }
+
     fn request(&mut self, request: Request) {
         if request.method == "ping" {
             return self.of.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
-        let progress = token.map(|token| Progress { output: self.of.peer.output().clone(), token });
+        let progress = token.map(|token| Progress::new(self.of.peer.output().clone(), token));
         let cancelled = Cancelled::default();
         let question = Question {
             group: self.of.group.clone(),

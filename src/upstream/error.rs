@@ -2,6 +2,7 @@
 
 use crate::config::Problem;
 use crate::protocol::code;
+use crate::transport::remote::fault::{Fault, Kind};
 use crate::transport::{Ending, OpenError};
 use std::time::Duration;
 
@@ -10,8 +11,6 @@ use std::time::Duration;
 pub enum UpstreamError {
     #[error("its config entry is wrong: {0}")]
     Config(Problem),
-    #[error("{0}")]
-    Unsupported(&'static str),
     /// The command cannot be run as it is configured.
     #[error("{message}")]
     Launch { message: String },
@@ -23,6 +22,12 @@ pub enum UpstreamError {
     /// The connection ended by itself; `step` is what it owed an answer to, if it had not introduced itself yet.
     #[error("{how}{}{}{}", during(.step), tail(.stderr), not_passed_on(.withheld))]
     Exited { step: Option<&'static str>, how: String, stderr: String, withheld: Vec<String> },
+    /// What a remote server, or the way to it, is wrong with.
+    #[error("{0}")]
+    Remote(Fault),
+    /// A remote server gave no answer to this, and may give others.
+    #[error("{step} was not answered: {why}")]
+    Unanswered { step: &'static str, why: String },
     /// The upstream answered with an error of its own.
     #[error("{step} was refused by the server: {message} (code {code}){}", tail(.stderr))]
     Refused { step: &'static str, code: i64, message: String, stderr: String },
@@ -37,7 +42,8 @@ impl UpstreamError {
     /// Whether trying again may help without a person doing something.
     pub fn retryable(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Unsupported(_) | Self::Launch { .. } => false,
+            Self::Config(_) | Self::Launch { .. } => false,
+            Self::Remote(fault) => fault.kind != Kind::LoginNeeded,
             // It speaks no revision of ours.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
@@ -48,6 +54,14 @@ impl UpstreamError {
 }
 
 impl UpstreamError {
+    /// How long the server wants to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Remote(fault) => fault.retry_after,
+            _ => None,
+        }
+    }
+
     /// The same, said of what was being waited for.
     pub fn while_waiting_for(&self, step: &'static str) -> Self {
         let mut error = self.clone();
@@ -61,9 +75,9 @@ impl UpstreamError {
 impl From<OpenError> for UpstreamError {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Unsupported(what) => Self::Unsupported(what),
             OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
+            OpenError::Remote(fault) => Self::Remote(fault),
             OpenError::TimedOut(after) => {
                 Self::TimedOut { step: "the start of its process", after, stderr: String::new() }
             }
@@ -72,8 +86,11 @@ impl From<OpenError> for UpstreamError {
 }
 
 impl From<Ending> for UpstreamError {
-    fn from(Ending { how, stderr, withheld }: Ending) -> Self {
-        Self::Exited { step: None, how, stderr, withheld }
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Process { how, stderr, withheld } => Self::Exited { step: None, how, stderr, withheld },
+            Ending::Remote(fault) => Self::Remote(fault),
+        }
     }
 }
 

@@ -65,7 +65,10 @@ impl Session {
 
     /// `initialize`; again with a revision the server names when it refuses ours.
     async fn initialize(&self, offer: &Raw) -> Result<Raw, Unknown> {
-        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await?;
+        let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await.map_err(|error| {
+            let try_other = matches!(&error, UpstreamError::Remote(fault) if fault.may_be_of_other_era());
+            Unknown { error, try_other }
+        })?;
         let Err(refusal) = &reply else { return Ok(self.accept("initialize", reply)?) };
         let supported = raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported"));
         let supported: Vec<String> =

@@ -11,9 +11,7 @@ use super::listening::listen;
 use super::{Grace, Live, dialect};
 use crate::config::{GroupName, Server};
 use crate::protocol::{Era, code};
-use crate::transport::Transport;
-use crate::transport::child::Child;
-use crate::transport::warden;
+use crate::transport::{Link, Transport, warden};
 use crate::wire::lines::Lines;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
@@ -86,8 +84,9 @@ impl Connector {
     }
 
     async fn open_in(&self, era: Era, server: &Arc<Server>) -> Result<(Connection, Catalog), Tried> {
-        let opened = self.transport.open(server).await.map_err(UpstreamError::from)?;
-        let (peer, child) = (Peer::new(opened.output), opened.child);
+        let opened =
+            self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
+        let (peer, link) = (Peer::new(opened.output), opened.link);
         let live = Live::new(peer.clone(), era);
         let lists_changed = Arc::new(Notify::new());
         let offer = self.audience.offer();
@@ -97,14 +96,15 @@ impl Connector {
             live: live.clone(),
             audience: self.audience.clone(),
             lists_changed: lists_changed.clone(),
-            child: child.clone(),
+            link: link.clone(),
+            failures: opened.failures,
         });
         let lines = Lines::new(opened.input, self.max_message);
         let attended = Owned(tokio::spawn(attendant.run(lines, opened.writer).in_current_span()));
         let session = Session {
             peer: peer.clone(),
             live: live.clone(),
-            child: child.clone(),
+            link: link.clone(),
             server: server.clone(),
             era,
         };
@@ -112,7 +112,7 @@ impl Connector {
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<()> {
             output.close();
-            Box::pin(async move { child.stop(timetable(grace)).await })
+            Box::pin(async move { link.stop(timetable(grace)).await })
         };
         match outcome {
             Ok(catalog) => {
@@ -169,7 +169,7 @@ impl Drop for Owned {
 pub(super) struct Session {
     pub(super) peer: Arc<Peer>,
     live: Arc<Live>,
-    child: Child,
+    link: Link,
     pub(super) server: Arc<Server>,
     pub(super) era: Era,
 }
@@ -252,8 +252,9 @@ impl Session {
         let params = dialect::request(params, Era::Handshake, self.era);
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
-                UpstreamError::TimedOut { step, after, stderr: self.child.last_words() }
+                UpstreamError::TimedOut { step, after, stderr: self.link.last_words() }
             }
+            CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } => self.protocol(step, error.to_string()),
             CallError::Closed { .. } => {
                 self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step))
@@ -272,12 +273,12 @@ impl Session {
             step,
             code: error_code(&error),
             message,
-            stderr: self.child.last_words(),
+            stderr: self.link.last_words(),
         })
     }
 
     pub(super) fn protocol(&self, step: &'static str, what: String) -> UpstreamError {
-        UpstreamError::Protocol { step, what, stderr: self.child.last_words() }
+        UpstreamError::Protocol { step, what, stderr: self.link.last_words() }
     }
 }
 

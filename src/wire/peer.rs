@@ -9,11 +9,13 @@ use super::lines::Lines;
 use super::output::Output;
 use super::{Frame, Malformed, Message, Raw, Reply, Request, raw};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
+
+pub use super::call::{CallError, CallOptions, Cancelled, Progress};
 
 /// An answer larger than this is given to its caller before the next line is read, so that large answers do not
 /// pile up in memory when the caller's own reader is slow.
@@ -46,57 +48,6 @@ struct Call {
     lasting: bool,
     /// When this call last showed life: sent, or progress came.
     alive: Instant,
-}
-
-/// Where the progress of a call goes: to another connection, under the token that its client chose.
-#[derive(Clone)]
-pub struct Progress {
-    pub output: Output,
-    pub token: Raw,
-}
-
-/// Why a call has no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// `sent`: the request may have been carried out.
-    #[error("the connection was closed")]
-    Closed { sent: bool },
-    #[error("no answer within {} s", .0.as_secs_f32())]
-    TimedOut(Duration),
-    #[error("the answer was longer than the limit of {limit} bytes ({bytes} bytes)")]
-    TooLong { bytes: u64, limit: usize },
-}
-
-/// How long to wait for an answer, and what else concerns one call.
-#[derive(Clone)]
-pub struct CallOptions {
-    /// Without progress.
-    pub quiet: Duration,
-    /// In all.
-    pub total: Duration,
-    pub progress: Option<Progress>,
-    /// The answer may be a task, whose progress comes after it (2025-11-25, tasks).
-    pub lasting: bool,
-    /// False for `initialize`, which must not be cancelled.
-    pub cancellable: bool,
-    /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
-    pub cancelled: Cancelled,
-}
-
-/// Filled with the params of a client's cancellation before the call's future is dropped.
-pub type Cancelled = Arc<OnceLock<Raw>>;
-
-impl CallOptions {
-    pub fn within(time: Duration) -> Self {
-        Self {
-            quiet: time,
-            total: time,
-            progress: None,
-            lasting: false,
-            cancellable: true,
-            cancelled: Cancelled::default(),
-        }
-    }
 }
 
 /// What came in.
@@ -302,6 +253,11 @@ impl Peer {
         }
     }
 
+    /// The call `id` has no answer, though others may have theirs.
+    pub fn fail(&self, id: &Raw, error: CallError) {
+        self.settle(id, Err(error));
+    }
+
     /// No answer comes any more: every open call, and every later one, fails.
     pub fn end(&self) {
         let open = {
@@ -332,8 +288,10 @@ impl Peer {
             },
         };
         drop(calls);
-        if let Some(to) = to {
-            let params = raw::set(params, "progressToken", &to.token);
+        if let Some(to) = to
+            && let Some(token) = to.token()
+        {
+            let params = raw::set(params, "progressToken", &token);
             to.output.send(Frame::notification("notifications/progress", Some(params)));
         }
         true

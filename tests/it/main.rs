@@ -12,6 +12,7 @@ mod matrix;
 mod modes;
 mod protocol;
 mod reload;
+mod remote;
 mod scripted;
 mod support;
 mod upstreams;

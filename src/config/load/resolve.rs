@@ -9,7 +9,7 @@ use super::{Overrides, env_file};
 use crate::config::file::{self, Kind, Period, Wait};
 use crate::config::vars::{Env, Scope, VarError};
 use crate::config::{
-    Endpoint, Features, Http, HttpKind, Mode, OAuth, Problem, Server, Stdio, Timeouts, ToolRules,
+    Endpoint, Features, Flow, Http, HttpKind, Mode, OAuth, Problem, Server, Stdio, Timeouts, ToolRules,
 };
 
 /// Long enough for a pause in a conversation, short enough not to keep forty servers for a day.
@@ -131,14 +131,22 @@ fn endpoint(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Res
         }
         (false, true) => {
             refuse(place, "url", "command", &STDIO_ONLY)?;
-            http(server, place).map(Endpoint::Http)
+            http(server, place, defaults).map(Endpoint::Http)
         }
     }
 }
 
 const URLS: &[&str] = &["url", "serverUrl", "server_url", "httpUrl", "http_url"];
-const REMOTE_ONLY: [&str; 6] =
-    ["headers", "oauth", "oauth_client_id", "oauthClientId", "oauth_scopes", "oauthScopes"];
+const REMOTE_ONLY: [&str; 8] = [
+    "headers",
+    "ca_file",
+    "caFile",
+    "oauth",
+    "oauth_client_id",
+    "oauthClientId",
+    "oauth_scopes",
+    "oauthScopes",
+];
 const STDIO_ONLY: [&str; 8] =
     ["args", "env", "environment", "env_file", "envFile", "cwd", "inherit_env", "inheritEnv"];
 
@@ -195,7 +203,7 @@ fn unusable(place: &Place, field: &[&str], error: &VarError) -> Problem {
     place.problem(field, error.to_string(), Some(error.hint()))
 }
 
-fn http(server: file::Server, place: &Place) -> Result<Http, Problem> {
+fn http(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Http, Problem> {
     let kind = match server.kind {
         Some(Kind::Stdio) => {
             let message = "`type` is a program's, but there is a `url`".to_owned();
@@ -219,7 +227,13 @@ fn http(server: file::Server, place: &Place) -> Result<Http, Problem> {
         return Err(place.problem(URLS, message, None));
     }
     let oauth = oauth(server.oauth, server.oauth_client_id, server.oauth_scopes);
-    Ok(Http { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, oauth })
+    if let Some(message) = oauth.as_ref().and_then(what_is_missing) {
+        return Err(place.problem(&["oauth"], message.to_owned(), None));
+    }
+    let scope = Scope { env: defaults.env, dir: &place.dir };
+    let ca_file = server.ca_file.map(|written| scope.path(&written)).transpose();
+    let ca_file = ca_file.map_err(|error| unusable(place, &["ca_file", "caFile"], &error))?;
+    Ok(Http { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, ca_file, oauth })
 }
 
 /// Enough to catch what is no address at all; what else can be wrong shows when it is connected to.
@@ -263,11 +277,33 @@ fn oauth(
     }
     let oauth = oauth.unwrap_or_default();
     Some(OAuth {
+        flow: match oauth.flow {
+            Some(file::Flow::ClientCredentials) => Flow::ClientCredentials,
+            Some(file::Flow::Browser) | None => Flow::Browser,
+        },
         client_id: oauth.client_id.or(client_id),
         client_secret: oauth.client_secret,
+        private_key: oauth.private_key,
+        client_metadata_url: oauth.client_metadata_url,
         scopes: oauth.scopes.or(scopes).map(|words| words.0).unwrap_or_default(),
         redirect_port: oauth.redirect_port.map(u16::from),
+        require_pkce: oauth.require_pkce.unwrap_or(true),
+        allow_private_addresses: oauth.allow_private_addresses.unwrap_or(false),
     })
+}
+
+/// What a login without a person cannot do without.
+fn what_is_missing(oauth: &OAuth) -> Option<&'static str> {
+    let proof = oauth.client_secret.is_some() || oauth.private_key.is_some();
+    match oauth.flow {
+        Flow::ClientCredentials if oauth.client_id.is_none() => {
+            Some("`oauth.flow` is \"client_credentials\", which needs `oauth.client_id`")
+        }
+        Flow::ClientCredentials if !proof => Some(
+            "`oauth.flow` is \"client_credentials\", which needs `oauth.client_secret` or `oauth.private_key`",
+        ),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

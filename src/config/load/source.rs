@@ -316,8 +316,10 @@ fn unknown(text: &Text, offset: usize, name: &str, nearest: Option<&str>) -> Pro
 
 /// The fields that say how to reach a server, as they are written, in an order that does not depend on the file's.
 fn written(fields: &[ObjectProp<'_>], text: &str) -> Written {
-    const REACH: [&str; 21] = [
+    const REACH: [&str; 23] = [
         "args",
+        "caFile",
+        "ca_file",
         "command",
         "cwd",
         "env",

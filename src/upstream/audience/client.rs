@@ -1,15 +1,17 @@
 //! One client as upstreams see it: what it can do, what it wants to hear, and under which names it knows things.
 //!
-//! A client with a handshake hears everything from then on. A stateless one hears what it asked for: log messages while
-//! a request that wants them is open, and what its subscriptions are about.
+//! A client with a handshake hears everything from then on, and takes requests. A stateless one hears what it asked for:
+//! log messages while a request that wants them is open, and what its subscriptions are about; it is asked by the answers
+//! to its own calls.
 
 use super::lock;
 use crate::config::GroupName;
 use crate::protocol::meta;
 use crate::wire::peer::Peer;
-use crate::wire::{Raw, raw};
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::wire::{Raw, Reply, raw};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot};
 
 /// Severities of log messages, least first (RFC 5424, as the specification has them).
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
@@ -37,7 +39,9 @@ struct State {
     listeners: Vec<Listener>,
     /// The requests that want to hear log messages of a group, by number.
     wishes: HashMap<u64, (GroupName, String)>,
-    last_wish: u64,
+    last_number: u64,
+    /// Its calls that are open at a group and can tell it what the group asks, by number.
+    carriers: BTreeMap<u64, (GroupName, Carrier)>,
     /// Tasks that the client made for a group, latest last.
     tasks: VecDeque<(String, GroupName)>,
 }
@@ -72,6 +76,33 @@ pub struct Listener {
     pub early: Option<Vec<(String, Option<Raw>)>>,
 }
 
+/// A call whose answer can ask its client.
+#[derive(Clone)]
+pub struct Carrier {
+    /// What the client said with this call that it can do.
+    pub capabilities: Raw,
+    pub posed: mpsc::Sender<Posed>,
+}
+
+/// A question that waits for an answer to carry it.
+pub struct Posed {
+    pub method: String,
+    pub params: Option<Raw>,
+    pub answer: oneshot::Sender<Reply>,
+}
+
+/// A call is open at a group until this is dropped.
+pub struct Carrying {
+    client: Arc<Client>,
+    number: u64,
+}
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        lock(&self.client.state).carriers.remove(&self.number);
+    }
+}
+
 /// Log messages of a group are wanted until this is dropped.
 pub struct Wish {
     client: Arc<Client>,
@@ -100,12 +131,36 @@ impl Client {
         state.hears = Hears::default();
     }
 
-    /// It makes requests that need no handshake, and has made none.
-    pub fn is_stateless(&self) {
+    /// It makes requests that need no handshake and say what it can do. Once it made a handshake, that counts.
+    pub fn is_stateless(&self, capabilities: &Raw) {
         let mut state = lock(&self.state);
         if state.capabilities.is_none() {
+            // Tasks of its own are not of this era.
+            state.capabilities = Some(raw::remove(capabilities, "tasks"));
             state.hears = Hears::WhatItAskedFor;
         }
+    }
+
+    /// Whether it takes no requests, so that its own calls have to tell it what is asked.
+    pub fn is_asked_by_answers(&self) -> bool {
+        matches!(lock(&self.state).hears, Hears::WhatItAskedFor)
+    }
+
+    /// A call of the client is open at `group`.
+    pub fn carries(self: &Arc<Self>, group: &GroupName, carrier: Carrier) -> Carrying {
+        let mut state = lock(&self.state);
+        let number = state.number();
+        state.carriers.insert(number, (group.clone(), carrier));
+        Carrying { client: self.clone(), number }
+    }
+
+    /// The latest call at `group` of a client that can do this.
+    pub fn carrier(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<Posed>> {
+        let state = lock(&self.state);
+        let able = |(of, carrier): &&(GroupName, Carrier)| {
+            of == group && raw::get(&carrier.capabilities, capability).is_some()
+        };
+        state.carriers.values().rev().find(able).map(|(_, carrier)| carrier.posed.clone())
     }
 
     /// The handshake is over: notifications may be sent.
@@ -153,8 +208,7 @@ impl Client {
     /// A request to `group` wants log messages from `level` on.
     pub fn wants_log(self: &Arc<Self>, group: &GroupName, level: &str) -> Wish {
         let mut state = lock(&self.state);
-        state.last_wish += 1;
-        let number = state.last_wish;
+        let number = state.number();
         state.wishes.insert(number, (group.clone(), level.to_owned()));
         Wish { client: self.clone(), number }
     }
@@ -230,6 +284,11 @@ impl Client {
 }
 
 impl State {
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     /// The params of a notification as this client has to read them.
     fn translated(&self, group: &GroupName, method: &str, params: Option<&Raw>) -> Option<Raw> {
         let params = params?;

@@ -99,17 +99,9 @@ fn a_command_that_is_not_found_names_the_path_that_was_searched() {
 }
 
 #[test]
-fn a_remote_server_says_that_it_comes_later() {
-    let mut proxy = Proxy::new(&servers([("remote", json!({"url": "https://example.com/mcp"}))]));
-    let text = proxy.failure("remote", "echo", json!({}));
-    assert!(text.contains("later version") && text.contains("mcp-remote"), "{text}");
-    assert_eq!(proxy.group("remote")["state"], "failed");
-}
-
-#[test]
 fn no_secret_of_the_config_is_ever_written() {
     const CANARY: &str = "c4n4ry-s3cr3t";
-    let url = format!("https://user:{CANARY}@example.com/mcp?key={CANARY}");
+    let url = format!("https://user:{CANARY}@127.0.0.1:9/mcp?key={CANARY}");
     let config = servers([
         ("env", with(upstream(&[]), json!({"env": {"TOKEN": CANARY}, "description": "Says it back."}))),
         ("ours", with(upstream(&[]), json!({"env": {"TOKEN": "${OURS}"}}))),

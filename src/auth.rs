@@ -1,0 +1,123 @@
+//! Login to remote servers, by OAuth 2.1 as MCP's chapters on authorization have it.
+//!
+//! An `Account` is one server's login. `discovery` finds out where to log in, `login` has a person do it in a browser
+//! (which comes back to `callback`), `renewal` gets new tokens without one, `revocation` ends it. The `vault` keeps
+//! what was granted, the `gate` lets requests out. rmcp does the protocol; what it leaves to its user is done here.
+
+use crate::config::{Flow, GroupName, Http, OAuth};
+use crate::transport::remote::http::certificates;
+use reqwest::{Certificate, Url};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+mod addresses;
+mod assertion;
+pub mod browser;
+mod callback;
+mod credentials;
+mod discovery;
+mod gate;
+mod login;
+mod refusal;
+mod renewal;
+mod revocation;
+mod secret;
+mod trouble;
+pub mod vault;
+
+pub use credentials::Kept;
+pub use login::{Begun, Login};
+pub use refusal::Remedy;
+pub use revocation::Ended;
+pub use secret::Secret;
+pub use trouble::Trouble;
+use vault::{Key, Record, Vault};
+
+/// Logins and refreshes of other instances are noticed after so long.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// One server's login.
+pub struct Account {
+    name: GroupName,
+    url: Url,
+    oauth: OAuth,
+    /// What the config sends with every request; may hold secrets.
+    headers: Vec<(String, String)>,
+    /// Trusted beside the system's.
+    certificates: Vec<Certificate>,
+    vault: Vault,
+    key: Key,
+    /// What the file had when it was last read.
+    seen: Mutex<Option<(Instant, Option<Record>)>>,
+}
+
+impl Account {
+    pub fn new(name: &GroupName, http: &Http, vault: Vault) -> Result<Arc<Self>, Trouble> {
+        let certificates = certificates(http).map_err(|error| Trouble::Refused(error.to_string()))?;
+        let url: Url =
+            http.url.parse().map_err(|_| Trouble::Refused("its `url` is no address".to_owned()))?;
+        let oauth = http.oauth.clone().unwrap_or_default();
+        let key = Key::new(name, url.as_str(), oauth.client_id.as_deref());
+        let headers = http.headers.clone();
+        let seen = Mutex::default();
+        Ok(Arc::new(Self { name: name.clone(), url, oauth, headers, certificates, vault, key, seen }))
+    }
+
+    /// A token to send, if there is one; renewed if it is about to expire.
+    pub async fn token(self: &Arc<Self>) -> Result<Option<Secret>, Trouble> {
+        let record = self.record().await?;
+        if let Some(token) = record.as_ref().and_then(Record::fresh_token) {
+            return Ok(Some(token.clone()));
+        }
+        let alone = self.oauth.flow == Flow::ClientCredentials;
+        let renewable = record.as_ref().is_some_and(|record| record.refresh_token.is_some());
+        if !alone && !renewable {
+            // The server says whether it takes an old one, and whether it needs one at all.
+            return Ok(record.and_then(|record| record.access_token));
+        }
+        match renewal::renew(self, None).await {
+            Ok(record) => Ok(record.access_token),
+            Err(Trouble::Unreachable(why)) => {
+                let rest = record.as_ref().and_then(Record::live_token);
+                rest.cloned().map(Some).ok_or(Trouble::Unreachable(why))
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// What a person who is to log in is told.
+    fn login_needed(&self, why: &str) -> Trouble {
+        match self.oauth.flow {
+            Flow::Browser => Trouble::LoginNeeded(format!("run `dynamic-mcp login {}` ({why})", self.name)),
+            // No login helps: who we are is in the config.
+            Flow::ClientCredentials => Trouble::Refused(format!("{why}: look at `oauth` in the config")),
+        }
+    }
+
+    /// What is known of this login, a second old at most.
+    async fn record(&self) -> Result<Option<Record>, Trouble> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match seen {
+            Some((at, record)) if at.elapsed() < FRESH => Ok(record),
+            _ => self.read().await,
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Record>, Trouble> {
+        let record = self.vault.read(&self.key, self.url.as_str()).await?;
+        self.saw(record.clone());
+        Ok(record)
+    }
+
+    /// For who holds the lock.
+    async fn write(&self, record: &Record) -> Result<(), Trouble> {
+        self.vault.write(&self.key, record).await?;
+        self.saw(Some(record.clone()));
+        Ok(())
+    }
+
+    fn saw(&self, record: Option<Record>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), record));
+    }
+}

@@ -1,0 +1,135 @@
+//! A client proves who it is with a private key (RFC 7523).
+
+use super::trouble::Trouble;
+use super::vault::now;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::json;
+
+/// For one request.
+const LIFETIME: u64 = 300;
+
+enum Key {
+    Ec(EcdsaKeyPair),
+    Ed(Ed25519KeyPair),
+    Rsa(RsaKeyPair),
+}
+
+impl Key {
+    fn read(pem: &str) -> Result<Self, Trouble> {
+        let unusable = || {
+            Trouble::Refused(
+                "`oauth.private_key` is no private key in PKCS #8 (PEM) of EC P-256, Ed25519 or RSA; \
+                 `openssl pkcs8 -topk8 -nocrypt -in KEY` makes one of other forms"
+                    .to_owned(),
+            )
+        };
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unusable())?;
+        let der = der.secret_pkcs8_der();
+        let random = SystemRandom::new();
+        if let Ok(key) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random) {
+            return Ok(Self::Ec(key));
+        }
+        if let Ok(key) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
+            return Ok(Self::Ed(key));
+        }
+        RsaKeyPair::from_pkcs8(der).map(Self::Rsa).map_err(|_| unusable())
+    }
+
+    fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Ec(_) => "ES256",
+            Self::Ed(_) => "EdDSA",
+            Self::Rsa(_) => "RS256",
+        }
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, ring::error::Unspecified> {
+        let random = SystemRandom::new();
+        match self {
+            Self::Ec(key) => Ok(key.sign(&random, message)?.as_ref().to_vec()),
+            Self::Ed(key) => Ok(key.sign(message).as_ref().to_vec()),
+            Self::Rsa(key) => {
+                let mut signature = vec![0; key.public().modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature)?;
+                Ok(signature)
+            }
+        }
+    }
+}
+
+/// A signed word for this client to this authorization server, good for one use.
+pub(super) fn signed(pem: &str, client_id: &str, audience: &str) -> Result<String, Trouble> {
+    let failed = |_| Trouble::Refused("`oauth.private_key` cannot sign".to_owned());
+    let key = Key::read(pem)?;
+    let mut id = [0; 16];
+    SystemRandom::new().fill(&mut id).map_err(failed)?;
+    let header = json!({"alg": key.algorithm(), "typ": "JWT"});
+    let claims = json!({
+        "iss": client_id,
+        "sub": client_id,
+        "aud": audience,
+        "iat": now(),
+        "exp": now() + LIFETIME,
+        "jti": BASE64_URL_SAFE_NO_PAD.encode(id),
+    });
+    let encode = |json: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
+    let message = format!("{}.{}", encode(&header), encode(&claims));
+    let signature = key.sign(message.as_bytes()).map_err(failed)?;
+    Ok(format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, KeyPair, UnparsedPublicKey};
+
+    fn pem(der: &[u8]) -> String {
+        let body = base64::prelude::BASE64_STANDARD.encode(der);
+        format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n")
+    }
+
+    #[test]
+    fn a_word_is_signed_with_the_key() {
+        let der =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
+        let word = signed(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
+        let (message, signature) = word.rsplit_once('.').unwrap();
+        let key =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.as_ref(), &SystemRandom::new())
+                .unwrap();
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key());
+        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
+        public.verify(message.as_bytes(), &signature).unwrap();
+        let (header, claims) = message.split_once('.').unwrap();
+        let read = |part| -> serde_json::Value {
+            serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+        };
+        assert_eq!(read(header)["alg"], "ES256");
+        let claims = read(claims);
+        assert_eq!((&claims["iss"], &claims["sub"]), (&json!("me"), &json!("me")));
+        assert_eq!(claims["aud"], "https://login.example.com");
+        assert!(claims["exp"].as_u64().unwrap() <= now() + LIFETIME);
+        let again = signed(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
+        assert_ne!(word, again, "a word is good once");
+    }
+
+    #[test]
+    fn what_is_no_key_is_said_without_showing_it() {
+        let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        assert!(signed(&pem(der.as_ref()), "me", "a").is_ok());
+        for text in ["MARKER", "-----BEGIN PRIVATE KEY-----\nTUFSS0VS\n-----END PRIVATE KEY-----"] {
+            let error = signed(text, "me", "a").unwrap_err().to_string();
+            assert!(
+                error.contains("PKCS #8") && !error.contains("MARKER") && !error.contains("TUFSS0VS"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Where the browser comes back to: one address on this machine, for one visit.
+
+use super::secret::Secret;
+use super::trouble::Trouble;
+use reqwest::Url;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// A browser sends its request at once.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LARGEST: usize = 16 << 10;
+const PATH: &str = "/callback";
+
+const DONE: &str = include_str!("pages/done.html");
+const FAILED: &str = include_str!("pages/failed.html");
+const STRANGE: &str = include_str!("pages/strange.html");
+
+pub(super) struct Callback {
+    listener: TcpListener,
+    port: u16,
+}
+
+/// The browser's visit, not answered yet.
+pub(super) struct Came {
+    stream: TcpStream,
+    url: Url,
+}
+
+impl Callback {
+    pub(super) async fn listen(port: Option<u16>) -> Result<Self, Trouble> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
+        let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
+        let (port, listener) = bound.map_err(|error| {
+            let port = port.map(|port| format!(" {port} (`oauth.redirect_port`)")).unwrap_or_default();
+            Trouble::Refused(format!("the port{port} for the browser's return cannot be opened: {error}"))
+        })?;
+        Ok(Self { listener, port })
+    }
+
+    /// By its number: `localhost` may be another address for the browser than for us.
+    pub(super) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}{PATH}", self.port)
+    }
+
+    /// Waits for the visit that has our state. Whatever else comes is sent away: any page in the browser can come.
+    pub(super) async fn came(&mut self, state: &Secret) -> Result<Came, Trouble> {
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::debug!(%error, "a visit was lost");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Ok(Some(mut came)) = timeout(PATIENCE, self.read(stream)).await else { continue };
+            if came.url.path() == PATH && came.parameter("state").as_deref() == Some(state.expose()) {
+                return Ok(came);
+            }
+            let status = if came.url.path() == PATH { "400 Bad Request" } else { "404 Not Found" };
+            came.respond(status, STRANGE).await;
+        }
+    }
+
+    /// `None`: not a GET of a browser to us. A page that made our port look like its own origin names another host.
+    async fn read(&self, mut stream: TcpStream) -> Option<Came> {
+        let mut bytes = Vec::new();
+        loop {
+            let mut headers = [httparse::EMPTY_HEADER; 64];
+            let mut request = httparse::Request::new(&mut headers);
+            if request.parse(&bytes).ok()?.is_complete() {
+                let host =
+                    request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"))?.value;
+                let ours = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
+                let is_ours =
+                    ours.iter().any(|ours| ours.as_bytes() == host) && request.method == Some("GET");
+                let url = Url::parse(&self.address()).ok()?.join(request.path?).ok()?;
+                return is_ours.then_some(Came { stream, url });
+            }
+            if bytes.len() > LARGEST || stream.read_buf(&mut bytes).await.ok()? == 0 {
+                return None;
+            }
+        }
+    }
+}
+
+impl Came {
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
+        self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+
+    /// Tells the person. The pages are constant: nothing that came is shown.
+    pub(super) async fn answer(mut self, done: bool) {
+        let page = if done { DONE } else { FAILED };
+        self.respond("200 OK", page).await;
+    }
+
+    async fn respond(&mut self, status: &str, page: &str) {
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+             Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\nReferrer-Policy: no-referrer\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+            page.len()
+        );
+        let answered = async {
+            self.stream.write_all(head.as_bytes()).await?;
+            self.stream.write_all(page.as_bytes()).await?;
+            self.stream.shutdown().await
+        };
+        // Whoever does not read it has closed the window.
+        drop(timeout(PATIENCE, answered).await);
+    }
+}

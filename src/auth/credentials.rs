@@ -1,0 +1,95 @@
+//! The login as the transport sees it: a header for each request, a verdict on each refusal.
+
+use super::vault::Vault;
+use super::{Account, Remedy, Secret, Trouble};
+use crate::config::{GroupName, Http};
+use crate::transport::remote::credentials::{BoxFuture, Credentials, Logins, Refusal, Verdict};
+use crate::transport::remote::fault::Fault;
+use reqwest::StatusCode;
+use reqwest::header::HeaderValue;
+use std::sync::Arc;
+
+/// The logins of this user. Without a vault nobody is logged in.
+pub struct Kept(pub Option<Vault>);
+
+impl Logins for Kept {
+    fn of(&self, group: &GroupName, http: &Http) -> Result<Arc<dyn Credentials>, Fault> {
+        if http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            return Ok(Arc::new(Written));
+        }
+        let Some(vault) = self.0.clone() else {
+            return Err(Fault::login_failed("there is no place for logins: HOME is not set"));
+        };
+        let account = Account::new(group, http, vault).map_err(|trouble| fault(&trouble))?;
+        Ok(Arc::new(Bearer(account)))
+    }
+}
+
+/// The config has the header itself.
+struct Written;
+
+impl Credentials for Written {
+    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
+        Box::pin(async { None })
+    }
+
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
+        let verdict = match refusal.status {
+            StatusCode::UNAUTHORIZED => {
+                let how = "the server refuses the `Authorization` header of the config";
+                Verdict::Final(Fault::login_needed(how))
+            }
+            _ => Verdict::Unrelated,
+        };
+        Box::pin(async { verdict })
+    }
+}
+
+struct Bearer(Arc<Account>);
+
+impl Credentials for Bearer {
+    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
+        Box::pin(async {
+            match self.0.token().await {
+                Ok(token) => token.as_ref().and_then(header),
+                // The server refuses what has no token, and then this is tried, and said, again.
+                Err(trouble) => {
+                    tracing::debug!(%trouble, "there is no token for a request");
+                    None
+                }
+            }
+        })
+    }
+
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
+        Box::pin(async move {
+            let challenge = refusal.challenge.as_ref().and_then(|value| value.to_str().ok());
+            let sent = refusal.sent.as_ref().and_then(|value| value.to_str().ok());
+            let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(Secret::new);
+            let forbidden = refusal.status == StatusCode::FORBIDDEN;
+            match self.0.refused(forbidden, challenge, sent).await {
+                Ok(Remedy::Again) => Verdict::Again,
+                Ok(Remedy::Unrelated) => Verdict::Unrelated,
+                // What this request lacks, others may do without: the connection is as good as before.
+                Err(trouble) if forbidden => {
+                    Verdict::Final(Fault::status(refusal.status, Some(&trouble.to_string())))
+                }
+                Err(trouble) => Verdict::Final(fault(&trouble)),
+            }
+        })
+    }
+}
+
+fn header(token: &Secret) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn fault(trouble: &Trouble) -> Fault {
+    match trouble {
+        Trouble::LoginNeeded(how) => Fault::login_needed(how),
+        Trouble::Unreachable(why) => Fault::unreachable(&format!("its login cannot be renewed: {why}")),
+        Trouble::Refused(why) | Trouble::Store(why) => Fault::login_failed(why),
+    }
+}

@@ -1,0 +1,163 @@
+//! A person logs in, in a browser.
+
+use super::Account;
+use super::callback::{Callback, Came};
+use super::discovery::{Answer, Found, address};
+use super::refusal::union;
+use super::renewal::renewed;
+use super::secret::{Secret, cleaned};
+use super::trouble::Trouble;
+use super::vault::Record;
+use reqwest::Url;
+use rmcp::transport::auth::OAuthClientConfig;
+use std::sync::Arc;
+
+/// What registered clients are called where the user is asked.
+const NAME: &str = "dynamic-mcp";
+
+/// Waits for the browser to come back.
+pub struct Login {
+    account: Arc<Account>,
+    found: Found,
+    client: OAuthClientConfig,
+    scopes: Vec<String>,
+    url: Url,
+    state: Secret,
+    callback: Callback,
+}
+
+pub enum Begun {
+    /// The server answers without one, and says nothing of where to get one.
+    NotNeeded,
+    /// The URL is to be opened.
+    Waiting(Box<Login>),
+}
+
+impl Account {
+    /// Finds out where to log in, registers us there and listens for the browser's return.
+    pub async fn begin(self: &Arc<Self>) -> Result<Begun, Trouble> {
+        let (open, challenge) = match self.knock().await? {
+            Answer::Challenge(challenge) => (false, challenge),
+            // It may want a login for some of its tools only.
+            Answer::Open => (true, None),
+        };
+        let mut found = match self.discover(challenge.as_deref()).await {
+            Ok(found) if open && found.issuer().is_none() => return Ok(Begun::NotNeeded),
+            found => found?,
+        };
+        // Before anything is asked of anybody: a port that is taken is the end of it.
+        let callback = Callback::listen(self.oauth.redirect_port).await?;
+        let before = self.read().await?;
+        let scopes = self.scopes(&found, before.map(|record| record.wanted).unwrap_or_default()).await;
+        let client = self.client(&mut found, &callback.address(), &scopes).await?;
+        let named: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let url = found.manager.get_authorization_url(&named).await;
+        let url = address(&url.map_err(|error| found.trouble(&error, &[]))?, &found.gate)?;
+        let state = url.query_pairs().find(|(name, _)| name == "state").map(|(_, value)| value.into_owned());
+        let state = Secret::new(state.unwrap_or_default());
+        let account = self.clone();
+        Ok(Begun::Waiting(Box::new(Login { account, found, client, scopes, url, state, callback })))
+    }
+
+    /// The config's word, else the server's; and whatever it has missed since the last login.
+    pub(super) async fn scopes(&self, found: &Found, wanted: Vec<String>) -> Vec<String> {
+        let chosen = match self.oauth.scopes.is_empty() {
+            true => found.manager.select_initial_scopes(&[]).await,
+            false => self.oauth.scopes.clone(),
+        };
+        let mut scopes = union([&chosen, &wanted]);
+        // Without it, some servers give no refresh token.
+        const OFFLINE: &str = "offline_access";
+        let offered = found.metadata.scopes_supported.iter().flatten().any(|scope| scope == OFFLINE);
+        let alone = self.oauth.flow == crate::config::Flow::ClientCredentials;
+        if offered && !alone && !scopes.is_empty() && !scopes.iter().any(|scope| scope == OFFLINE) {
+            scopes.push(OFFLINE.to_owned());
+        }
+        scopes
+    }
+
+    /// Who we are to the authorization server: as the config says, by a published document, or registered now.
+    async fn client(
+        &self,
+        found: &mut Found,
+        redirect: &str,
+        scopes: &[String],
+    ) -> Result<OAuthClientConfig, Trouble> {
+        let oauth = &self.oauth;
+        let client = if let Some(id) = &oauth.client_id {
+            let client = OAuthClientConfig::new(id, redirect);
+            match &oauth.client_secret {
+                Some(secret) => client.with_client_secret(secret),
+                None => client,
+            }
+        } else if let Some(document) = &oauth.client_metadata_url
+            && found.says("client_id_metadata_document_supported")
+        {
+            OAuthClientConfig::new(document, redirect)
+        } else if found.metadata.registration_endpoint.is_some() {
+            let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+            let client = found.manager.register_client(NAME, redirect, &scopes).await;
+            client.map_err(|error| found.trouble(&error, &[]))?
+        } else {
+            return Err(Trouble::Refused(
+                "its authorization server registers no clients by itself: \
+                 register one there and set `oauth.client_id` (and `oauth.redirect_port`)"
+                    .to_owned(),
+            ));
+        };
+        found.manager.configure_client(client.clone()).map_err(|error| found.trouble(&error, &[]))?;
+        Ok(client)
+    }
+}
+
+impl Login {
+    /// To be opened in a browser on this machine.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Waits for the browser, gets the tokens and keeps them. Returns what was granted.
+    pub async fn finish(mut self) -> Result<Vec<String>, Trouble> {
+        let came = self.callback.came(&self.state).await?;
+        let outcome = self.redeem(&came).await;
+        came.answer(outcome.is_ok()).await;
+        outcome
+    }
+
+    async fn redeem(&self, came: &Came) -> Result<Vec<String>, Trouble> {
+        let issuer = came.parameter("iss");
+        let expected = self.found.issuer();
+        let mixed_up = match (&issuer, &expected) {
+            (Some(issuer), expected) => Some(issuer) != expected.as_ref(),
+            (None, _) => self.found.says("authorization_response_iss_parameter_supported"),
+        };
+        if mixed_up {
+            // Not a word of what it says: it is not from who we asked.
+            return Err(Trouble::Refused(
+                "the browser came back from another authorization server".to_owned(),
+            ));
+        }
+        if let Some(error) = came.parameter("error") {
+            let more =
+                came.parameter("error_description").map(|more| format!(" ({more})")).unwrap_or_default();
+            return Err(Trouble::Refused(cleaned(&format!("the login was refused: {error}{more}"), &[])));
+        }
+        let code = came.parameter("code").unwrap_or_default();
+        let manager = &self.found.manager;
+        let response =
+            manager.exchange_code_for_token_with_issuer(&code, self.state.expose(), issuer.as_deref()).await;
+        let secret = self.client.client_secret.clone().unwrap_or_default();
+        let response = response.map_err(|error| self.found.trouble(&error, &[&code, &secret]))?;
+        let record = Record {
+            issuer: expected,
+            client_id: self.client.client_id.clone(),
+            client_secret: self.client.client_secret.clone().map(Secret::new),
+            asked: self.scopes.clone(),
+            ..Record::new(self.account.url.as_str())
+        };
+        let record = renewed(record, &response)?;
+        let _lock = self.account.vault.lock(&self.account.key).await?;
+        self.account.write(&record).await?;
+        Ok(record.granted)
+    }
+}

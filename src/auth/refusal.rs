@@ -1,0 +1,94 @@
+//! A server refused a request for who sent it: what to do.
+
+use super::secret::Secret;
+use super::trouble::Trouble;
+use super::vault::{Record, now};
+use super::{Account, renewal};
+use crate::config::Flow;
+use rmcp::transport::auth::WWWAuthenticateParams;
+use std::sync::Arc;
+
+/// A token that is refused so soon after it was got is not refused for its age.
+const JUST_GOT: u64 = 10;
+
+/// What helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// There is another token: the request may be sent once more.
+    Again,
+    /// It is not about who we are.
+    Unrelated,
+}
+
+impl Account {
+    /// A request was answered with 401 (`forbidden`: 403). `sent` is the token that it had.
+    pub async fn refused(
+        self: &Arc<Self>,
+        forbidden: bool,
+        challenge: Option<&str>,
+        sent: Option<Secret>,
+    ) -> Result<Remedy, Trouble> {
+        let challenge = challenge.map(|text| WWWAuthenticateParams::parse(text, &self.url));
+        match (forbidden, challenge) {
+            (false, _) => self.unauthorized(sent).await,
+            (true, Some(challenge)) if challenge.is_insufficient_scope() => {
+                let scopes = challenge.scope.unwrap_or_default();
+                self.step_up(scopes.split_whitespace().map(str::to_owned).collect(), sent).await
+            }
+            (true, _) => Ok(Remedy::Unrelated),
+        }
+    }
+
+    async fn unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<Remedy, Trouble> {
+        // Another instance may have renewed it, or a person logged in, this very second.
+        let record = self.read().await?;
+        let Some(record) = record.filter(|record| record.access_token.is_some()) else {
+            return match self.oauth.flow {
+                Flow::ClientCredentials => renewal::renew(self, None).await.map(|_| Remedy::Again),
+                Flow::Browser => Err(self.login_needed("it wants one")),
+            };
+        };
+        if record.access_token != sent {
+            return Ok(Remedy::Again);
+        }
+        if now().saturating_sub(record.received_at) < JUST_GOT {
+            return Err(self.login_needed("it refuses the token that it was just given"));
+        }
+        renewal::renew(self, sent).await.map(|_| Remedy::Again)
+    }
+
+    /// The server wants more than was granted. A person is asked for it once: what a login that asked for it did not
+    /// bring, another would not bring either.
+    async fn step_up(self: &Arc<Self>, scopes: Vec<String>, sent: Option<Secret>) -> Result<Remedy, Trouble> {
+        let lock = self.vault.lock(&self.key).await?;
+        let record = self.read().await?.unwrap_or_else(|| Record::new(self.url.as_str()));
+        if record.access_token.is_some() && record.access_token != sent {
+            return Ok(Remedy::Again);
+        }
+        let named = scopes.join(" ");
+        if scopes.iter().all(|scope| record.asked.contains(scope) || record.granted.contains(scope)) {
+            let why = format!(
+                "it refuses this for want of rights ({named}) that were asked for at the login already"
+            );
+            return Err(Trouble::Refused(why));
+        }
+        let wanted = union([&record.wanted, &record.granted, &scopes]);
+        self.write(&Record { wanted, ..record }).await?;
+        drop(lock);
+        match self.oauth.flow {
+            Flow::ClientCredentials => renewal::renew(self, sent).await.map(|_| Remedy::Again),
+            Flow::Browser => Err(self.login_needed(&format!("it wants more rights for this ({named})"))),
+        }
+    }
+}
+
+/// Each once, in the order they came.
+pub(super) fn union<'a>(lists: impl IntoIterator<Item = &'a Vec<String>>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for scope in lists.into_iter().flatten() {
+        if !all.contains(scope) {
+            all.push(scope.clone());
+        }
+    }
+    all
+}

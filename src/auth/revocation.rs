@@ -1,0 +1,76 @@
+//! The end of a login.
+
+use super::Account;
+use super::trouble::Trouble;
+use super::vault::Record;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use std::sync::Arc;
+
+/// How a login ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// There was none.
+    Nothing,
+    /// The authorization server was told, and no token works any more.
+    Revoked,
+    /// Only here: the tokens work until they expire.
+    Forgotten(String),
+}
+
+impl Account {
+    /// Revokes the tokens where that can be done (RFC 7009), and forgets them in any case.
+    pub async fn log_out(self: &Arc<Self>) -> Result<Ended, Trouble> {
+        let _lock = self.vault.lock(&self.key).await?;
+        let record = self.read().await?;
+        let ended = match &record {
+            None => Ended::Nothing,
+            Some(record) if record.access_token.is_none() && record.refresh_token.is_none() => Ended::Nothing,
+            Some(record) => match self.revoke(record).await {
+                Ok(()) => Ended::Revoked,
+                Err(why) => Ended::Forgotten(why.to_string()),
+            },
+        };
+        self.vault.remove(&self.key).await?;
+        self.saw(None);
+        Ok(ended)
+    }
+
+    async fn revoke(&self, record: &Record) -> Result<(), Trouble> {
+        let found = self.discover(None).await?;
+        if found.issuer() != record.issuer {
+            return Err(Trouble::Refused("the authorization server is another than at the login".to_owned()));
+        }
+        let nowhere = || Trouble::Refused("the authorization server revokes no tokens".to_owned());
+        let endpoint = found.address("revocation_endpoint").ok_or_else(nowhere)?;
+        // The refresh token first: with it goes what was made with it.
+        let tokens = [("refresh_token", &record.refresh_token), ("access_token", &record.access_token)];
+        for (kind, token) in tokens {
+            let Some(token) = token else { continue };
+            let mut form = vec![
+                ("token", token.expose()),
+                ("token_type_hint", kind),
+                ("client_id", record.client_id.as_str()),
+            ];
+            let mut basic = None;
+            if let Some(secret) = &record.client_secret {
+                match found.takes_secret_in_form() {
+                    true => form.push(("client_secret", secret.expose())),
+                    false => {
+                        let encode = |text: &str| -> String {
+                            url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+                        };
+                        let pair = format!("{}:{}", encode(&record.client_id), encode(secret.expose()));
+                        basic = Some(format!("Basic {}", BASE64_STANDARD.encode(pair)));
+                    }
+                }
+            }
+            let answer = found.gate.post(endpoint, &form, basic.as_deref()).await?;
+            if !answer.status().is_success() {
+                let secret = record.client_secret.as_ref().map_or("", |secret| secret.expose());
+                return Err(Trouble::Refused(super::gate::said(&answer, &[token.expose(), secret])));
+            }
+        }
+        Ok(())
+    }
+}

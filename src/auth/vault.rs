@@ -1,0 +1,221 @@
+//! Where logins are kept: a file each, readable by its owner alone, replaced as a whole. Several instances use it.
+
+use super::secret::Secret;
+use super::trouble::Trouble;
+use crate::config::GroupName;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A refresh of another instance has its own limits, which are below this.
+const PATIENCE: Duration = Duration::from_secs(30);
+const VERSION: u32 = 1;
+/// Seconds before a token expires that it is renewed in, at most.
+const EARLY: u64 = 30;
+
+/// The directory of all logins of this user.
+#[derive(Debug, Clone)]
+pub struct Vault(PathBuf);
+
+/// What is kept of one login.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub version: u32,
+    /// The server's address: its tokens go nowhere else.
+    pub url: String,
+    /// Who issued the tokens and knows the client.
+    pub issuer: Option<String>,
+    pub client_id: String,
+    pub client_secret: Option<Secret>,
+    pub access_token: Option<Secret>,
+    pub refresh_token: Option<Secret>,
+    /// Seconds since 1970.
+    pub received_at: u64,
+    pub expires_at: Option<u64>,
+    /// What the tokens are good for.
+    #[serde(default)]
+    pub granted: Vec<String>,
+    /// What was asked for at the last login.
+    #[serde(default)]
+    pub asked: Vec<String>,
+    /// What the server has refused requests for the lack of: the next login asks for it.
+    #[serde(default)]
+    pub wanted: Vec<String>,
+}
+
+impl Record {
+    pub fn new(url: &str) -> Self {
+        Self { version: VERSION, url: url.to_owned(), ..Self::default() }
+    }
+
+    /// The token, unless it has expired.
+    pub fn live_token(&self) -> Option<&Secret> {
+        self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| now() < at))
+    }
+
+    /// The token, unless it is to be renewed by now: somewhat before it expires, so that none expires on its way.
+    pub fn fresh_token(&self) -> Option<&Secret> {
+        let early = |at: u64| EARLY.min(at.saturating_sub(self.received_at) / 4);
+        self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| now() + early(at) < at))
+    }
+
+    /// No token of it works any more.
+    pub fn without_tokens(mut self) -> Self {
+        self.access_token = None;
+        self.refresh_token = None;
+        self
+    }
+}
+
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Names one login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key(String);
+
+impl Key {
+    /// A server may be in the config twice, for two accounts; its name says which.
+    pub fn new(name: &GroupName, url: &str, client_id: Option<&str>) -> Self {
+        let mut hash = Sha256::new();
+        for part in [name.as_str(), url, client_id.unwrap_or_default()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let readable =
+            name.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(40);
+        let digest: String = hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        Self(readable.chain(['-']).chain(digest.chars()).collect())
+    }
+}
+
+/// Nobody else changes this login until it is dropped.
+pub struct Lock(#[expect(dead_code, reason = "held")] File);
+
+impl Vault {
+    pub fn new(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    pub fn file(&self, key: &Key) -> PathBuf {
+        self.0.join(format!("{}.json", key.0))
+    }
+
+    pub async fn read(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
+        let (file, url) = (self.file(key), url.to_owned());
+        let record = blocking(move || read(&file)).await?;
+        Ok(record.filter(|record| record.url == url))
+    }
+
+    pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+        let (dir, file, record) = (self.0.clone(), self.file(key), record.clone());
+        blocking(move || write(&dir, &file, &record)).await
+    }
+
+    pub async fn remove(&self, key: &Key) -> Result<(), Trouble> {
+        let file = self.file(key);
+        blocking(move || match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&file, &error)),
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    /// Waits for whoever else is changing this login.
+    pub async fn lock(&self, key: &Key) -> Result<Lock, Trouble> {
+        let (dir, path) = (self.0.clone(), self.0.join(format!("{}.lock", key.0)));
+        let opened = path.clone();
+        let file = blocking(move || {
+            make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
+            let mut options = private();
+            options.create(true).truncate(false).write(true);
+            options.open(&opened).map_err(|error| unusable(&opened, &error))
+        })
+        .await?;
+        let locked = async {
+            while file.try_lock().is_err() {
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, locked).await {
+            Ok(()) => Ok(Lock(file)),
+            Err(_) => Err(Trouble::Store(format!("another process holds {} for long", path.display()))),
+        }
+    }
+}
+
+/// Off the only thread: a slow disk holds up no call.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
+) -> Result<T, Trouble> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Trouble::Store("the file of the login could not be read".to_owned())))
+}
+
+fn read(path: &Path) -> Result<Option<Record>, Trouble> {
+    let mut file = match private().read(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|error| unusable(path, &error))?,
+    };
+    #[cfg(unix)]
+    {
+        let permissions = file.metadata().map_err(|error| unusable(path, &error))?.permissions();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777;
+        if mode & 0o077 != 0 {
+            let path = path.display();
+            let message = format!(
+                "{path} has tokens in it and may be read by others (mode {mode:o}): run `chmod 600 {path}`"
+            );
+            return Err(Trouble::Store(message));
+        }
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    // Of another version, or damaged: as if there were none, since the way out is a login either way.
+    Ok(serde_json::from_str(&text).ok().filter(|record: &Record| record.version == VERSION))
+}
+
+fn write(dir: &Path, path: &Path, record: &Record) -> Result<(), Trouble> {
+    let written = || -> io::Result<()> {
+        make_private_dir(dir)?;
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        fs::remove_file(&temporary).ok();
+        let mut file = private().write(true).create_new(true).open(&temporary)?;
+        file.write_all(&serde_json::to_vec_pretty(record)?)?;
+        // A refresh token is used up once: a power failure must not leave the old one.
+        file.sync_all()?;
+        fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
+    };
+    written().map_err(|error| unusable(path, &error))
+}
+
+/// Readable by its owner alone; never through a link that somebody put there.
+fn private() -> fs::OpenOptions {
+    let mut options = File::options();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    }
+    options
+}
+
+fn make_private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Trouble {
+    Trouble::Store(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+#[path = "vault/tests.rs"]
+mod tests;

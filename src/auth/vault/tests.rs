@@ -1,0 +1,117 @@
+use super::*;
+
+fn vault() -> (tempfile::TempDir, Vault, Key) {
+    let dir = tempfile::tempdir().unwrap();
+    let vault = Vault::new(dir.path().join("a").join("logins"));
+    (dir, vault, Key::new(&GroupName::new("a/../b"), "https://a.example/", None))
+}
+
+fn record(token: &str) -> Record {
+    Record { access_token: Some(Secret::new(token)), ..Record::new("https://a.example/") }
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_for_the_same_address_only() {
+    let (_dir, vault, key) = vault();
+    assert_eq!(vault.read(&key, "https://a.example/").await, Ok(None));
+    vault.write(&key, &record("one")).await.unwrap();
+    vault.write(&key, &record("two")).await.unwrap();
+    assert_eq!(vault.read(&key, "https://a.example/").await, Ok(Some(record("two"))));
+    assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
+    vault.remove(&key).await.unwrap();
+    vault.remove(&key).await.unwrap();
+    assert_eq!(vault.read(&key, "https://a.example/").await, Ok(None));
+}
+
+#[test]
+fn each_account_has_a_file_of_its_own_inside_the_directory() {
+    let key = |name, url, client| Key::new(&GroupName::new(name), url, client);
+    let one = key("a", "https://a.example/", None);
+    for other in [
+        key("b", "https://a.example/", None),
+        key("a", "https://b.example/", None),
+        key("a", "https://a.example/", Some("id")),
+    ] {
+        assert_ne!(one, other);
+    }
+    let file = Vault::new("/dir".into()).file(&key("../../é x", "https://a.example/", None));
+    assert_eq!(file.parent(), Some(Path::new("/dir")));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_reads_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("t")).await.unwrap();
+    let file = vault.file(&key);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let Err(Trouble::Store(why)) = vault.read(&key, "https://a.example/").await else { panic!("read") };
+    assert!(why.contains("chmod 600"), "{why}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_in_its_place_is_not_followed() {
+    let (dir, vault, key) = vault();
+    vault.write(&key, &record("t")).await.unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    fs::rename(vault.file(&key), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, vault.file(&key)).unwrap();
+    assert!(matches!(vault.read(&key, "https://a.example/").await, Err(Trouble::Store(_))));
+    let before = fs::read(&elsewhere).unwrap();
+    vault.write(&key, &record("other")).await.unwrap();
+    assert_eq!(fs::read(&elsewhere).unwrap(), before);
+    assert!(!fs::symlink_metadata(vault.file(&key)).unwrap().is_symlink());
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_as_none() {
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("t")).await.unwrap();
+    for text in ["", "{", "[]", r#"{"version": 2, "url": "https://a.example/"}"#] {
+        let mut file = private().write(true).truncate(true).open(vault.file(&key)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        assert_eq!(vault.read(&key, "https://a.example/").await, Ok(None), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn one_at_a_time_changes_a_login() {
+    let (_dir, vault, key) = vault();
+    let held = vault.lock(&key).await.unwrap();
+    let second = vault.lock(&key);
+    tokio::pin!(second);
+    let waited = tokio::time::timeout(Duration::from_millis(100), &mut second).await;
+    assert!(waited.is_err(), "two hold it");
+    drop(held);
+    assert!(tokio::time::timeout(Duration::from_secs(5), second).await.unwrap().is_ok());
+}
+
+#[test]
+fn a_token_is_renewed_before_it_expires_and_no_sooner_than_its_last_quarter() {
+    let expiring = |received: u64, expires: u64| Record {
+        received_at: now() - received,
+        expires_at: Some(now() + expires),
+        ..record("t")
+    };
+    assert!(record("t").fresh_token().is_some(), "without an end");
+    assert!(expiring(0, 3600).fresh_token().is_some());
+    assert!(expiring(3600, 20).fresh_token().is_none());
+    assert!(expiring(3600, 20).live_token().is_some());
+    assert!(expiring(0, 8).fresh_token().is_some(), "a short one is used as well");
+    assert!(expiring(8, 0).live_token().is_none());
+}
+
+#[test]
+fn debug_shows_no_token() {
+    let record = Record {
+        refresh_token: Some(Secret::new("MARKER-R")),
+        client_secret: Some(Secret::new("MARKER-S")),
+        ..record("MARKER-A")
+    };
+    assert!(!format!("{record:?}").contains("MARKER"));
+}

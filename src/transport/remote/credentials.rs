@@ -1,0 +1,45 @@
+//! Who we are to a remote server: the seam for logging in. What the config's `headers` say is sent in any case.
+
+use super::fault::Fault;
+use crate::config::{GroupName, Http};
+use reqwest::StatusCode;
+use reqwest::header::HeaderValue;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Knows how to log in to servers.
+pub trait Logins: Send + Sync {
+    /// Asked with every connection, before anything is sent.
+    fn of(&self, group: &GroupName, http: &Http) -> Result<Arc<dyn Credentials>, Fault>;
+}
+
+/// One server's credentials, asked for with every request.
+pub trait Credentials: Send + Sync {
+    /// The value of `Authorization`, if there is one. May refresh one that is about to expire.
+    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>>;
+
+    /// A request was refused for who sent it. Many may say so at the same time.
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict>;
+}
+
+/// A 401 or 403.
+#[derive(Debug)]
+pub struct Refusal {
+    pub status: StatusCode,
+    /// The server's `WWW-Authenticate`.
+    pub challenge: Option<HeaderValue>,
+    /// What the request was sent with: whoever refreshes need not do so for one that is replaced already.
+    pub sent: Option<HeaderValue>,
+}
+
+/// What follows from a refusal.
+pub enum Verdict {
+    /// There is something better now: the same request is sent once more.
+    Again,
+    /// Nothing helps.
+    Final(Fault),
+    /// It is not about who we are.
+    Unrelated,
+}

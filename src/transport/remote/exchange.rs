@@ -1,0 +1,376 @@
+//! One message and what comes back for it.
+//!
+//! A request is a POST that is answered with JSON or with events; events that break off are asked for again where the
+//! revision has that. Whatever comes goes on as it is; what does not come is said of the request (`Failure`).
+
+use super::annotations::Annotations;
+use super::events::{Cursor, End, Events};
+use super::fault::{Fault, Kind};
+use super::http::{self, EVENTS, Http, JSON, Request, Unread};
+use super::intake::one_line;
+use super::post::{self, Post};
+use super::{Failure, headers, legacy};
+use crate::config::HttpKind;
+use crate::protocol::code;
+use crate::wire::peer::CallError;
+use crate::wire::{Malformed, Message, Raw, raw};
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// For what is not answered: a notification, or our answer to a request.
+const NOTICE: Duration = Duration::from_secs(30);
+/// What may still come behind an answer. Read to its end, the connection serves the next request too.
+const BEHIND: Duration = Duration::from_secs(1);
+/// In a row, without anything new.
+const RESUMPTIONS: u32 = 5;
+/// Revisions that do not know the header.
+const WITHOUT_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
+
+/// What all exchanges of one connection share.
+pub struct Exchange {
+    pub http: Http,
+    pub kind: Option<HttpKind>,
+    /// Bytes of one message.
+    pub limit: usize,
+    pub incoming: mpsc::Sender<Raw>,
+    pub failures: mpsc::Sender<Failure>,
+    /// The server has no handshake. Known from the first request.
+    pub stateless: OnceLock<bool>,
+    pub session: OnceLock<HeaderValue>,
+    /// The header's value, where the revision has one.
+    revision: OnceLock<HeaderValue>,
+    /// Where messages go in the legacy transport.
+    pub endpoint: OnceLock<Url>,
+    pub annotations: Annotations,
+    /// Why nothing more can be sent.
+    pub over: Arc<OnceLock<Fault>>,
+}
+
+/// What a task came to.
+pub enum Done {
+    Settled,
+    /// The server speaks the legacy transport: its stream is open, and this is to be sent where it says.
+    Legacy(Post, legacy::Opened),
+}
+
+/// Why a request has no answer.
+enum Trouble {
+    Fault(Fault),
+    TooLong(u64),
+    /// A status that is none of success, and an error of JSON-RPC.
+    Refused(StatusCode, Raw),
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Exchange {
+    pub fn new(
+        http: Http,
+        kind: Option<HttpKind>,
+        limit: usize,
+        (incoming, failures): (mpsc::Sender<Raw>, mpsc::Sender<Failure>),
+    ) -> Self {
+        Self {
+            http,
+            kind,
+            limit,
+            incoming,
+            failures,
+            stateless: OnceLock::new(),
+            session: OnceLock::new(),
+            revision: OnceLock::new(),
+            endpoint: OnceLock::new(),
+            annotations: Annotations::default(),
+            over: Arc::default(),
+        }
+    }
+
+    pub fn is_stateless(&self) -> bool {
+        self.stateless.get() == Some(&true)
+    }
+
+    /// Sends a request and passes on what comes for it.
+    pub async fn ask(self: Arc<Self>, post: Post) -> Done {
+        if self.over.get().is_some() {
+            self.failed(Failure { id: post.id, error: CallError::Closed { sent: false } }).await;
+            return Done::Settled;
+        }
+        if self.kind == Some(HttpKind::Sse) && self.endpoint.get().is_none() {
+            return match legacy::open(&self).await {
+                Ok(opened) => Done::Legacy(post, opened),
+                Err(fault) => {
+                    self.trouble(&post, fault.into()).await;
+                    Done::Settled
+                }
+            };
+        }
+        if let Err(trouble) = self.try_ask(&post).await {
+            if self.may_be_legacy(&post, &trouble)
+                && let Ok(opened) = legacy::open(&self).await
+            {
+                return Done::Legacy(post, opened);
+            }
+            self.trouble(&post, trouble).await;
+        }
+        Done::Settled
+    }
+
+    /// Sends what is not answered.
+    pub async fn tell(self: Arc<Self>, post: Post) -> Done {
+        let told = tokio::time::timeout(NOTICE, self.post(&post)).await;
+        let trouble = match told {
+            Ok(Ok(response)) if response.status().is_success() => return Done::Settled,
+            Ok(Ok(response)) => self.refused(&post, response).await,
+            Ok(Err(fault)) => fault.into(),
+            Err(_) => Fault::broken("no answer in time").into(),
+        };
+        let why = match trouble {
+            Trouble::Fault(fault) if fault.ends_connection() => {
+                self.end(fault, None).await;
+                return Done::Settled;
+            }
+            Trouble::Fault(fault) => fault.to_string(),
+            Trouble::Refused(status, _) => format!("HTTP {status}"),
+            Trouble::TooLong(_) => "its answer is too long".to_owned(),
+        };
+        match post.method.as_str() {
+            "notifications/cancelled" => tracing::debug!(%why, "a cancellation was not taken"),
+            "" => tracing::warn!(%why, "the server did not take the answer to its request"),
+            method => tracing::warn!(method, %why, "the server did not take a notification"),
+        }
+        Done::Settled
+    }
+
+    async fn post(&self, post: &Post) -> Result<Response, Fault> {
+        let mut headers = http::accept("application/json, text/event-stream");
+        headers.extend(self.of_session());
+        headers.extend(post.headers.clone());
+        let url = self.endpoint.get().unwrap_or(&self.http.url).clone();
+        self.http.send(Request { method: Method::POST, url, headers, body: Some(post.line.clone()) }).await
+    }
+
+    /// The headers of everything after the handshake.
+    pub fn of_session(&self) -> HeaderMap {
+        let session = self.session.get().map(|session| (headers::SESSION, session.clone()));
+        let revision = self.revision.get().map(|revision| (headers::REVISION, revision.clone()));
+        session.into_iter().chain(revision).collect()
+    }
+
+    async fn try_ask(&self, post: &Post) -> Result<(), Trouble> {
+        let response = self.post(post).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(self.refused(post, response).await);
+        }
+        if self.endpoint.get().is_some() {
+            // The answer comes on the stream.
+            return Ok(());
+        }
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Err(
+                Fault::unusable(format!("the server answered with HTTP {status} and nothing else")).into()
+            );
+        }
+        if let ("initialize", Some(session)) =
+            (post.method.as_str(), response.headers().get(headers::SESSION))
+        {
+            let mut session = session.clone();
+            session.set_sensitive(true);
+            drop(self.session.set(session));
+        }
+        match http::media_type(&response).as_str() {
+            JSON => self.json(post, response).await,
+            EVENTS => self.follow(post, Events::new(response, self.limit)).await,
+            "" => Err(Fault::unusable("the server's answer has no content type").into()),
+            other => {
+                let other = other.escape_debug();
+                let what = format!("the server answered with {other} instead of JSON or an event stream");
+                Err(Fault::unusable(what).into())
+            }
+        }
+    }
+
+    async fn json(&self, post: &Post, response: Response) -> Result<(), Trouble> {
+        let body = http::read(response, self.limit).await.map_err(|unread| match unread {
+            Unread::TooLong(bytes) => Trouble::TooLong(bytes),
+            Unread::Broken(why) => Fault::broken(&why).into(),
+        })?;
+        let line = one_line(body);
+        match Message::parse(&line) {
+            Ok(Message::Response { .. }) => self.deliver(self.learned(post, line)).await,
+            Err(Malformed::Batch) => self.deliver(line).await,
+            _ => match post.error(&line) {
+                Some(line) => self.deliver(line).await,
+                None => return Err(Fault::unusable("the server's JSON is no answer of JSON-RPC").into()),
+            },
+        }
+        Ok(())
+    }
+
+    /// Passes events on up to the answer.
+    async fn follow(&self, post: &Post, mut events: Events) -> Result<(), Trouble> {
+        let (mut cursor, mut failures) = (Cursor::default(), 0);
+        loop {
+            match events.next().await {
+                Ok(event) => {
+                    failures = 0;
+                    cursor.pass(&event);
+                    let is_answer = post.is_answered_by(&event.data);
+                    let data = if is_answer { self.learned(post, event.data) } else { event.data };
+                    self.deliver(data).await;
+                    if is_answer {
+                        let rest = async {
+                            while let Ok(event) = events.next().await {
+                                self.deliver(event.data).await
+                            }
+                        };
+                        drop(tokio::time::timeout(BEHIND, rest).await);
+                        return Ok(());
+                    }
+                }
+                Err(End::TooLong(bytes)) => return Err(Trouble::TooLong(bytes)),
+                Err(end @ (End::Closed | End::Broken(_))) => {
+                    let why = match end {
+                        End::Broken(why) => why,
+                        _ => "the server ended the stream".to_owned(),
+                    };
+                    events = self.resume(&cursor, &mut failures).await.ok_or_else(|| Fault::broken(&why))?;
+                }
+            }
+        }
+    }
+
+    /// The rest of a stream whose connection is gone.
+    async fn resume(&self, cursor: &Cursor, failures: &mut u32) -> Option<Events> {
+        if self.is_stateless() {
+            return None;
+        }
+        let last = cursor.last.as_ref()?;
+        while *failures < RESUMPTIONS {
+            cursor.pause(*failures).await;
+            *failures += 1;
+            match self.listen(Some(last)).await {
+                Ok(events) => return Some(events),
+                Err(fault) if fault.kind == Kind::Unreachable => {}
+                Err(fault) => {
+                    tracing::debug!(%fault, "a stream that broke off cannot be resumed");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Opens an event stream by GET.
+    pub async fn listen(&self, last: Option<&HeaderValue>) -> Result<Events, Fault> {
+        let mut headers = http::accept(EVENTS);
+        headers.extend(self.of_session());
+        headers.extend(last.map(|last| (headers::LAST_EVENT, last.clone())));
+        let url = self.http.url.clone();
+        let response = self.http.send(Request { method: Method::GET, url, headers, body: None }).await?;
+        match response.status() {
+            StatusCode::OK if http::media_type(&response) == EVENTS => Ok(Events::new(response, self.limit)),
+            StatusCode::OK => Err(Fault::unusable("the server's answer to GET is no event stream")),
+            _ => Err(self.http.status(response).await),
+        }
+    }
+
+    /// What a status other than success says of a message.
+    async fn refused(&self, post: &Post, response: Response) -> Trouble {
+        let status = response.status();
+        let body = http::error_body(response).await;
+        let said = http::said(&body);
+        if !self.is_stateless() && self.session.get().is_some() {
+            // Servers that know no 404 for it say so in words.
+            let in_words = status == StatusCode::BAD_REQUEST
+                && said.as_ref().is_some_and(|said| said.to_ascii_lowercase().contains("session"));
+            if status == StatusCode::NOT_FOUND || in_words {
+                return Fault::session_over().into();
+            }
+        }
+        match post.error(&one_line(body.into())) {
+            Some(line) if status.is_client_error() => Trouble::Refused(status, line),
+            _ => Fault::status(status, said.as_deref()).into(),
+        }
+    }
+
+    /// Whether a refused `initialize` may mean that the server speaks the legacy transport.
+    fn may_be_legacy(&self, post: &Post, trouble: &Trouble) -> bool {
+        // Errors of servers that would not take it on any transport.
+        const STATELESS: [i64; 5] = [
+            code::HEADER_MISMATCH,
+            code::MISSING_CAPABILITY,
+            code::UNSUPPORTED_REVISION,
+            code::METHOD_NOT_FOUND,
+            code::INVALID_PARAMS,
+        ];
+        let open = self.kind.is_none() && post.method == "initialize" && self.endpoint.get().is_none();
+        let status = match trouble {
+            Trouble::Fault(Fault { kind: Kind::Status(status), .. }) => *status,
+            Trouble::Refused(status, line) if !STATELESS.contains(&post::error_code(line)) => *status,
+            _ => return false,
+        };
+        open && matches!(status.as_u16(), 400 | 404 | 405)
+    }
+
+    /// Says what became of a request that has no answer.
+    async fn trouble(&self, post: &Post, trouble: Trouble) {
+        let id = post.id.clone();
+        let introduces = matches!(post.method.as_str(), "initialize" | "server/discover");
+        match trouble {
+            Trouble::Refused(_, line) => self.deliver(line).await,
+            Trouble::TooLong(bytes) => {
+                self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
+            }
+            Trouble::Fault(fault) if introduces || fault.ends_connection() => self.end(fault, id).await,
+            Trouble::Fault(fault) => {
+                let error = CallError::Failed { why: fault.to_string(), passing: fault.is_passing() };
+                self.failed(Failure { id, error }).await;
+            }
+        }
+    }
+
+    /// Nothing more can be sent on this connection; `id` is the request that found out.
+    pub async fn end(&self, fault: Fault, id: Option<Raw>) {
+        let sent = fault.may_have_run();
+        drop(self.over.set(fault));
+        self.failed(Failure { id, error: CallError::Closed { sent } }).await;
+    }
+
+    async fn failed(&self, failure: Failure) {
+        // Nobody to tell: the connection is closing.
+        drop(self.failures.send(failure).await);
+    }
+
+    pub async fn deliver(&self, line: Raw) {
+        if !line.is_empty() {
+            drop(self.incoming.send(line).await);
+        }
+    }
+
+    /// What an answer says to the transport itself; returns it as the peer may have it.
+    fn learned(&self, post: &Post, line: Raw) -> Raw {
+        match (post.method.as_str(), raw::get(&line, "result")) {
+            ("initialize", Some(result)) => {
+                let revision = raw::get_str(&result, "protocolVersion");
+                let revision = revision.filter(|revision| !WITHOUT_HEADER.contains(&revision.as_str()));
+                if let Some(revision) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
+                    drop(self.revision.set(revision));
+                }
+                line
+            }
+            ("tools/list", Some(result)) if self.is_stateless() => {
+                let kept = self.annotations.learn(&result);
+                if kept == result { line } else { raw::set(&line, "result", &kept) }
+            }
+            _ => line,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What goes wrong with a remote server, told by what the reader can do about it. Never with more of an address than
+//! its origin: paths and queries may hold keys.
+
+use reqwest::{StatusCode, Url};
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a message got no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: Kind,
+    what: String,
+    /// When the server wants to be asked again.
+    pub retry_after: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// There was no connection: nothing was sent.
+    Unreachable,
+    /// A person has to log in. The message was not looked at.
+    LoginNeeded,
+    /// Too many requests. The message was not looked at.
+    Busy,
+    /// The session that the message belongs to is over. The message was not looked at.
+    SessionOver,
+    /// A status that is no answer.
+    Status(StatusCode),
+    /// The answer is none of MCP's.
+    Foreign,
+    /// The connection ended before the answer was complete.
+    Broken,
+}
+
+impl Fault {
+    fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), retry_after: None }
+    }
+
+    /// The request could not be sent, or its answer did not begin.
+    pub fn of(error: &reqwest::Error, url: &Url, connect: Duration) -> Self {
+        let origin = url.origin().ascii_serialization();
+        if !error.is_connect() {
+            return Self::broken(&cause(error));
+        }
+        let why = match certificate(error) {
+            Some(why) => {
+                format!(
+                    "its certificate is not accepted: {why} \
+                     (if an authority of your own issued it, name that authority's file in \"ca_file\")"
+                )
+            }
+            None if error.is_timeout() => format!("no connection within {} s", connect.as_secs_f32()),
+            None => cause(error),
+        };
+        Self::new(Kind::Unreachable, format!("{origin} cannot be reached: {why}"))
+    }
+
+    pub fn broken(why: &str) -> Self {
+        Self::new(Kind::Broken, format!("the connection broke before the answer was complete: {why}"))
+    }
+
+    pub fn unusable(what: impl Into<String>) -> Self {
+        Self::new(Kind::Foreign, what)
+    }
+
+    pub fn login_needed(how: &str) -> Self {
+        Self::new(Kind::LoginNeeded, format!("login needed: {how}"))
+    }
+
+    /// A person has to do something else before: a login would not work.
+    pub fn login_failed(why: &str) -> Self {
+        Self::new(Kind::LoginNeeded, format!("the login does not work: {why}"))
+    }
+
+    pub fn unreachable(what: &str) -> Self {
+        Self::new(Kind::Unreachable, what)
+    }
+
+    pub fn session_over() -> Self {
+        Self::new(Kind::SessionOver, "the server has ended the session")
+    }
+
+    pub fn redirected(to: Option<&Url>) -> Self {
+        let what = match to {
+            Some(to) => format!(
+                "the server redirects to {}, which is not followed; if that is the right place, make it the \"url\"",
+                to.origin().ascii_serialization()
+            ),
+            None => "the server redirects to nowhere".to_owned(),
+        };
+        Self::new(Kind::Foreign, what)
+    }
+
+    /// A status that is no answer, with what the server said of it.
+    pub fn status(status: StatusCode, said: Option<&str>) -> Self {
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        Self::new(Kind::Status(status), format!("the server answered with HTTP {status}{said}"))
+    }
+
+    pub fn busy(status: StatusCode, retry_after: Option<Duration>) -> Self {
+        let when = match retry_after {
+            Some(after) => format!("it wants to be asked again in {} s", after.as_secs()),
+            None => "it does not say when to ask again".to_owned(),
+        };
+        let what = format!("the server takes no requests at the moment (HTTP {status}); {when}");
+        Self { retry_after, ..Self::new(Kind::Busy, what) }
+    }
+
+    /// Whether nothing can be done on this connection any more.
+    pub fn ends_connection(&self) -> bool {
+        matches!(self.kind, Kind::Unreachable | Kind::LoginNeeded | Kind::SessionOver)
+    }
+
+    /// Whether the server may have done what it was asked to.
+    pub fn may_have_run(&self) -> bool {
+        matches!(self.kind, Kind::Status(_) | Kind::Foreign | Kind::Broken)
+    }
+
+    /// Whether the same may go well next time without a person doing something.
+    pub fn is_passing(&self) -> bool {
+        match self.kind {
+            Kind::Broken | Kind::SessionOver | Kind::Unreachable => true,
+            Kind::Status(status) => status.is_server_error(),
+            Kind::LoginNeeded | Kind::Busy | Kind::Foreign => false,
+        }
+    }
+
+    /// Whether `initialize` may have been refused because the server has no such thing.
+    pub fn may_be_of_other_era(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Status(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+        )
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Fault {}
+
+fn sources<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'e (dyn Error + 'static)| (*error).source())
+}
+
+/// What it all comes from. The outer errors say which of our libraries met it, and some of them the address.
+pub(super) fn cause(error: &reqwest::Error) -> String {
+    match sources(error).skip(1).last() {
+        Some(root) => root.to_string(),
+        None if error.is_timeout() => "no answer in time".to_owned(),
+        None => "the answer is not HTTP".to_owned(),
+    }
+}
+
+fn certificate(error: &reqwest::Error) -> Option<String> {
+    let tls = sources(error).find_map(|error| {
+        let inner = error.downcast_ref::<std::io::Error>()?.get_ref()?;
+        inner.downcast_ref::<rustls::Error>()
+    });
+    match tls? {
+        rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
+        _ => None,
+    }
+}

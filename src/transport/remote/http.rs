@@ -1,0 +1,235 @@
+//! HTTP requests to one server: with the config's headers and our credentials, to its own origin alone, again where it
+//! says that it did not look at them.
+
+use super::credentials::{Credentials, Refusal, Verdict};
+use super::fault::Fault;
+use crate::config;
+use crate::transport::OpenError;
+use crate::wire::{Raw, raw};
+use reqwest::header::{
+    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server that wants to be asked again later than this is not waited for: the caller is told.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often one message is sent again because the server had no time for it.
+const WAITS: usize = 3;
+/// Redirects within a server that one request follows.
+const REDIRECTS: usize = 5;
+/// What is read of an answer that is an error.
+const ERROR_BODY: usize = 64 << 10;
+
+pub const JSON: &str = "application/json";
+pub const EVENTS: &str = "text/event-stream";
+
+pub struct Http {
+    client: Client,
+    pub url: Url,
+    /// The config's.
+    headers: HeaderMap,
+    credentials: Arc<dyn Credentials>,
+    pub connect: Duration,
+}
+
+/// One request, as often as it must be sent.
+pub struct Request {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Option<Raw>,
+}
+
+impl Http {
+    pub fn new(
+        config: &config::Http,
+        connect: Duration,
+        credentials: Arc<dyn Credentials>,
+    ) -> Result<Self, OpenError> {
+        let url = Url::parse(&config.url).map_err(|error| unusable(format!("its url is wrong: {error}")))?;
+        let headers = config.headers.iter().map(|(name, value)| {
+            let name =
+                HeaderName::try_from(name).map_err(|_| unusable(format!("no header is named {name:?}")))?;
+            let mut value = HeaderValue::try_from(value)
+                .map_err(|_| unusable(format!("its header {name} has a value that no header may have")))?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        });
+        let headers = headers.collect::<Result<_, OpenError>>()?;
+        Ok(Self { client: client(config, connect)?, url, headers, credentials, connect })
+    }
+
+    /// Sends it, and again after new credentials or a wait that the server asked for. Whatever status is no refusal of
+    /// these kinds is the caller's.
+    pub async fn send(&self, request: Request) -> Result<Response, Fault> {
+        let (mut refused, mut waits) = (false, 0);
+        loop {
+            let authorization = self.credentials.authorization().await;
+            let response = self.try_send(&request, authorization.as_ref()).await?;
+            let status = response.status();
+            match status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    let challenge = response.headers().get(WWW_AUTHENTICATE).cloned();
+                    let refusal = Refusal { status, challenge, sent: authorization };
+                    match self.credentials.refused(refusal).await {
+                        Verdict::Again if !refused => refused = true,
+                        Verdict::Final(fault) => return Err(fault),
+                        Verdict::Again | Verdict::Unrelated => return Err(self.status(response).await),
+                    }
+                }
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                    let after = retry_after(&response);
+                    if status == StatusCode::SERVICE_UNAVAILABLE && after.is_none() {
+                        return Ok(response);
+                    }
+                    match after {
+                        Some(after) if after <= PATIENCE && waits < WAITS => tokio::time::sleep(after).await,
+                        _ => return Err(Fault::busy(status, after)),
+                    }
+                    waits += 1;
+                }
+                status if status.is_redirection() => {
+                    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+                    return Err(Fault::redirected(to.and_then(|to| response.url().join(to).ok()).as_ref()));
+                }
+                _ => return Ok(response),
+            }
+        }
+    }
+
+    async fn try_send(
+        &self,
+        request: &Request,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response, Fault> {
+        let mut headers = self.headers.clone();
+        for (name, value) in &request.headers {
+            headers.insert(name, value.clone());
+        }
+        if let Some(value) = authorization {
+            headers.insert(reqwest::header::AUTHORIZATION, value.clone());
+        }
+        let sending = self.client.request(request.method.clone(), request.url.clone()).headers(headers);
+        let sending = match &request.body {
+            Some(body) => sending.header(CONTENT_TYPE, JSON).body(body.clone()),
+            None => sending,
+        };
+        sending.send().await.map_err(|error| Fault::of(&error, &request.url, self.connect))
+    }
+
+    /// What a status that is no answer means, with what the server says of it if that is JSON.
+    pub async fn status(&self, response: Response) -> Fault {
+        let status = response.status();
+        let body = error_body(response).await;
+        Fault::status(status, said(&body).as_deref())
+    }
+}
+
+/// The headers that every request for an answer has.
+pub fn accept(kinds: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(kinds))])
+}
+
+/// The media type of an answer, without its parameters.
+pub fn media_type(response: &Response) -> String {
+    let value =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// As much of a body as may be read of an error; nothing if it does not come.
+pub async fn error_body(response: Response) -> Raw {
+    let read = read(response, ERROR_BODY);
+    match tokio::time::timeout(PATIENCE, read).await {
+        Ok(Ok(body)) => body.into(),
+        _ => Raw::new(),
+    }
+}
+
+/// Why a body could not be read.
+pub enum Unread {
+    TooLong(u64),
+    Broken(String),
+}
+
+pub async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Unread> {
+    let too_long = |bytes: u64| bytes > limit as u64;
+    if let Some(length) = response.content_length().filter(|length| too_long(*length)) {
+        return Err(Unread::TooLong(length));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| Unread::Broken(super::fault::cause(&error)))?
+    {
+        body.extend_from_slice(&chunk);
+        if too_long(body.len() as u64) {
+            return Err(Unread::TooLong(body.len() as u64));
+        }
+    }
+    Ok(body)
+}
+
+/// The text of a JSON error, in JSON-RPC's form or a common one.
+pub fn said(body: &Raw) -> Option<String> {
+    let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
+    let message = message.or_else(|| raw::get_str(body, "error_description"));
+    let message = message.or_else(|| raw::get_str(body, "message"))?;
+    Some(message.escape_debug().take(500).collect())
+}
+
+/// Seconds; a date is not worth a clock here, and such a server is asked when it suits us.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+fn client(config: &config::Http, connect: Duration) -> Result<Client, OpenError> {
+    // Set once for the process; later ones find it set.
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(connect)
+        .redirect(redirect::Policy::custom(within_origin));
+    let certificates = certificates(config)?;
+    if !certificates.is_empty() {
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder.build().map_err(|error| unusable(format!("no HTTP client: {}", super::fault::cause(&error))))
+}
+
+/// What is trusted beside the system's.
+pub fn certificates(config: &config::Http) -> Result<Vec<reqwest::Certificate>, OpenError> {
+    match &config.ca_file {
+        None => Ok(Vec::new()),
+        Some(file) => {
+            let wrong =
+                |what: &dyn std::fmt::Display| unusable(format!("ca_file {}: {what}", file.display()));
+            let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+            let certificates =
+                reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| wrong(&"not certificates in PEM"))?;
+            if certificates.is_empty() {
+                return Err(wrong(&"has no certificate"));
+            }
+            Ok(certificates)
+        }
+    }
+}
+
+/// Follows what stays on the server and keeps the method; credentials never leave their origin.
+fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let first = attempt.previous().first();
+    let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && same && attempt.previous().len() <= REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+fn unusable(what: String) -> OpenError {
+    OpenError::Remote(Fault::unusable(what))
+}

@@ -1,0 +1,87 @@
+//! What concerns one call beside its params: how long it may take, where its progress goes, why it has no answer.
+
+use super::Raw;
+use super::output::Output;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Where the progress of a call goes: to another connection, under the token that its client chose. Clones share it.
+#[derive(Clone)]
+pub struct Progress {
+    pub output: Output,
+    token: Arc<Mutex<Option<Raw>>>,
+}
+
+impl Progress {
+    pub fn new(output: Output, token: Raw) -> Self {
+        Self { output, token: Arc::new(Mutex::new(Some(token))) }
+    }
+
+    /// `None`: nobody wants to hear of it now.
+    pub fn token(&self) -> Option<Raw> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on it goes there.
+    pub fn redirect(&self, token: Option<Raw>) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// `sent`: the request may have been carried out.
+    #[error("the connection was closed")]
+    Closed { sent: bool },
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    TimedOut(Duration),
+    #[error("the answer was longer than the limit of {limit} bytes ({bytes} bytes)")]
+    TooLong { bytes: u64, limit: usize },
+    /// This request alone failed on its way; the connection goes on. `passing`: the same may go well next time.
+    #[error("{why}")]
+    Failed { why: String, passing: bool },
+}
+
+impl CallError {
+    /// Whether the same request may be made once more: it cannot have been carried out, or that does no harm.
+    pub fn may_be_repeated(&self, harmless: bool) -> bool {
+        match self {
+            Self::Closed { sent } => !sent || harmless,
+            Self::Failed { passing, .. } => *passing && harmless,
+            Self::TimedOut(_) | Self::TooLong { .. } => false,
+        }
+    }
+}
+
+/// How long to wait for an answer, and what else concerns one call.
+#[derive(Clone)]
+pub struct CallOptions {
+    /// Without progress.
+    pub quiet: Duration,
+    /// In all.
+    pub total: Duration,
+    pub progress: Option<Progress>,
+    /// The answer may be a task, whose progress comes after it (2025-11-25, tasks).
+    pub lasting: bool,
+    /// False for `initialize`, which must not be cancelled.
+    pub cancellable: bool,
+    /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
+    pub cancelled: Cancelled,
+}
+
+/// Filled with the params of a client's cancellation before the call's future is dropped.
+pub type Cancelled = Arc<OnceLock<Raw>>;
+
+impl CallOptions {
+    pub fn within(time: Duration) -> Self {
+        Self {
+            quiet: time,
+            total: time,
+            progress: None,
+            lasting: false,
+            cancellable: true,
+            cancelled: Cancelled::default(),
+        }
+    }
+}
