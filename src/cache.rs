@@ -76,10 +76,6 @@ impl Known {
         let entry: Entry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read))?;
         let file = body_file(&self.dir, key);
-        // Without its definitions a server's tools would stand in no list until it is used.
-        if !file.is_file() {
-            return None;
-        }
         let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, at);
         catalog.took = entry.took.map(Duration::from_millis);
         catalog.marks = entry.marks;
