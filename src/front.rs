@@ -32,6 +32,7 @@ pub mod arguments;
 pub mod call;
 pub mod caller;
 pub mod confirm;
+pub mod consent;
 pub mod describe;
 pub mod desk;
 pub mod errors;
