@@ -210,13 +210,19 @@ fn a_server_that_wants_no_login_is_left_alone() {
 #[test]
 fn a_server_of_2025_03_26_without_metadata_is_logged_in_to_at_its_root() {
     let world = World::new();
-    world.authority.state().challenge = Some("Bearer".to_owned());
-    world.authority.state().resource = json!({"resource": null, "authorization_servers": null});
-    // Its authorization server is not found: it has no metadata at the root.
+    {
+        let mut state = world.authority.state();
+        (state.is_old, state.challenge, state.returns) =
+            (true, Some("Bearer".to_owned()), json!({"iss": null}));
+    }
     let waiting = world.begin();
     assert!(
-        waiting.url.is_empty()
-            || waiting.url.starts_with(&format!("{}/authorize?", world.authority.server.origin))
+        waiting.url.starts_with(&format!("{}/authorize?", world.authority.server.origin)),
+        "{}",
+        waiting.url
     );
-    drop(waiting.ends());
+    assert!(waiting.parameter("code_challenge").is_some(), "PKCE is used in any case");
+    waiting.visit();
+    assert_eq!(waiting.ends().code, 0);
+    assert_eq!(world.proxy().text("g", "echo", json!({"text": "in"})), "in");
 }

@@ -33,6 +33,8 @@ pub(crate) struct State {
     /// The token endpoint redirects there.
     pub(crate) redirect: Option<String>,
     pub(crate) gives_secret: bool,
+    /// It has no metadata, and its places are at the root.
+    pub(crate) is_old: bool,
     /// No refresh token is good twice.
     pub(crate) used_twice: bool,
     codes: BTreeMap<String, Form>,
@@ -129,7 +131,11 @@ fn refusal(error: &str) -> Option<Reply> {
 
 fn answer(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
-    match path {
+    if state.is_old && path.starts_with("/.well-known/") {
+        return Some(Reply::status(404));
+    }
+    let at_root = format!("/as{path}");
+    match if state.is_old && path != "/mcp" { &at_root } else { path } {
         "/.well-known/oauth-protected-resource/mcp" => json_reply(&changed(
             json!({"resource": format!("{origin}/mcp"), "authorization_servers": [format!("{origin}/as")],
                    "scopes_supported": ["read"]}),
