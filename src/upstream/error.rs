@@ -1,7 +1,7 @@
 //! What can go wrong with an upstream, told by what the reader can do about it.
 
 use crate::config::Problem;
-use crate::transport::remote::fault::{Fault, Kind};
+use crate::transport::remote::fault::Fault;
 use crate::transport::{Ending, OpenError};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl UpstreamError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
-            Self::Remote(fault) => fault.kind != Kind::LoginNeeded,
+            Self::Remote(fault) => !fault.needs_person(),
             _ => true,
         }
     }

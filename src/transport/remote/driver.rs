@@ -181,6 +181,7 @@ impl Driver {
                 url: self.exchange.http.url.clone(),
                 headers: self.exchange.of_session(),
                 body: None,
+                patience: Duration::ZERO,
             };
             // 405 says that sessions end by themselves.
             let left = tokio::time::timeout(within, self.exchange.http.send(request)).await;

@@ -153,7 +153,8 @@ impl Exchange {
         headers.extend(self.of_session());
         headers.extend(post.headers.clone());
         let url = self.endpoint.get().unwrap_or(&self.http.url).clone();
-        self.http.send(Request { method: Method::POST, url, headers, body: Some(post.line.clone()) }).await
+        let (body, patience) = (Some(post.line.clone()), post.patience());
+        self.http.send(Request { method: Method::POST, url, headers, body, patience }).await
     }
 
     /// The headers of everything after the handshake.
@@ -274,7 +275,10 @@ impl Exchange {
         headers.extend(self.of_session());
         headers.extend(last.map(|last| (headers::LAST_EVENT, last.clone())));
         let url = self.http.url.clone();
-        let response = self.http.send(Request { method: Method::GET, url, headers, body: None }).await?;
+        let response = self
+            .http
+            .send(Request { method: Method::GET, url, headers, body: None, patience: Duration::MAX })
+            .await?;
         match response.status() {
             StatusCode::OK if http::media_type(&response) == EVENTS => Ok(Events::new(response, self.limit)),
             StatusCode::OK => Err(Fault::unusable("the server's answer to GET is no event stream")),
@@ -323,13 +327,14 @@ impl Exchange {
     /// Says what became of a request that has no answer.
     async fn trouble(&self, post: &Post, trouble: Trouble) {
         let id = post.id.clone();
-        let introduces = matches!(post.method.as_str(), "initialize" | "server/discover");
         match trouble {
             Trouble::Refused(_, line) => self.deliver(line).await,
             Trouble::TooLong(bytes) => {
                 self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
             }
-            Trouble::Fault(fault) if introduces || fault.ends_connection() => self.end(fault, id).await,
+            Trouble::Fault(fault) if post.introduces() || fault.ends_connection() => {
+                self.end(fault, id).await
+            }
             Trouble::Fault(fault) => {
                 let error = CallError::Failed { why: fault.to_string(), passing: fault.is_passing() };
                 self.failed(Failure { id, error }).await;
