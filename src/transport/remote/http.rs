@@ -88,7 +88,7 @@ impl Http {
                     }
                     match after {
                         Some(after) if after <= request.patience && waits < WAITS => {
-                            tokio::time::sleep(after).await
+                            tokio::time::sleep(after).await;
                         }
                         _ => return Err(Fault::busy(status, after)),
                     }

@@ -21,7 +21,7 @@ pub async fn listen(exchange: Arc<Exchange>) {
                         Ok(event) => {
                             failures = 0;
                             cursor.pass(&event);
-                            exchange.deliver(event.data).await;
+                            exchange.pass(event).await;
                         }
                         Err(end) => break end,
                     }
