@@ -8,5 +8,6 @@
 mod agents;
 mod conformance;
 mod pairs;
+mod remote;
 mod scratch;
 mod servers;

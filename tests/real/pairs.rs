@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// How a client is started, and whether it asks `server/discover` before it says `initialize`; then it needs no
 /// handshake.
-struct Client {
+pub(crate) struct Client {
     program: &'static str,
     script: &'static str,
     mode: &'static str,
@@ -18,7 +18,7 @@ impl Client {
     }
 }
 
-const TS_V1: Client = Client { program: "bin/node", script: "client_ts_v1.mjs", mode: "legacy" };
+pub(crate) const TS_V1: Client = Client { program: "bin/node", script: "client_ts_v1.mjs", mode: "legacy" };
 const TS_V2: Client = Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "legacy" };
 const TS_V2_PROBING: Client = Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "auto" };
 const PY_V1: Client = Client { program: "python1/bin/python", script: "client_py.py", mode: "legacy" };
@@ -72,7 +72,13 @@ fn pair(client: &Client, group: &str) {
     check_our_own(server, ours, &direct);
 }
 
-fn run(scratch: &Scratch, client: &Client, mode: &str, command: &[String], calls: &[Value]) -> Value {
+pub(crate) fn run(
+    scratch: &Scratch,
+    client: &Client,
+    mode: &str,
+    command: &[String],
+    calls: &[Value],
+) -> Value {
     let plan = json!({ "command": command, "mode": mode, "calls": calls });
     let plan = scratch.write("plan.json", &plan.to_string());
     let mut program = scratch.command(scratch.real.join(client.program));
@@ -80,7 +86,7 @@ fn run(scratch: &Scratch, client: &Client, mode: &str, command: &[String], calls
     report(&scratch.run(program))
 }
 
-fn tool_call(name: &str, arguments: &Value) -> Value {
+pub(crate) fn tool_call(name: &str, arguments: &Value) -> Value {
     json!({ "name": name, "arguments": arguments })
 }
 
@@ -114,7 +120,7 @@ fn check_greeting(client: &Client, report: &Value) {
     );
 }
 
-fn check_calls(calls: &[Call], through: &[Value], direct: &Value) {
+pub(crate) fn check_calls(calls: &[Call], through: &[Value], direct: &Value) {
     for (n, (call, result)) in calls.iter().zip(through).enumerate() {
         assert_eq!(*result, direct["results"][n], "{} through us and directly", call.tool);
         assert_eq!(result["isError"], call.is_error, "{}: {result}", call.tool);
