@@ -8,6 +8,7 @@
 mod agents;
 mod conformance;
 mod pairs;
+mod remote;
 mod scratch;
 mod sdks;
 mod servers;
