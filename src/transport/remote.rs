@@ -74,7 +74,8 @@ impl Remote {
         connect: Duration,
         limit: usize,
     ) -> Result<Opened, OpenError> {
-        let credentials: Arc<dyn Credentials> = Arc::new(Anonymous(group.clone()));
+        let has_token = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let credentials: Arc<dyn Credentials> = Arc::new(Anonymous { group: group.clone(), has_token });
         let http = Http::new(config, connect, credentials)?;
         let (incoming, received) = mpsc::channel(RECEIVED);
         let (failures, failed) = mpsc::channel(FAILURES);

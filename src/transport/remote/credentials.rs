@@ -38,7 +38,11 @@ pub enum Verdict {
 }
 
 /// No login but what `headers` say.
-pub struct Anonymous(pub GroupName);
+pub struct Anonymous {
+    pub group: GroupName,
+    /// `headers` has an `Authorization`.
+    pub has_token: bool,
+}
 
 impl Credentials for Anonymous {
     fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
@@ -46,10 +50,12 @@ impl Credentials for Anonymous {
     }
 
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
+        let fault = || match self.has_token {
+            true => Fault::login_needed("the server refused the Authorization in \"headers\""),
+            false => Fault::login_needed(&format!("run `dynamic-mcp login {}`", self.group)),
+        };
         let verdict = match refusal.status {
-            StatusCode::UNAUTHORIZED => {
-                Verdict::Final(Fault::login_needed(&format!("run `dynamic-mcp login {}`", self.0)))
-            }
+            StatusCode::UNAUTHORIZED => Verdict::Final(fault()),
             _ => Verdict::Unrelated,
         };
         Box::pin(async { verdict })
