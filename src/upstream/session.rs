@@ -79,9 +79,7 @@ impl Connector {
                 Ok(connected)
             }
             // Who gets as far as to be asked for a login has found the server's era.
-            Err(Tried { failed, .. })
-                if matches!(&failed.error, UpstreamError::Remote(fault) if fault.needs_person()) =>
-            {
+            Err(Tried { failed, .. }) if matches!(&failed.error, UpstreamError::Remote(fault) if fault.needs_person()) => {
                 Err(failed)
             }
             // What the server said first is what it has to say.

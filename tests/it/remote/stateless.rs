@@ -1,7 +1,7 @@
 //! Servers of revision 2026-07-28: every request says in its headers what it is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
@@ -119,6 +119,44 @@ fn a_call_is_cancelled_by_letting_go_of_its_stream() {
     proxy.notify("notifications/cancelled", json!({"requestId": id}));
     until("the stream is closed", || gone.load(Ordering::Relaxed));
     assert_eq!(server.of("notifications/cancelled").len(), 0);
+}
+
+#[test]
+fn its_lists_are_listened_to_on_a_stream_that_is_opened_again() {
+    let listens = Arc::new(AtomicUsize::new(0));
+    let count = listens.clone();
+    let server = Server::start(move |request| {
+        if !is_sound(request) {
+            return Some(Reply::text(400, "application/json", request.error(-32022, "no")));
+        }
+        let late = count.load(Ordering::SeqCst) > 1;
+        Some(match request.rpc() {
+            "server/discover" => Reply::json(request.answer(json!({
+                "supportedVersions": [REVISION], "capabilities": {"tools": {"listChanged": true}},
+            }))),
+            "subscriptions/listen" => {
+                count.fetch_add(1, Ordering::SeqCst);
+                let changed =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string();
+                let again = count.load(Ordering::SeqCst) > 1;
+                Reply::events(move |out| {
+                    if again && out.write(&event(&changed)) {
+                        out.hold();
+                    }
+                    false
+                })
+            }
+            "tools/list" if late => Reply::json(request.answer(json!({
+                "tools": [{"name": "late", "inputSchema": {"type": "object"}}],
+            }))),
+            _ => answer(request),
+        })
+    });
+    let mut proxy = proxy(&server);
+    proxy.text("g", "echo", json!({}));
+    until("it is listened to again", || proxy.tools(json!({"group": "g"})).contains("late"));
+    assert_eq!(listens.load(Ordering::SeqCst), 2);
+    assert_eq!(server.of("server/discover").len(), 1);
 }
 
 #[test]
