@@ -6,7 +6,7 @@ use crate::auth::vault::Vault;
 use crate::auth::{Account, Begun, Ended, Login, Trouble, browser};
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
-use crate::config::{Endpoint, Flow, GroupName, Http, OAuth};
+use crate::config::{Endpoint, Flow, GroupName, Http};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -130,7 +130,7 @@ fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(Http, Arc<Account>), Fail
 }
 
 async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env) -> Result<String, Failure> {
-    if http.oauth.as_ref().map_or(OAuth::default().flow, |oauth| oauth.flow) == Flow::ClientCredentials {
+    if http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials) {
         account.token().await?;
         return Ok("the server takes the client's credentials; nobody needs to log in".to_owned());
     }

@@ -37,6 +37,14 @@ fn a_group_that_needs_a_login_says_how_and_works_after_it() {
 }
 
 #[test]
+fn a_stateless_server_that_wants_a_login_says_so_too() {
+    let world = World::new();
+    world.authority.state().is_stateless = true;
+    let failure = world.proxy().failure("g", "echo", json!({}));
+    assert!(failure.contains("dynamic-mcp login g"), "{failure}");
+}
+
+#[test]
 fn what_is_asked_for_is_what_the_specification_has() {
     let world = World::new();
     let waiting = world.begin();

@@ -7,6 +7,7 @@
 
 mod agents;
 mod conformance;
+mod logins;
 mod pairs;
 mod remote;
 mod scratch;

@@ -137,6 +137,7 @@ fn the_browsers_return_is_good_once_and_only_with_our_state() {
     let world = World::new();
     let waiting = world.begin();
     let back = waiting.back();
+    let _silent = std::net::TcpStream::connect(back.split('/').nth(2).unwrap()).unwrap();
     let (host, path) = back.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let state = waiting.parameter("state").unwrap();
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -30,6 +31,10 @@ pub(crate) struct State {
     pub(crate) grant: Value,
     /// The token endpoint answers with this status.
     pub(crate) down: Option<u16>,
+    /// The token endpoint takes so long.
+    pub(crate) slow: Duration,
+    /// It has no handshake.
+    pub(crate) is_stateless: bool,
     /// The token endpoint redirects there.
     pub(crate) redirect: Option<String>,
     pub(crate) gives_secret: bool,
@@ -77,6 +82,10 @@ impl Authority {
         let state = Arc::new(Mutex::new(State::default()));
         let kept = state.clone();
         let server = Server::on(listener, None, move |request| {
+            if request.path == "/as/token" {
+                let slow = kept.lock().unwrap_or_else(PoisonError::into_inner).slow;
+                std::thread::sleep(slow);
+            }
             answer(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &origin, request)
         });
         Self { server, state }
@@ -236,8 +245,7 @@ fn token(state: &mut State, request: &Request) -> Option<Reply> {
                "id_token": "s3cret-id"}),
         &state.grant,
     );
-    let ends =
-        answer["expires_in"].as_u64().map(|seconds| Instant::now() + std::time::Duration::from_secs(seconds));
+    let ends = answer["expires_in"].as_u64().map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let granted = answer["scope"].as_str().unwrap_or_default().to_owned();
     state.access.insert(access, (granted.clone(), ends));
     state.refresh.insert(refresh, (granted, false));
@@ -259,6 +267,9 @@ fn knows_client(request: &Request, form: &Form) -> bool {
 
 /// The tool `look` needs the scope `write`, others `read`, if any.
 fn resource(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
+    if state.is_stateless && request.rpc() == "initialize" {
+        return Some(Reply::text(400, "application/json", request.error(-32020, "no such header")));
+    }
     let own = format!(
         r#"Bearer resource_metadata="{origin}/.well-known/oauth-protected-resource/mcp", scope="read""#
     );

@@ -1,5 +1,7 @@
 //! Tokens that end, and what comes after them.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::world::World;
@@ -96,6 +98,30 @@ fn many_instances_renew_at_once_and_lose_nothing() {
         assert!(answer.raw("result").unwrap().contains("\"x\""), "{:?}", answer.raw("result"));
     }
     assert_eq!(world.authority.grants("refresh_token").len(), 1, "one renewed, the others found it");
+    assert!(!world.authority.state().used_twice);
+}
+
+#[test]
+fn a_caller_that_goes_away_takes_no_token_along() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 2});
+    world.logged_in();
+    let mut proxy = world.proxy();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    let before = world.kept()["refresh_token"].clone();
+    world.authority.state().slow = Duration::from_secs(1);
+    world.authority.state().grant = json!({});
+    age(&world);
+    let asked = world.authority.grants("refresh_token").len();
+    until("a refresh is under way", || {
+        let id = proxy.send_call("g", "echo", json!({}));
+        std::thread::sleep(Duration::from_millis(100));
+        proxy.notify("notifications/cancelled", json!({"requestId": id}));
+        world.authority.server.seen().iter().filter(|request| request.path == "/as/token").count() > asked + 1
+    });
+    until("its answer is kept", || world.kept()["refresh_token"] != before);
+    world.authority.state().slow = Duration::ZERO;
+    assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
     assert!(!world.authority.state().used_twice);
 }
 
