@@ -4,7 +4,7 @@
 //! revision has that. Whatever comes goes on as it is; what does not come is said of the request (`Failure`).
 
 use super::annotations::Annotations;
-use super::events::{Cursor, End, Events};
+use super::events::{Cursor, End, Event, Events};
 use super::fault::{Fault, Kind};
 use super::http::{self, EVENTS, Http, JSON, Request, Unread};
 use super::intake::one_line;
@@ -53,7 +53,7 @@ pub struct Exchange {
 pub enum Done {
     Settled,
     /// The server speaks the legacy transport: its stream is open, and this is to be sent where it says.
-    Legacy(Post, legacy::Opened),
+    Legacy(Box<(Post, legacy::Opened)>),
 }
 
 /// Why a request has no answer.
@@ -104,7 +104,7 @@ impl Exchange {
         }
         if self.kind == Some(HttpKind::Sse) && self.endpoint.get().is_none() {
             return match legacy::open(&self).await {
-                Ok(opened) => Done::Legacy(post, opened),
+                Ok(opened) => Done::Legacy(Box::new((post, opened))),
                 Err(fault) => {
                     self.trouble(&post, fault.into()).await;
                     Done::Settled
@@ -115,7 +115,7 @@ impl Exchange {
             if self.may_be_legacy(&post, &trouble)
                 && let Ok(opened) = legacy::open(&self).await
             {
-                return Done::Legacy(post, opened);
+                return Done::Legacy(Box::new((post, opened)));
             }
             self.trouble(&post, trouble).await;
         }
@@ -153,7 +153,8 @@ impl Exchange {
         headers.extend(self.of_session());
         headers.extend(post.headers.clone());
         let url = self.endpoint.get().unwrap_or(&self.http.url).clone();
-        self.http.send(Request { method: Method::POST, url, headers, body: Some(post.line.clone()) }).await
+        let (body, patience) = (Some(post.line.clone()), post.patience());
+        self.http.send(Request { method: Method::POST, url, headers, body, patience }).await
     }
 
     /// The headers of everything after the handshake.
@@ -222,18 +223,19 @@ impl Exchange {
                 Ok(event) => {
                     failures = 0;
                     cursor.pass(&event);
-                    let is_answer = post.is_answered_by(&event.data);
-                    let data = if is_answer { self.learned(post, event.data) } else { event.data };
-                    self.deliver(data).await;
-                    if is_answer {
-                        let rest = async {
-                            while let Ok(event) = events.next().await {
-                                self.deliver(event.data).await
-                            }
-                        };
-                        drop(tokio::time::timeout(BEHIND, rest).await);
-                        return Ok(());
+                    let Some(line) = event.message() else { continue };
+                    if !post.is_answered_by(&line) {
+                        self.deliver(line).await;
+                        continue;
                     }
+                    self.deliver(self.learned(post, line)).await;
+                    let rest = async {
+                        while let Ok(event) = events.next().await {
+                            self.pass(event).await;
+                        }
+                    };
+                    drop(tokio::time::timeout(BEHIND, rest).await);
+                    return Ok(());
                 }
                 Err(End::TooLong(bytes)) => return Err(Trouble::TooLong(bytes)),
                 Err(end @ (End::Closed | End::Broken(_))) => {
@@ -274,7 +276,10 @@ impl Exchange {
         headers.extend(self.of_session());
         headers.extend(last.map(|last| (headers::LAST_EVENT, last.clone())));
         let url = self.http.url.clone();
-        let response = self.http.send(Request { method: Method::GET, url, headers, body: None }).await?;
+        let response = self
+            .http
+            .send(Request { method: Method::GET, url, headers, body: None, patience: Duration::MAX })
+            .await?;
         match response.status() {
             StatusCode::OK if http::media_type(&response) == EVENTS => Ok(Events::new(response, self.limit)),
             StatusCode::OK => Err(Fault::unusable("the server's answer to GET is no event stream")),
@@ -323,13 +328,14 @@ impl Exchange {
     /// Says what became of a request that has no answer.
     async fn trouble(&self, post: &Post, trouble: Trouble) {
         let id = post.id.clone();
-        let introduces = matches!(post.method.as_str(), "initialize" | "server/discover");
         match trouble {
             Trouble::Refused(_, line) => self.deliver(line).await,
             Trouble::TooLong(bytes) => {
                 self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
             }
-            Trouble::Fault(fault) if introduces || fault.ends_connection() => self.end(fault, id).await,
+            Trouble::Fault(fault) if post.introduces() || fault.ends_connection() => {
+                self.end(fault, id).await;
+            }
             Trouble::Fault(fault) => {
                 let error = CallError::Failed { why: fault.to_string(), passing: fault.is_passing() };
                 self.failed(Failure { id, error }).await;
@@ -349,9 +355,15 @@ impl Exchange {
         drop(self.failures.send(failure).await);
     }
 
-    pub async fn deliver(&self, line: Raw) {
-        if !line.is_empty() {
-            drop(self.incoming.send(line).await);
+    /// Hands the peer what it may read.
+    async fn deliver(&self, line: Raw) {
+        drop(self.incoming.send(line).await);
+    }
+
+    /// Hands the peer what is a message.
+    pub async fn pass(&self, event: Event) {
+        if let Some(line) = event.message() {
+            self.deliver(line).await;
         }
     }
 

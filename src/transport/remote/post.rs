@@ -2,6 +2,7 @@
 
 use crate::wire::{Message, Raw, raw};
 use reqwest::header::HeaderMap;
+use std::time::Duration;
 
 /// A message to send.
 pub struct Post {
@@ -14,6 +15,21 @@ pub struct Post {
 }
 
 impl Post {
+    /// Whether it is the first word on a connection.
+    pub fn introduces(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+
+    /// How long a server that is busy is waited for: within the time that its answer has.
+    pub fn patience(&self) -> Duration {
+        match self.method.as_str() {
+            "tools/call" | "resources/read" | "prompts/get" => Duration::from_secs(10),
+            // The group is tried again when it wants.
+            _ if self.introduces() => Duration::ZERO,
+            _ => Duration::from_secs(3),
+        }
+    }
+
     /// Whether this is the answer to it. Some servers return numbers as strings.
     pub fn is_answered_by(&self, line: &Raw) -> bool {
         let Ok(Message::Response { id, .. }) = Message::parse(line) else { return false };
