@@ -223,15 +223,18 @@ async fn on_stateless(
         tokio::select! {
             () = lease.ended() => return Ended::Connection,
             changed = topics.changed() => if changed.is_err() { return Ended::Subscriptions },
-            // The server ended it; it is asked again.
-            () = ended(open.as_mut()) => tokio::time::sleep(AGAIN).await,
+            outcome = ended(open.as_mut()) => match outcome {
+                Err(CallError::Closed { .. }) => return Ended::Connection,
+                // The server ended it; it is asked again.
+                _ => tokio::time::sleep(AGAIN).await,
+            },
         }
     }
 }
 
-async fn ended(open: Option<&mut Listening<'_>>) {
+async fn ended(open: Option<&mut Listening<'_>>) -> Result<Reply, CallError> {
     match open {
-        Some(open) => drop(open.await),
+        Some(open) => open.await,
         None => std::future::pending().await,
     }
 }
