@@ -26,6 +26,7 @@ const NOTICE: Duration = Duration::from_secs(30);
 const BEHIND: Duration = Duration::from_secs(1);
 /// In a row, without anything new.
 const RESUMPTIONS: u32 = 5;
+const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 /// Revisions that do not know the header.
 const WITHOUT_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
 
@@ -205,7 +206,7 @@ impl Exchange {
         })?;
         let line = one_line(body);
         match Message::parse(&line) {
-            Ok(Message::Response { .. }) => self.deliver(self.learned(post, line)).await,
+            Ok(message) if post.is_answered_by(&message) => self.deliver(self.learned(post, line)).await,
             Err(Malformed::Batch) => self.deliver(line).await,
             _ => match post.error(&line) {
                 Some(line) => self.deliver(line).await,
@@ -224,7 +225,7 @@ impl Exchange {
                     failures = 0;
                     cursor.pass(&event);
                     let Some(line) = event.message() else { continue };
-                    if !post.is_answered_by(&line) {
+                    if !Message::parse(&line).is_ok_and(|message| post.is_answered_by(&message)) {
                         self.deliver(line).await;
                         continue;
                     }
@@ -329,7 +330,13 @@ impl Exchange {
     async fn trouble(&self, post: &Post, trouble: Trouble) {
         let id = post.id.clone();
         match trouble {
-            Trouble::Refused(_, line) => self.deliver(line).await,
+            Trouble::Refused(_, line) => {
+                if post.method == "tools/call" && post::error_code(&line) == code::HEADER_MISMATCH {
+                    // The tool wants to be called otherwise than its list said: that is read again for the next call.
+                    self.deliver(Raw::from_static(TOOLS_CHANGED)).await;
+                }
+                self.deliver(line).await;
+            }
             Trouble::TooLong(bytes) => {
                 self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
             }
@@ -369,20 +376,23 @@ impl Exchange {
 
     /// What an answer says to the transport itself; returns it as the peer may have it.
     fn learned(&self, post: &Post, line: Raw) -> Raw {
-        match (post.method.as_str(), raw::get(&line, "result")) {
-            ("initialize", Some(result)) => {
-                let revision = raw::get_str(&result, "protocolVersion");
+        let result = || raw::get(&line, "result");
+        match post.method.as_str() {
+            "initialize" => {
+                let revision = result().and_then(|result| raw::get_str(&result, "protocolVersion"));
                 let revision = revision.filter(|revision| !WITHOUT_HEADER.contains(&revision.as_str()));
                 if let Some(revision) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
                     drop(self.revision.set(revision));
                 }
-                line
             }
-            ("tools/list", Some(result)) if self.is_stateless() => {
-                let kept = self.annotations.learn(&result);
-                if kept == result { line } else { raw::set(&line, "result", &kept) }
+            "tools/list" if self.is_stateless() => {
+                if let Some(result) = result() {
+                    let kept = self.annotations.learn(&result);
+                    return if kept == result { line } else { raw::set(&line, "result", &kept) };
+                }
             }
-            _ => line,
+            _ => {}
         }
+        line
     }
 }

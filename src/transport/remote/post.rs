@@ -30,11 +30,11 @@ impl Post {
         }
     }
 
-    /// Whether this is the answer to it. Some servers return numbers as strings.
-    pub fn is_answered_by(&self, line: &Raw) -> bool {
-        let Ok(Message::Response { id, .. }) = Message::parse(line) else { return false };
+    /// Whether this message answers it. Some servers return numbers as strings.
+    pub fn is_answered_by(&self, message: &Message) -> bool {
+        let Message::Response { id, .. } = message else { return false };
         let bare = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\""));
-        self.id.as_ref().is_some_and(|own| *own == id || bare.is_some_and(|id| id == own))
+        self.id.as_ref().is_some_and(|own| own == id || bare.is_some_and(|id| id == own))
     }
 
     /// An error of JSON-RPC as the answer to it; servers that did not read its id leave it out.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Reply, Server, proxy, remote};
-use crate::support::{Proxy, SOON, as_configured, text_of, with};
+use crate::support::{Proxy, SOON, text_of, with};
 
 /// Within this a failure answers for itself.
 const COOL_DOWN: Duration = Duration::from_secs(5);
@@ -19,90 +19,87 @@ fn always(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
     Server::start(move |_| Some(reply()))
 }
 
-#[test]
-fn what_keeps_a_group_from_connecting_is_said() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let elsewhere = always(|| Reply::status(200));
+/// A group that cannot connect, and what is said of it.
+struct Case {
+    name: &'static str,
+    url: String,
+    said: &'static str,
+    /// Whether trying again may help.
+    passes: bool,
+}
+
+fn case(name: &'static str, url: String, said: &'static str) -> Case {
+    Case { name, url, said, passes: true }
+}
+
+fn statuses(elsewhere: &Server) -> Vec<Case> {
     let place = elsewhere.url() + "?token=s3cret";
-    let url = |server: Server| server.url();
-    let cases = [
-        (
+    let refused = |status: u16| always(move || Reply::status(status)).url();
+    let login = always(|| Reply::status(401).with("WWW-Authenticate", "Bearer"));
+    let forbidden = always(|| Reply::text(403, "application/json", r#"{"message":"not for you"}"#));
+    let busy = always(|| Reply::status(429).with("Retry-After", "33"));
+    let gateway = always(|| Reply::text(502, "text/html", "<h1>"));
+    let moved = always(move || Reply::status(307).with("Location", &place));
+    vec![
+        Case { passes: false, ..case("login", login.url(), "login needed: run `dynamic-mcp login login`") },
+        case("forbidden", forbidden.url(), "HTTP 403 Forbidden: not for you"),
+        case("busy", busy.url(), "HTTP 429 Too Many Requests); it wants to be asked again in 33 s"),
+        case("error", refused(500), "HTTP 500 Internal Server Error"),
+        case("gateway", gateway.url(), "HTTP 502 Bad Gateway"),
+        case("gone", refused(404), "HTTP 404 Not Found"),
+        case("empty", refused(202), "HTTP 202 Accepted and nothing else"),
+        case("moved", moved.url(), "redirects to http://127.0.0.1:"),
+    ]
+}
+
+fn others() -> Vec<Case> {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let page = always(|| Reply::text(200, "text/html; charset=x", "<h1>"));
+    let json = always(|| Reply::json(r#"{"hello":1}"#));
+    let other = always(|| Reply::json(r#"{"jsonrpc":"2.0","id":"of another","result":{}}"#));
+    let cut = always(|| Reply::live("application/json", |out| out.cut("{")));
+    let silent = always(|| {
+        Reply::events(|out| {
+            out.hold();
+            false
+        })
+    });
+    vec![
+        case(
             "refused",
             format!("http://{closed}/s3cret?key=s3cret"),
             "cannot be reached: Connection refused",
-            true,
         ),
-        (
+        case(
             "nowhere",
-            "http://no-such-host.invalid/mcp".to_owned(),
-            "no-such-host.invalid cannot be reached: ",
-            true,
+            "http://no-such.invalid/mcp".to_owned(),
+            "http://no-such.invalid cannot be reached: ",
         ),
-        (
-            "login",
-            url(always(|| Reply::status(401).with("WWW-Authenticate", "Bearer"))),
-            "login needed: run `dynamic-mcp login login`",
-            false,
-        ),
-        (
-            "forbidden",
-            url(always(|| Reply::text(403, "application/json", r#"{"message":"not for you"}"#))),
-            "HTTP 403 Forbidden: not for you",
-            true,
-        ),
-        (
-            "busy",
-            url(always(|| Reply::status(429).with("Retry-After", "33"))),
-            "HTTP 429 Too Many Requests); it wants to be asked again in 33 s",
-            true,
-        ),
-        ("error", url(always(|| Reply::status(500))), "HTTP 500 Internal Server Error", true),
-        ("gateway", url(always(|| Reply::text(502, "text/html", "<h1>"))), "HTTP 502 Bad Gateway", true),
-        (
-            "moved",
-            url(always(move || Reply::status(307).with("Location", &place))),
-            "redirects to http://127.0.0.1:",
-            true,
-        ),
-        (
-            "page",
-            url(always(|| Reply::text(200, "text/html; charset=x", "<h1>"))),
-            "text/html instead of JSON or an event stream",
-            true,
-        ),
-        ("other", url(always(|| Reply::json(r#"{"hello":1}"#))), "no answer of JSON-RPC", true),
-        ("empty", url(always(|| Reply::status(202))), "HTTP 202 Accepted and nothing else", true),
-        (
-            "cut",
-            url(always(|| Reply::live("application/json", |out| out.write("{") && false))),
-            "the connection broke before the answer was complete",
-            true,
-        ),
-        (
-            "silent",
-            url(always(|| {
-                Reply::events(|out| {
-                    out.hold();
-                    false
-                })
-            })),
-            "initialize was not answered within 0.5 s",
-            true,
-        ),
-        ("gone", url(always(|| Reply::status(404))), "HTTP 404 Not Found", true),
-    ];
-    let entries = cases.each_ref().map(|(name, url, ..)| {
-        (*name, json!({"url": url, "lazy_startup": "pure", "timeout": {"initialize": 0.5, "connect": 2}}))
+        case("page", page.url(), "text/html instead of JSON or an event stream"),
+        case("json", json.url(), "no answer of JSON-RPC"),
+        case("other", other.url(), "no answer of JSON-RPC"),
+        case("cut", cut.url(), "the connection broke before the answer was complete"),
+        case("silent", silent.url(), "initialize was not answered within 0.5 s"),
+    ]
+}
+
+#[test]
+fn what_keeps_a_group_from_connecting_is_said() {
+    let elsewhere = always(|| Reply::status(200));
+    let cases: Vec<_> = statuses(&elsewhere).into_iter().chain(others()).collect();
+    let entries = cases.iter().map(|case| {
+        let timeout = json!({"initialize": 0.5, "connect": 2});
+        (case.name.to_owned(), json!({"url": case.url, "lazy_startup": "pure", "timeout": timeout}))
     });
-    let mut proxy = Proxy::new(&as_configured(entries));
-    let calls = cases.each_ref().map(|(name, ..)| proxy.send_call(name, "echo", json!({})));
-    for ((name, _, said, helps), id) in cases.iter().zip(calls) {
+    let mut proxy = Proxy::new(&json!({"mcpServers": entries.collect::<serde_json::Map<_, _>>()}));
+    let calls: Vec<_> = cases.iter().map(|case| proxy.send_call(case.name, "echo", json!({}))).collect();
+    for (case, id) in cases.iter().zip(calls) {
         let result = proxy.answer(id).json()["result"].take();
-        let text = text_of(&result);
-        assert!(text.contains(said), "{name}: {text}");
+        let (name, text) = (case.name, text_of(&result));
+        assert!(text.contains(case.said), "{name}: {text}");
         assert!(!text.contains("s3cret"), "{name}: {text}");
-        assert_eq!(text.contains("Call again in"), *helps, "{name}: {text}");
-        assert_eq!(text.contains("Call again in 33 seconds"), *name == "busy", "{name}: {text}");
+        assert_eq!(text.contains("Call again in"), case.passes, "{name}: {text}");
+        assert_eq!(text.contains("Call again in 33 seconds"), name == "busy", "{name}: {text}");
         assert_eq!(proxy.group(name)["state"], "failed");
     }
     assert_eq!(elsewhere.seen().len(), 0, "nothing is sent to another origin");
@@ -122,8 +119,8 @@ fn a_call_that_fails_on_its_way_leaves_the_connection() {
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no such page"}}"#,
             ),
             "page" => Reply::text(200, "text/html", "<h1>"),
-            "cut" => Reply::live("application/json", |out| out.write("{\"jsonrpc\":") && false),
-            "events" => Reply::events(|out| out.write(": hello\n\n") && out.write("data: {\"half") && false),
+            "cut" => Reply::live("application/json", |out| out.cut("{\"jsonrpc\":")),
+            "events" => Reply::events(|out| out.write(": hello\n\n") && out.cut("data: {\"half")),
             "moved" => Reply::status(302).with("Location", "http://127.0.0.1:9/mcp"),
             "busy" => Reply::status(503).with("Retry-After", "3600"),
             _ => return None,
@@ -156,7 +153,7 @@ fn a_call_that_only_reads_is_made_again_when_its_answer_broke_off() {
     let calls = AtomicUsize::new(0);
     let server = Server::start(move |request| {
         let first = request.is_call() && calls.fetch_add(1, Ordering::Relaxed) == 0;
-        first.then(|| Reply::events(|out| out.write(": hello\n\n") && false))
+        first.then(|| Reply::events(|out| out.cut(": hello\n\n")))
     });
     let mut proxy = proxy(&server);
     assert_eq!(proxy.text("g", "look", json!({"text": "seen"})), "seen");

@@ -112,6 +112,12 @@ impl Out<'_> {
             .is_ok()
     }
 
+    /// The last that is written before the connection is cut.
+    pub(crate) fn cut(&mut self, text: &str) -> bool {
+        self.write(text);
+        false
+    }
+
     pub(crate) fn event(&mut self, id: &str, data: &str) -> bool {
         let id = if id.is_empty() { String::new() } else { format!("id: {id}\n") };
         self.write(&format!("{id}data: {data}\n\n"))

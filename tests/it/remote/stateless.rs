@@ -13,7 +13,7 @@ const REVISION: &str = "2026-07-28";
 /// Whether a request is as the revision has it.
 fn is_sound(request: &Request) -> bool {
     let params = &request.body["params"];
-    let name = params.get("name").or(params.get("uri")).and_then(Value::as_str).unwrap_or_default();
+    let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str).unwrap_or_default();
     request.method == "POST"
         && request.header("mcp-protocol-version") == REVISION
         && params["_meta"]["io.modelcontextprotocol/protocolVersion"] == REVISION
@@ -167,7 +167,7 @@ fn a_stream_that_breaks_off_is_not_resumed() {
         }
         Some(match request.is_call() {
             true => Reply::events(|out| {
-                out.write("id: 1\n") && out.write(&event("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}")) && false
+                out.write("id: 1\n") && out.cut(&event("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}"))
             }),
             false => answer(request),
         })
@@ -176,4 +176,40 @@ fn a_stream_that_breaks_off_is_not_resumed() {
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("broke before the answer was complete"), "{failure}");
     assert_eq!(server.of("GET").len(), 0);
+}
+
+#[test]
+fn a_tool_that_wants_other_headers_than_its_list_said_is_listed_again() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let is_changed = changed.clone();
+    let server = Server::start(move |request| {
+        if !is_sound(request) {
+            return Some(Reply::text(400, "application/json", request.error(-32022, "no")));
+        }
+        let changed = is_changed.load(Ordering::SeqCst);
+        if changed && request.is_call() && request.header("mcp-param-text") != "x" {
+            return Some(Reply::text(400, "application/json", request.error(-32020, "Header mismatch")));
+        }
+        let text = if changed {
+            json!({"type": "string", "x-mcp-header": "Text"})
+        } else {
+            json!({"type": "string"})
+        };
+        Some(match request.rpc() {
+            "tools/list" => Reply::json(request.answer(json!({"tools": [
+                {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": text}}},
+            ]}))),
+            _ => answer(request),
+        })
+    });
+    let mut proxy = proxy(&server);
+    proxy.text("g", "echo", json!({"text": "x"}));
+    changed.store(true, Ordering::SeqCst);
+    let call = |proxy: &mut crate::support::Proxy| {
+        let arguments = json!({"group": "g", "name": "echo", "args": {"text": "x"}});
+        proxy.ask("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}))
+    };
+    assert_eq!(call(&mut proxy)["error"]["message"], "Header mismatch");
+    server.until("tools/list", 2);
+    until("it is called as it wants", || call(&mut proxy)["result"].is_object());
 }
