@@ -32,6 +32,7 @@ pub mod arguments;
 pub mod call;
 pub mod caller;
 pub mod confirm;
+pub mod consent;
 pub mod describe;
 pub mod desk;
 pub mod errors;
@@ -41,16 +42,19 @@ pub mod fits;
 pub mod forms;
 pub mod gather;
 pub mod greeting;
+pub mod keeper;
 pub mod list;
 pub mod listen;
 pub mod lookup;
 pub mod meta_tools;
+pub mod parking;
 pub mod phase;
 pub mod programs;
 pub mod prompts;
 pub mod reach;
 pub mod relay;
 pub mod resources;
+pub mod rounds;
 pub mod routing;
 pub mod stateless;
 pub mod subscriptions;
@@ -209,7 +213,7 @@ impl Session {
                 self.answer(&request, Era::Stateless, Ok(answer));
             }
             Kind::Offered => {
-                self.client.is_stateless();
+                self.client.is_stateless(&stateless::capabilities(&request));
                 self.start_up();
                 self.offered(request, Era::Stateless);
             }

@@ -18,6 +18,13 @@ pub const WITH_TASKS: &str = "2025-11-25";
 /// The first revision without a handshake: every request says of itself what it needs.
 pub const STATELESS: &str = "2026-07-28";
 
+/// All of them, newest first: what a client can choose from. With those of the other era, because an SDK tries
+/// `initialize` after a revision that is not spoken here only if one of them is named.
+pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {
+    let [a, b, c, d] = HANDSHAKE_REVISIONS;
+    [STATELESS, d, c, b, a]
+};
+
 /// How the two ends of a connection speak: the specification's "legacy" and "modern".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {

@@ -107,7 +107,7 @@ impl Index {
         let how = |tool: &Entry| {
             let is = |name: &String| tool.key == *name || tool.full == *name;
             match () {
-                () if tool.name == query => Some(0),
+                () if tool.name.trim() == query => Some(0),
                 () if tool.key.is_empty() => None,
                 () if is(&whole) => Some(1),
                 () => mentions.iter().any(is).then_some(2),

@@ -37,6 +37,9 @@ struct Query {
     needs: Vec<HashSet<String>>,
     held_out: bool,
     late: bool,
+    /// Of a part that was written later and on its own.
+    #[serde(default)]
+    part: Option<String>,
 }
 
 /// Some of the queries, and which.
@@ -80,15 +83,20 @@ fn main() {
     println!(
         "| kind | queries | ranking | hit@1 | hit@5 | recall@10 |\n| --- | --- | --- | --- | --- | --- |"
     );
-    let parts: [Part; 3] = [
-        ("tuned", |query| !query.held_out),
-        ("held out", |query| query.held_out),
-        ("held out, late", |query| query.held_out && query.late),
+    let parts: [Part; 5] = [
+        ("tuned", |query| query.part.is_none() && !query.held_out),
+        ("held out", |query| query.part.is_none() && query.held_out),
+        ("held out, late", |query| query.part.is_none() && query.held_out && query.late),
+        ("fresh", |query| query.part.as_deref() == Some("fresh")),
+        ("fresh 2", |query| query.part.as_deref() == Some("fresh 2")),
     ];
     for (part, is_of) in parts {
         for kind in KINDS {
             let chosen: Vec<&Query> =
                 queries.iter().filter(|query| query.kind == kind && is_of(query)).collect();
+            if chosen.is_empty() {
+                continue;
+            }
             println!("{}", row(kind, part, "plain BM25", &chosen, &plain));
             println!("{}", row(kind, part, "dynamic-mcp", &chosen, &ours));
         }
@@ -189,6 +197,7 @@ fn failures(queries: &[Query], search: &dyn Fn(&str) -> Vec<String>) {
             continue;
         }
         let part = if query.held_out { "held out" } else { "tuned" };
+        let part = query.part.as_deref().unwrap_or(part);
         println!("\n{} ({part}): {}", query.kind, query.query);
         for need in query.needs.iter().filter(|need| !found.iter().any(|tool| need.contains(tool))) {
             let mut need: Vec<_> = need.iter().map(String::as_str).collect();

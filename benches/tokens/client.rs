@@ -56,8 +56,9 @@ impl Client {
         self.ask("tools/list", json!({}))["tools"].as_array().unwrap().clone()
     }
 
-    pub(crate) fn get_dynamic_tools(&mut self, arguments: &Value) -> String {
-        let result = self.call("get_dynamic_tools", arguments);
+    /// What a tool of ours answers.
+    pub(crate) fn text(&mut self, tool: &str, arguments: &Value) -> String {
+        let result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a bench that panics has said what is wrong")]
 
 mod client;
+mod search;
 mod upstream;
 
 use client::Client;
@@ -15,6 +16,7 @@ use dynamic_mcp::schema::signature::signature;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 
+const GET: &str = "get_dynamic_tools";
 const CATALOGS: &str = include_str!("../data/livemcp-70.json");
 
 fn main() {
@@ -54,8 +56,11 @@ impl Bench {
         let list = self.listed(&mut client);
         let groups: Vec<Group> =
             self.catalogs.iter().map(|catalog| self.group(&mut client, catalog)).collect();
+        let searched = self.searched(&mut client);
         drop(client);
         self.to_one_tool(direct, list, &groups);
+        let of_ten = self.listed(&mut Client::start(&self.servers(10), json!({ "names_budget": 0 })));
+        searched.print(&[("of 10 groups", of_ten), ("of 70 groups", list)]);
         self.forms(&groups);
         self.samples();
     }
@@ -110,8 +115,8 @@ impl Bench {
     }
 
     /// An exchange as it stands in the context: what the model wrote, and what it got.
-    fn exchange(&self, client: &mut Client, arguments: &Value) -> (usize, String) {
-        let text = client.get_dynamic_tools(arguments);
+    fn exchange(&self, client: &mut Client, tool: &str, arguments: &Value) -> (usize, String) {
+        let text = client.text(tool, arguments);
         (self.tokens(&arguments.to_string()) + self.tokens(&text), text)
     }
 
@@ -121,7 +126,7 @@ impl Bench {
         let mut of = |more: Value| {
             let mut arguments = json!({ "group": name });
             arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            self.exchange(client, &arguments)
+            self.exchange(client, GET, &arguments)
         };
         let (by_itself, text) = of(json!({}));
         let described = tools.iter().map(|tool| of(json!({ "tools": [tool["name"]] })).0).collect();
@@ -193,7 +198,8 @@ impl Bench {
         for n in [20, 30] {
             let servers = [(upstream::sample(n), json!({}))];
             let mut client = Client::start(&servers, json!({}));
-            let (tokens, text) = self.exchange(&mut client, &json!({ "group": servers[0].0, "lazy": true }));
+            let (tokens, text) =
+                self.exchange(&mut client, GET, &json!({ "group": servers[0].0, "lazy": true }));
             println!("{n} stubs: {} ({tokens} with the request)", self.tokens(&text));
         }
     }

@@ -2,6 +2,8 @@
 
 use super::arguments::Call;
 use super::caller::Caller;
+use super::confirm::Outcome;
+use super::consent::Matter;
 use super::{confirm, errors, fits, lookup, reach, stateless, tasks};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
@@ -61,19 +63,28 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
     let mut confirmed = false;
     loop {
         let target = find(groups, call, request).await?;
-        if target.asks && !std::mem::replace(&mut confirmed, true) {
-            confirm::confirm(groups, &target.group.name, &target.tool.name, &call.args).await?;
+        let matter = Matter { group: &target.group.name, tool: &target.tool.name, args: &call.args };
+        if target.asks && !confirmed {
+            match confirm::confirm(groups, request, &matter).await? {
+                Outcome::Agreed => confirmed = true,
+                Outcome::Asks(question) => return Ok(Ok(question)),
+            }
         }
+        let travels = target.asks && request.caller.era == Era::Stateless;
+        let given_params = if travels { matter.unwrapped(&request.params) } else { request.params.clone() };
         let options =
             CallOptions { total: LONGEST_CALL.max(target.quiet), ..CallOptions::within(target.quiet) };
         let name = serde_json::Value::from(target.tool.name.as_str()).to_string();
         let params = [("name", name.as_bytes()), ("arguments", &call.args)];
-        let params = raw::set_all(&request.params, &params);
+        let params = raw::set_all(&given_params, &params);
         let started = Instant::now();
         let outcome = ask(request, &target, params, options).await;
         target.group.stats.record(started.elapsed());
         let error = match outcome {
-            Ok(Ok(result)) => return given(groups, request, target, result),
+            Ok(Ok(result)) => {
+                let result = if travels { matter.wrapped(&result) } else { result };
+                return given(groups, request, target, result);
+            }
             Ok(refused) => return Ok(refused),
             Err(error) => error,
         };

@@ -1,10 +1,11 @@
 //! On whose behalf something is asked of a group, and where news of it go.
 
+use super::rounds;
 use super::tasks::Tasks;
 use crate::config::GroupName;
 use crate::protocol::{Era, meta};
 use crate::upstream::Lease;
-use crate::upstream::audience::client::{Client, Wish};
+use crate::upstream::audience::client::{Carrier, Client, Wish};
 use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
 use crate::wire::{Raw, Reply, raw};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct Caller {
     pub tasks: Arc<Tasks>,
     /// From this level on, log messages are wanted meanwhile.
     log_level: Option<String>,
+    /// How the client hears what a server with a handshake asks it.
+    pub carrier: Option<Carrier>,
 }
 
 impl Caller {
@@ -31,10 +34,11 @@ impl Caller {
         let log_level = given(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
         Self {
             era,
-            progress: given("progressToken").map(|token| Progress { output, token }),
+            progress: given("progressToken").map(|token| Progress::new(output, token)),
             cancelled: Cancelled::default(),
             tasks,
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
+            carrier: None,
             client,
         }
     }
@@ -51,6 +55,10 @@ impl Caller {
         let _heard: Option<Wish> = self.log_level.as_ref().map(|level| self.client.wants_log(group, level));
         let options =
             CallOptions { progress: self.progress.clone(), cancelled: self.cancelled.clone(), ..options };
+        if lease.era() == Era::Stateless && self.era == Era::Handshake && rounds::may_ask(method) {
+            return rounds::call(&self.client, group, lease, method, params, options).await;
+        }
+        let _carries = self.carrier.as_ref().map(|carrier| self.client.carries(group, carrier.clone()));
         lease.call(method, Some(params), self.era, options).await
     }
 }

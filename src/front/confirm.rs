@@ -1,37 +1,84 @@
 //! Asks the user before a call that the config wants confirmed (`tools.ask`).
 
-use super::errors;
-use crate::config::GroupName;
+use super::call::Request;
+use super::consent::{Matter, Round};
+use super::{errors, stateless};
 use crate::groups::GroupManager;
-use crate::upstream::audience::Question;
+use crate::protocol::{Era, meta};
+use crate::upstream::audience::questions::Question;
 use crate::wire::peer::Cancelled;
 use crate::wire::{Raw, raw};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Characters of the arguments that are shown. More would hide the question.
 const SHOWN: usize = 4000;
 
+/// What comes of asking.
+pub enum Outcome {
+    Agreed,
+    /// The client is to ask the user and call again: the result of this call.
+    Asks(Raw),
+}
+
 /// `Err` is text for the model: the call was not confirmed.
-pub async fn confirm(groups: &GroupManager, group: &GroupName, tool: &str, args: &Raw) -> Result<(), String> {
-    if !elicits(&groups.audience.offer()) {
-        return Err(errors::cannot_confirm(group, tool));
+pub async fn confirm(
+    groups: &GroupManager,
+    request: &Request,
+    matter: &Matter<'_>,
+) -> Result<Outcome, String> {
+    match request.caller.era {
+        Era::Handshake => ask(groups, matter).await.map(|()| Outcome::Agreed),
+        Era::Stateless => have_asked(&request.params, matter),
     }
-    let params = json!({
-        "message": format!("Call tool {tool} of group {group} with these arguments?\n{}", shown(args)),
-        "requestedSchema": { "type": "object", "properties": {} },
-    });
+}
+
+/// By a request of our own, while the call waits.
+async fn ask(groups: &GroupManager, matter: &Matter<'_>) -> Result<(), String> {
+    if !elicits(&groups.audience.offer()) {
+        return Err(errors::cannot_confirm(matter.group, matter.tool));
+    }
     let question = Question {
-        group: group.clone(),
+        group: matter.group.clone(),
         method: "elicitation/create".to_owned(),
-        params: Some(params.to_string().into()),
+        params: Some(elicitation(matter).to_string().into()),
         progress: None,
         cancelled: Cancelled::default(),
     };
     let answer = groups.audience.ask(question).await;
-    match answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref() {
+    judged(matter, answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref())
+}
+
+/// By the result: a stateless client asks the user itself and calls again with the answer.
+fn have_asked(params: &Raw, matter: &Matter<'_>) -> Result<Outcome, String> {
+    match matter.round(params) {
+        Round::Agreed => return Ok(Outcome::Agreed),
+        Round::Answered(action) => return judged(matter, action.as_deref()).map(|()| Outcome::Agreed),
+        Round::First => {}
+    }
+    let about = raw::get(params, "_meta").and_then(|about| raw::get(&about, meta::CAPABILITIES));
+    if !about.is_some_and(|capabilities| elicits(&capabilities)) {
+        return Err(errors::cannot_confirm(matter.group, matter.tool));
+    }
+    let mut elicitation = elicitation(matter);
+    elicitation["mode"] = json!("form");
+    Ok(Outcome::Asks(stateless::with_names(matter.group, &matter.question(&elicitation))))
+}
+
+fn elicitation(matter: &Matter<'_>) -> Value {
+    let Matter { group, tool, args } = matter;
+    json!({
+        "message": format!("Call tool {tool} of group {group} with these arguments?\n{}", shown(args)),
+        "requestedSchema": { "type": "object", "properties": {} },
+    })
+}
+
+fn judged(matter: &Matter<'_>, action: Option<&str>) -> Result<(), String> {
+    match action {
         Some("accept") => Ok(()),
-        Some(action @ ("decline" | "cancel")) => Err(errors::not_confirmed(group, tool, action)),
-        _ => Err(errors::cannot_confirm(group, tool)),
+        Some(action @ ("decline" | "cancel")) => {
+            Err(errors::not_confirmed(matter.group, matter.tool, action))
+        }
+        _ => Err(errors::cannot_confirm(matter.group, matter.tool)),
     }
 }
 

@@ -4,17 +4,19 @@ use super::arguments::{self, Call};
 use super::caller::Caller;
 use super::errors::{self, Refusal};
 use super::find::Finder;
+use super::parking::{Lot, Parked};
 use super::relay::Asked;
 use super::subscriptions::Subscriptions;
 use super::tasks::Tasks;
 use super::{
-    call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources, tasks,
+    call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources, rounds,
+    stateless, tasks,
 };
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::status;
 use crate::upstream::Upstream;
-use crate::upstream::audience::client::Client;
+use crate::upstream::audience::client::{Carrier, Client};
 use crate::wire::peer::{CallOptions, Cancelled, Progress};
 use crate::wire::serving::Work;
 use crate::wire::{Raw, Reply, Request, raw};
@@ -22,9 +24,13 @@ use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// For a group to take note of a log level.
 const LEVEL_SET: Duration = Duration::from_secs(2);
+
+/// Questions of one call that wait to be told.
+const QUESTIONS: usize = 64;
 
 /// Whose tool is called by a name of its own.
 enum Direct {
@@ -41,13 +47,21 @@ pub struct Desk {
     client: Arc<Client>,
     subscriptions: Arc<Subscriptions>,
     tasks: Arc<Tasks>,
+    lot: Arc<Lot>,
     finder: Arc<Finder>,
 }
 
 impl Desk {
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
-        Self { groups, client, subscriptions, tasks: Arc::default(), finder: Arc::default() }
+        Self {
+            groups,
+            client,
+            subscriptions,
+            tasks: Arc::default(),
+            lot: Arc::default(),
+            finder: Arc::default(),
+        }
     }
 
     /// What answers the request, and what its cancellation is told to.
@@ -57,7 +71,24 @@ impl Desk {
         if raw::entries(&params).is_none() {
             return Err(errors::bad_params("params must be an object"));
         }
-        let caller = Caller::new(self.client.clone(), self.tasks.clone(), era, &params);
+        let may_ask = era == Era::Stateless && rounds::may_ask(&request.method);
+        if may_ask && let Some(mut waiting) = self.lot.take(&params)? {
+            waiting.answered(&params);
+            let cancelled = waiting.cancelled();
+            return Ok((Box::pin(self.lot.clone().attend(waiting)), cancelled));
+        }
+        let mut caller = Caller::new(self.client.clone(), self.tasks.clone(), era, &params);
+        if !may_ask {
+            return self.begin(request, params, caller);
+        }
+        let (posed, questions) = mpsc::channel(QUESTIONS);
+        caller.carrier = Some(Carrier { capabilities: stateless::capabilities(request), posed });
+        let (work, cancelled) = self.begin(request, params, caller.clone())?;
+        let call = Parked::new(work, questions, &caller);
+        Ok((Box::pin(self.lot.clone().attend(call)), cancelled))
+    }
+
+    fn begin(&self, request: &Request, params: Raw, caller: Caller) -> Result<(Work, Cancelled), Refusal> {
         let cancelled = caller.cancelled.clone();
         let asked = Asked { groups: self.groups.clone(), params, caller };
         let work: Work = match request.method.as_str() {

@@ -3,7 +3,7 @@
 
 use super::reach::Unreachable;
 use crate::config::GroupName;
-use crate::protocol::{HANDSHAKE_REVISIONS, STATELESS, code};
+use crate::protocol::{REVISIONS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
 use crate::upstream::lifecycle::cool_down;
@@ -70,8 +70,7 @@ pub fn unknown_method() -> Refusal {
 /// A request of a revision without handshake that is not spoken here.
 pub fn unsupported_revision(requested: &Raw) -> Refusal {
     let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
-    let supported: Vec<_> = std::iter::once(STATELESS).chain(HANDSHAKE_REVISIONS.into_iter().rev()).collect();
-    let data = json!({ "supported": supported, "requested": requested });
+    let data = json!({ "supported": REVISIONS, "requested": requested });
     Refusal { data: Some(data), ..refusal(code::UNSUPPORTED_REVISION, "unsupported protocol version") }
 }
 
@@ -127,6 +126,16 @@ pub fn not_bridged(group: &GroupName, method: &str, why: &str) -> Refusal {
     let data = json!({ "group": group.as_str() });
     let message = format!("group {group} did not answer {method}: {why}");
     Refusal { data: Some(data), ..refusal(code::INTERNAL_ERROR, message) }
+}
+
+/// Calls of a stateless client whose servers ask it something.
+pub fn too_many_waiting() -> Refusal {
+    refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
+}
+
+/// A server did not say in time that it will tell of changes.
+pub fn not_subscribed() -> Refusal {
+    refusal(TIMED_OUT, "the subscription was not confirmed in time")
 }
 
 pub fn lacks(group: &GroupName, capability: &str) -> Refusal {

@@ -185,7 +185,11 @@ fn line(group: &GroupName, tool: &Tool) -> String {
 /// What it takes to call a tool at once: its signature, or how to get it where the cache has lost the definition.
 fn callable(group: &GroupName, tool: &Tool, definition: &Raw) -> String {
     match raw::get(definition, "name") {
-        Some(_) => format!("  {}", shorten(&signature(definition).call, SIGNATURE)),
+        Some(_) => {
+            // Named types follow on lines of their own.
+            let signature = shorten(&signature(definition).call, SIGNATURE);
+            format!("  {}", signature.replace('\n', "\n  "))
+        }
         None => format!("  get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": [tool.name] })),
     }
 }

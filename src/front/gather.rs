@@ -107,7 +107,7 @@ async fn ask(group: &Upstream, kind: &Kind) -> Option<Vec<Listed>> {
 
 /// One page of a merged list. A cursor of ours is where the page begins.
 pub fn page(params: &Raw, kind: &Kind, entries: Vec<Raw>) -> Reply {
-    let begin = match raw::get(params, "cursor").filter(|cursor| &cursor[..] != b"null") {
+    let begin = match raw::get(params, "cursor").filter(|cursor| !matches!(&cursor[..], b"null" | b"\"\"")) {
         None => 0,
         Some(cursor) => {
             let at: Option<usize> =

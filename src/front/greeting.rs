@@ -3,7 +3,7 @@
 use super::list;
 use super::phase::Offers;
 use crate::groups::GroupManager;
-use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, TASKS_EXTENSION, meta};
+use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, TASKS_EXTENSION, meta};
 use crate::wire::{Raw, raw};
 use rmcp::model::{
     Implementation, InitializeResult, PromptsCapability, ResourcesCapability, ServerCapabilities,
@@ -54,7 +54,7 @@ pub fn discovered(groups: &GroupManager, offers: Offers) -> Raw {
     let mut capabilities = json!(capabilities(offers));
     capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
     let result = json!({
-        "supportedVersions": [STATELESS],
+        "supportedVersions": REVISIONS,
         "capabilities": capabilities,
         "instructions": list::instructions(groups),
         "_meta": { (meta::SERVER): ourselves() },

@@ -1,7 +1,9 @@
 //! The lists as one client knows them, and when it is told that they changed.
 
 use super::exposed::Names;
+use super::gather::{self, Kind};
 use super::meta_tools::{self, GroupLine};
+use super::routing;
 use crate::config::{GroupName, Mode, Surface};
 use crate::groups::GroupManager;
 use crate::rules::Rules;
@@ -9,6 +11,7 @@ use crate::schema::definition;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Marks, Tool};
 use crate::wire::{Raw, raw};
+use memchr::memmem;
 use serde_json::json;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -158,12 +161,25 @@ pub fn known(groups: &GroupManager, wanted: impl Fn(&Upstream, &Tool, &Rules) ->
         for (tool, definition) in definitions.filter(|(tool, _)| wanted(tool)) {
             let Some(name) = names.of(&group.name, &tool.name) else { continue };
             match definition::problem(definition) {
-                None => listed.push(renamed(definition, name)),
+                None => listed.push(renamed(&with_app(groups, &group.name, definition), name)),
                 Some(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "not listed"),
             }
         }
     }
     listed
+}
+
+/// The definition with its app under the URI by which the client can read it.
+fn with_app(groups: &GroupManager, group: &GroupName, definition: &Raw) -> Raw {
+    if memmem::find(definition, routing::APPS.as_bytes()).is_none() {
+        return definition.clone();
+    }
+    let given = raw::get(definition, "_meta").and_then(|given| raw::get(&given, "ui"));
+    let uri = given.as_ref().and_then(|ui| raw::get_str(ui, "resourceUri"));
+    let (Some(ui), Some(uri)) = (given, uri) else { return definition.clone() };
+    let known_as = routing::known_as(group, &uri, &gather::known(groups, &Kind::RESOURCES));
+    let ui = raw::set(&ui, "resourceUri", json!(known_as).to_string().as_bytes());
+    raw::set_in(definition, "_meta", "ui", &ui)
 }
 
 /// The definition under another name.

@@ -18,7 +18,7 @@ const LONGEST: usize = 2000;
 /// English text and JSON have about four characters a token.
 const CHARACTERS_PER_TOKEN: usize = 4;
 /// What the groups' lines may take together: a constant part, so that few have room for a sentence, and a part for each.
-const LINES: usize = 200;
+const LINES: usize = 100;
 const LINE: usize = 32;
 /// A group's line is left out rather than shortened below this.
 const SHORTEST_LINE: usize = 12;
@@ -71,28 +71,23 @@ fn get(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
         },
         "required": ["group"],
     });
-    let head = "Lists the tools of a group (an MCP server that starts when it is used): full definitions if they are \
-        short, else signatures, else names. Then call them with call_dynamic_tool.";
+    let head = "Lists the tools of a group (an MCP server that starts when used): definitions if short, else signatures, \
+        else names. Call them with call_dynamic_tool.";
     let room = LONGEST - head.chars().count();
     let description = format!("{head}{}", group_lines(groups, room, names_budget * CHARACTERS_PER_TOKEN));
     tool(GET, "List a group's tools", description, schema, Hints { read_only: true, open_world: true }, [])
 }
 
 fn call() -> Tool {
-    let description =
-        "Calls a tool of a group and gives its result back unaltered. Look its arguments up with \
-        get_dynamic_tools first."
-            .to_owned();
+    let description = "Calls a tool of a group. get_dynamic_tools has its arguments.".to_owned();
     let hints = Hints { read_only: false, open_world: true };
-    tool(CALL, "Call a tool", description, call_schema(), hints, [RESULT_META])
+    tool(CALL, "Call a tool", description, call_schema("The tool"), hints, [RESULT_META])
 }
 
 fn call_readonly() -> Tool {
-    let description =
-        "The same as call_dynamic_tool, for tools that only read (readOnlyHint); refuses all others."
-            .to_owned();
+    let description = "call_dynamic_tool for tools that only read (readOnlyHint); refuses others.".to_owned();
     let hints = Hints { read_only: true, open_world: true };
-    tool(CALL_READONLY, "Call a read-only tool", description, call_schema(), hints, [RESULT_META])
+    tool(CALL_READONLY, "Call a read-only tool", description, call_schema(""), hints, [RESULT_META])
 }
 
 fn search() -> Tool {
@@ -101,11 +96,11 @@ fn search() -> Tool {
         "properties": {
             "query": { "type": "string", "description": "What is to be done" },
             "group": { "type": "string" },
-            "limit": { "type": "integer", "default": 5 },
+            "limit": { "type": "integer" },
         },
         "required": ["query"],
     });
-    let description = "Finds tools of all groups by what they do, when you do not know the group.";
+    let description = "Finds tools by what they do, in all groups.";
     let hints = Hints { read_only: true, open_world: false };
     let mut tool = tool(SEARCH, "Search all tools", description.to_owned(), schema, hints, []);
     if let Some(annotations) = &mut tool.annotations {
@@ -116,7 +111,7 @@ fn search() -> Tool {
 
 fn status() -> Tool {
     let schema = json!({ "type": "object", "properties": { "group": { "type": "string" } } });
-    let description = "Shows the state of the groups: which are connected, what failed and why.".to_owned();
+    let description = "Which groups are connected, what failed and why.".to_owned();
     tool(
         STATUS,
         "Show the groups' states",
@@ -127,16 +122,21 @@ fn status() -> Tool {
     )
 }
 
-fn call_schema() -> Value {
-    json!({
+/// `about`: what is said of the name, once in the list.
+fn call_schema(about: &str) -> Value {
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "group": { "type": "string" },
-            "name": { "type": "string", "description": "The tool" },
-            "args": { "type": "object", "description": "Its arguments", "additionalProperties": true },
+            "name": { "type": "string" },
+            "args": { "type": "object", "additionalProperties": true },
         },
         "required": ["group", "name"],
-    })
+    });
+    if !about.is_empty() {
+        schema["properties"]["name"]["description"] = json!(about);
+    }
+    schema
 }
 
 struct Hints {

@@ -3,8 +3,8 @@
 use super::errors;
 use crate::groups::GroupManager;
 use crate::upstream::{Lease, Unavailable, Upstream};
-use crate::wire::Frame;
 use crate::wire::peer::Progress;
+use crate::wire::{Frame, raw};
 use serde_json::json;
 use std::pin::pin;
 use std::time::Duration;
@@ -65,11 +65,11 @@ async fn with_news(group: &Upstream, progress: Option<&Progress>) -> Result<Leas
 
 /// The value counts up to 0, so that whatever the server says afterwards goes on from there: progress has to increase.
 fn tell(group: &Upstream, progress: &Progress, waited: Duration, wait: Duration) {
-    let token: serde_json::Value = serde_json::from_slice(&progress.token).unwrap_or_default();
+    let Some(token) = progress.token() else { return };
     let params = json!({
-        "progressToken": token,
         "progress": -wait.saturating_sub(waited).as_secs_f64().round(),
         "message": format!("group {} is starting ({} s so far)", group.name, waited.as_secs()),
     });
-    progress.output.send(Frame::notification("notifications/progress", Some(params.to_string().into())));
+    let params = raw::set(&params.to_string().into(), "progressToken", &token);
+    progress.output.send(Frame::notification("notifications/progress", Some(params)));
 }

@@ -23,7 +23,8 @@ pub struct Asked {
 impl Asked {
     /// The group that `params.group` names.
     pub fn group(&self) -> Result<Option<Upstream>, Refusal> {
-        let Some(name) = raw::get(&self.params, "group") else { return Ok(None) };
+        let name = raw::get(&self.params, "group").filter(|name| &name[..] != b"null");
+        let Some(name) = name else { return Ok(None) };
         let name: String =
             serde_json::from_slice(&name).map_err(|_| errors::bad_params("params.group must be a string"))?;
         lookup::group(&self.groups.all(), &name).cloned().map(Some).map_err(errors::bad_params)
@@ -32,6 +33,11 @@ impl Asked {
     /// Params for an upstream, which knows no groups.
     pub fn without_group(&self) -> Raw {
         raw::remove(&self.params, "group")
+    }
+
+    /// Params for an upstream that knows a resource by this URI.
+    pub fn with_uri(&self, uri: &str) -> Raw {
+        raw::set(&self.without_group(), "uri", serde_json::Value::from(uri).to_string().as_bytes())
     }
 
     /// A string that must be there.
@@ -95,6 +101,11 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
 
 /// However much progress is shown.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Whether a group that is connected has what it is asked for.
+pub fn offers(group: &Upstream, capability: &str) -> bool {
+    group.snapshot().catalog.as_ref().is_none_or(|catalog| has(&catalog.introduction, capability))
+}
 
 /// Who declares nothing at all may still have it, and completions had no capability of their own at first: then they
 /// belong to prompts and resources.

@@ -8,6 +8,8 @@ use std::collections::HashSet;
 
 /// The scheme of URIs that another group had claimed before.
 const SCHEME: &str = "dynamic-mcp://";
+/// The scheme of MCP Apps.
+pub const APPS: &str = "ui://";
 
 /// What the groups list, in config order, as one list: a URI that an earlier group claims is listed under ours.
 pub fn merge(lists: &[(GroupName, Vec<Listed>)], key: &str) -> Vec<Raw> {
@@ -26,9 +28,38 @@ pub fn merge(lists: &[(GroupName, Vec<Listed>)], key: &str) -> Vec<Raw> {
     merged
 }
 
-/// `uri` of `group` under our scheme.
+/// `uri` of `group` under our scheme. Those of MCP Apps stay in theirs, which hosts look for.
 pub fn disguised(group: &GroupName, uri: &str) -> String {
-    format!("{SCHEME}{}/{}", encode(group.as_str()), encode(uri))
+    let group = encode(group.as_str());
+    match uri.strip_prefix(APPS) {
+        Some(rest) => format!("{APPS}{group}/{rest}"),
+        None => format!("{SCHEME}{group}/{}", encode(uri)),
+    }
+}
+
+/// The URI under which a client knows `uri` of `group`.
+pub fn known_as(group: &GroupName, uri: &str, resources: &[(GroupName, Vec<Listed>)]) -> String {
+    match listing(uri, resources) {
+        Some(owner) if owner != group => disguised(group, uri),
+        _ => uri.to_owned(),
+    }
+}
+
+/// The first group that lists `uri`.
+pub fn listing<'a>(uri: &str, resources: &'a [(GroupName, Vec<Listed>)]) -> Option<&'a GroupName> {
+    let found = resources.iter().find(|(_, list)| list.iter().any(|listed| listed.key == uri));
+    found.map(|(group, _)| group)
+}
+
+/// What a URI of MCP Apps stands for that an earlier group claims as well, if its group lists that.
+pub fn app_behind<'a>(
+    uri: &str,
+    resources: &'a [(GroupName, Vec<Listed>)],
+) -> Option<(&'a GroupName, String)> {
+    let (group, rest) = uri.strip_prefix(APPS)?.split_once('/')?;
+    let (group, behind) = (decode(group)?, format!("{APPS}{rest}"));
+    let (group, list) = resources.iter().find(|(name, _)| name.as_str() == group)?;
+    list.iter().any(|listed| listed.key == behind).then_some((group, behind))
 }
 
 /// The group and the URI behind one of ours.
@@ -43,9 +74,8 @@ pub fn owner<'a>(
     resources: &'a [(GroupName, Vec<Listed>)],
     templates: &'a [(GroupName, Vec<Listed>)],
 ) -> Option<&'a GroupName> {
-    let listed = resources.iter().find(|(_, list)| list.iter().any(|listed| listed.key == uri));
     let covered = || templates.iter().find(|(_, list)| list.iter().any(|listed| covers(&listed.key, uri)));
-    listed.or_else(covered).map(|(group, _)| group)
+    listing(uri, resources).or_else(|| covered().map(|(group, _)| group))
 }
 
 /// Whether `uri` can come of the template (RFC 6570): its literals in their order, something for each expression.
@@ -104,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn apps_stay_in_their_scheme() {
+        let lists = [list("a", &["ui://x/1"]), list("b c", &["ui://x/1", "ui://y"])];
+        let ours = raw::get_str(&merge(&lists, "uri")[1], "uri").unwrap();
+        assert_eq!(ours, "ui://b%20c/x/1");
+        assert_eq!(app_behind(&ours, &lists), Some((&lists[1].0, "ui://x/1".to_owned())));
+        assert_eq!(app_behind("ui://b%20c/z", &lists), None);
+        assert_eq!(known_as(&lists[1].0, "ui://x/1", &lists), ours);
+        assert_eq!(known_as(&lists[1].0, "ui://y", &lists), "ui://y");
+    }
+
+    #[test]
     fn templates_cover_what_they_expand_to() {
         for (template, uri, covered) in [
             ("test://{id}/data", "test://7/data", true),
@@ -125,6 +166,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_uri_survives_the_disguise(group in "\\PC{1,12}", uri in "\\PC{0,40}") {
+            prop_assume!(!uri.starts_with(APPS));
             let ours = disguised(&GroupName::new(&group), &uri);
             prop_assert!(ours.is_ascii());
             prop_assert_eq!(undisguised(&ours), Some((group, uri)));

@@ -5,7 +5,7 @@ use super::errors::{self, Refusal};
 use crate::config::GroupName;
 use crate::protocol::{Era, STATELESS, TASKS_EXTENSION, code, meta};
 use crate::upstream::audience::client::check_level;
-use crate::upstream::audience::named;
+use crate::upstream::audience::questions::named;
 use crate::wire::{Raw, Reply, Request, raw};
 use serde_json::json;
 
@@ -36,6 +36,11 @@ pub fn check(request: &Request) -> Result<(), Refusal> {
         return Err(errors::missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
     }
     Ok(())
+}
+
+/// What the client of the request can do.
+pub fn capabilities(request: &Request) -> Raw {
+    about(request, meta::CAPABILITIES).unwrap_or(Raw::from_static(b"{}"))
 }
 
 fn listens_to_tasks(request: &Request) -> bool {

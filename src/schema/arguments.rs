@@ -7,7 +7,9 @@ use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+mod plain;
 
 /// Schemas that are kept ready.
 const KEPT: usize = 256;
@@ -35,6 +37,12 @@ const EXACT_DIGITS: usize = 15;
 pub struct Checks(Mutex<VecDeque<(Raw, Option<Arc<Check>>)>>);
 
 struct Check {
+    schema: Value,
+    /// Made for the first arguments that do not fit at first sight.
+    full: OnceLock<Option<Full>>,
+}
+
+struct Full {
     validator: Validator,
     recursive: bool,
 }
@@ -46,12 +54,16 @@ impl Checks {
         if args.len() > LARGEST_ARGUMENTS || !exact(args) {
             return None;
         }
-        let check = self.ready(tool, definition)?;
+        let check = self.ready(&tool, definition)?;
         let args: Value = serde_json::from_slice(args).ok()?;
-        if check.recursive && depth(&args) > DEEPEST {
+        if plain::surely_fit(&check.schema, &args) {
             return None;
         }
-        mistakes(&check.validator, &args)
+        let full = check.full.get_or_init(|| noted(&tool, compile(&check.schema))).as_ref()?;
+        if full.recursive && depth(&args) > DEEPEST {
+            return None;
+        }
+        mistakes(&full.validator, &args)
     }
 
     fn ready(&self, tool: impl Display, definition: &Raw) -> Option<Arc<Check>> {
@@ -62,25 +74,31 @@ impl Checks {
             kept.push_front(found);
             return check;
         }
-        let check = of_arguments(definition).map(|schema| compile(&schema)).transpose();
-        let check = check.unwrap_or_else(|why| {
-            tracing::warn!(%tool, why, "the arguments of this tool are not checked before calls");
-            None
-        });
-        let check = check.map(Arc::new);
+        let schema = of_arguments(definition).and_then(|schema| noted(tool, read(&schema)));
+        let check = schema.map(|schema| Arc::new(Check { schema, full: OnceLock::new() }));
         kept.truncate(KEPT - 1);
         kept.push_front((definition.clone(), check.clone()));
         check
     }
 }
 
-fn compile(schema: &Raw) -> Result<Check, String> {
+fn noted<T>(tool: impl Display, outcome: Result<T, String>) -> Option<T> {
+    let note = |why: &String| {
+        tracing::warn!(%tool, why, "the arguments of this tool are not checked before calls");
+    };
+    outcome.inspect_err(note).ok()
+}
+
+fn read(schema: &Raw) -> Result<Value, String> {
     if schema.len() > LARGEST {
         return Err(format!("its schema has {} bytes", schema.len()));
     }
-    let schema: Value = serde_json::from_slice(schema).map_err(|error| error.to_string())?;
-    let mut extent = Extent { root: &schema, known: HashMap::new(), recursive: false };
-    if extent.of(&schema, 0) > WORK {
+    serde_json::from_slice(schema).map_err(|error| error.to_string())
+}
+
+fn compile(schema: &Value) -> Result<Full, String> {
+    let mut extent = Extent { root: schema, known: HashMap::new(), recursive: false };
+    if extent.of(schema, 0) > WORK {
         return Err("its schema is too large, or refers to what is not in it".to_owned());
     }
     let recursive = extent.recursive;
@@ -96,8 +114,8 @@ fn compile(schema: &Raw) -> Result<Check, String> {
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACKING));
         let options = draft.map_or_else(|| options.clone(), |draft| options.clone().with_draft(draft));
-        match options.build(&schema) {
-            Ok(validator) => return Ok(Check { validator, recursive }),
+        match options.build(schema) {
+            Ok(validator) => return Ok(Full { validator, recursive }),
             Err(error) if failure.is_empty() => failure = shortened(&error.to_string()),
             Err(_) => {}
         }

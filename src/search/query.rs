@@ -1,6 +1,6 @@
 //! A query taken apart: the steps it seems to name, and the words of each that say something.
 
-use super::concepts::is_filler;
+use super::concepts::{is_filler, related};
 use super::tuning::Tuning;
 use super::words::words;
 
@@ -89,7 +89,15 @@ fn read(text: &str, begins: bool, tuning: &Tuning, clause: &mut Vec<Word>) {
     let number = text.bytes().all(|b| !b.is_ascii_alphabetic()) && text.is_ascii();
     let proper = !begins && text.chars().next().is_some_and(char::is_uppercase);
     let weight = if number || text.starts_with('/') { tuning.data } else { 1.0 };
-    add(text, weight, proper);
+    let joined = text.replace('-', "");
+    if joined.len() == text.len() {
+        return add(text, weight, proper);
+    }
+    // `to-do` is not about `to` and `do`.
+    text.split('-').filter(|part| !is_filler(part)).for_each(|part| add(part, weight, proper));
+    if words(&joined).iter().any(|word| !related(word).is_empty()) {
+        add(&joined, weight, proper);
+    }
 }
 
 /// A text cut at its punctuation.

@@ -104,6 +104,16 @@ fn mistakes_and_beginnings_are_understood() {
 }
 
 #[test]
+fn a_hyphen_makes_one_word_of_two() {
+    let groups = written(&[(
+        "g",
+        "",
+        &[("do_it", "What to do, to the letter.", "to"), ("list_tasks", "Lists tasks.", "x")],
+    )]);
+    assert_eq!(index(&groups).search("my to-do", None, 5).first(), Some(&Hit { group: 0, tool: 1 }));
+}
+
+#[test]
 fn what_is_known_is_not_taken_for_a_mistake() {
     let groups = written(&[("g", "", &[("cat", "Shows a cart.", "x"), ("card", "Shows a card.", "x")])]);
     let hits = index(&groups).search("card", None, 5);

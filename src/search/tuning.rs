@@ -35,8 +35,8 @@ pub struct Tuning {
 
 pub const TUNING: Tuning = Tuning {
     // name, text, parameters, group, about
-    weights: [1.8, 0.8, 0.36, 1.4, 0.3],
-    lengths: [0.45, 0.55, 0.12, 0.5, 0.35],
+    weights: [2.1, 0.4, 0.25, 0.7, 0.35],
+    lengths: [0.5, 0.55, 0.12, 0.5, 0.35],
     saturation: 1.2,
     data: 0.55,
     stranger: 0.7,

@@ -1,6 +1,7 @@
 //! Reads what an upstream sends, until it ends: answers go to their calls, requests and notifications to the client.
 
-use super::audience::{Audience, Question};
+use super::audience::Audience;
+use super::audience::questions::Question;
 use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
@@ -91,7 +92,7 @@ impl Attendant {
             return self.of.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
-        let progress = token.map(|token| Progress { output: self.of.peer.output().clone(), token });
+        let progress = token.map(|token| Progress::new(self.of.peer.output().clone(), token));
         let cancelled = Cancelled::default();
         let question = Question {
             group: self.of.group.clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Who may use whom. A module that is not here may not exist.
 const LAYERS: [(&str, &[&str]); 16] = [
-    ("wire", &[]),
+    ("wire", &["protocol"]),
     ("protocol", &[]),
     ("config", &[]),
     ("telemetry", &[]),

@@ -7,6 +7,7 @@ use crate::support::{Proxy, Setup, one, servers, text_of, until, upstream, with}
 
 mod configs;
 mod connecting;
+mod crossing;
 mod stateless;
 
 #[test]

@@ -43,7 +43,7 @@ sdks! {
 fn calls() -> [(Value, &'static str); 4] {
     [
         (tool_call("add", &json!({ "a": 2, "b": 40 })), "42"),
-        (tool_call("add", &json!({ "a": "two", "b": 40 })), "number"),
+        (tool_call("add", &json!({ "a": -2, "b": 40 })), r#""isError":true"#),
         (watched(tool_call("count", &json!({ "to": 3 }))), "Counted to 3."),
         (tool_call("greet", &json!({})), "Hello, Ada."),
     ]

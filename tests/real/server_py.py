@@ -26,6 +26,8 @@ class Name(BaseModel):
 @server.tool(annotations=types.ToolAnnotations(**{"readOnlyHint": True}))
 def add(a: float, b: float) -> Sum:
     """Adds two numbers."""
+    if a < 0:
+        raise ValueError("No number below zero, please.")
     return Sum(sum=a + b)
 
 

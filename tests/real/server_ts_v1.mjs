@@ -15,7 +15,10 @@ server.registerTool(
     outputSchema: { sum: z.number() },
     annotations: { readOnlyHint: true },
   },
-  async ({ a, b }) => ({ ...text(`The sum is ${a + b}.`), structuredContent: { sum: a + b } }),
+  async ({ a, b }) => {
+    if (a < 0) throw new Error("No number below zero, please.");
+    return { ...text(`The sum is ${a + b}.`), structuredContent: { sum: a + b } };
+  },
 );
 server.registerTool("count", { description: "Counts.", inputSchema: { to: z.number() } }, async ({ to }, extra) => {
   const progressToken = extra._meta?.progressToken;

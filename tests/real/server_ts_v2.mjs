@@ -16,7 +16,10 @@ function create() {
       outputSchema: z.object({ sum: z.number() }),
       annotations: { readOnlyHint: true },
     },
-    async ({ a, b }) => ({ ...text(`The sum is ${a + b}.`), structuredContent: { sum: a + b } }),
+    async ({ a, b }) => {
+      if (a < 0) throw new Error("No number below zero, please.");
+      return { ...text(`The sum is ${a + b}.`), structuredContent: { sum: a + b } };
+    },
   );
   const count = { description: "Counts.", inputSchema: z.object({ to: z.number() }) };
   server.registerTool("count", count, async ({ to }, ctx) => {

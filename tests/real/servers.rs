@@ -31,7 +31,7 @@ fn everything(scratch: &Scratch) -> Server {
         ok("get-sum", json!({ "a": 2, "b": 40 }), "42"),
         ok("get-structured-content", json!({ "location": "New York" }), "temperature"),
         ok("get-tiny-image", json!({}), "image"),
-        error("get-sum", json!({ "a": "two" }), "Input validation error"),
+        error("get-resource-reference", json!({ "resourceId": -1 }), "Invalid resourceId"),
     ];
     let command = node_server(scratch, "server-everything", "stdio");
     Server { group: "everything", command, calls, writes: "toggle-simulated-logging" }

@@ -125,6 +125,131 @@ fn as_many_schemas_are_kept_as_there_is_room_for() {
     assert_eq!(checks.0.lock().unwrap().len(), KEPT);
 }
 
+#[test]
+fn what_most_tools_say_is_told_without_the_full_validator() {
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "minLength": 1, "maxLength": 3, "description": "d", "default": ""},
+            "n": {"type": ["integer", "null"], "minimum": 0, "exclusiveMaximum": 10},
+            "in": {"enum": ["a", 1, null]},
+            "range": {"$ref": "#/$defs/range"},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
+            "more": {"anyOf": [{"type": "boolean"}, {"const": "x"}]},
+            "env": {"type": "object", "additionalProperties": {"type": "string"}, "propertyNames": {"maxLength": 2}},
+        },
+        "required": ["text"],
+        "additionalProperties": false,
+        "$defs": {"range": {"type": "object", "properties": {"from": {"type": "number"}}, "required": ["from"]}},
+    });
+    let fitting = json!({
+        "text": "äöü", "n": 9, "in": null, "range": {"from": 1.5}, "tags": ["a", "b"], "more": "x", "env": {"ab": ""},
+    });
+    assert!(plain::surely_fit(&schema, &fitting));
+    for (place, wrong) in [
+        ("text", json!("äöüß")),
+        ("text", json!("")),
+        ("n", json!(-1)),
+        ("n", json!(10)),
+        ("n", json!(1.5)),
+        ("in", json!("b")),
+        ("range", json!({})),
+        ("range", json!({"from": "1"})),
+        ("tags", json!([])),
+        ("tags", json!(["a", "b", "c"])),
+        ("tags", json!([1])),
+        ("more", json!(1)),
+        ("env", json!({"a": 1})),
+        ("env", json!({"abc": ""})),
+        ("other", json!(1)),
+    ] {
+        let mut args = fitting.clone();
+        args[place] = wrong;
+        assert!(
+            !plain::surely_fit(&schema, &args) && problem(&schema, &args.to_string()).is_some(),
+            "{args}"
+        );
+    }
+    let unknown = json!({"properties": {"a": {"pattern": "^a$"}}});
+    assert!(!plain::surely_fit(&unknown, &json!({"a": "a"})), "the full validator is to say so");
+    let endless = json!({"allOf": [{"$ref": "#"}, {"$ref": "#"}]});
+    assert!(!plain::surely_fit(&endless, &json!({})));
+}
+
+/// Schemas of the keywords that are understood, of few words, so that they are often kept.
+fn plain_schema() -> impl Strategy<Value = Value> {
+    let value =
+        proptest::sample::select(vec![json!(0), json!(1.0), json!(2), json!("a"), json!(null), json!([])]);
+    let kind =
+        proptest::sample::select(vec!["object", "array", "string", "integer", "number", "null", "nonsense"]);
+    let bound = (
+        proptest::sample::select(vec![
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "minLength",
+            "maxItems",
+        ]),
+        proptest::sample::select(vec![json!(0), json!(1), json!(1.5), json!(true), json!(-1)]),
+    );
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        kind.clone().prop_map(|kind| json!({"type": kind})),
+        kind.prop_map(|kind| json!({"type": [kind, "string"]})),
+        value.clone().prop_map(|value| json!({"const": value})),
+        proptest::collection::vec(value, 1..4).prop_map(|values| json!({"enum": values})),
+        bound.prop_map(|(keyword, bound)| json!({keyword: bound})),
+        Just(json!({"$ref": "#/properties/a", "title": "t"})),
+        Just(json!({"required": ["a"]})),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let two = (inner.clone(), inner.clone());
+        prop_oneof![
+            inner.clone().prop_map(|a| json!({"items": a, "format": "email"})),
+            two.clone().prop_map(|(a, b)| json!({"properties": {"a": a}, "additionalProperties": b})),
+            two.clone().prop_map(|(a, b)| json!({"anyOf": [a, b]})),
+            two.clone().prop_map(|(a, b)| json!({"allOf": [a], "propertyNames": b})),
+            two.prop_map(
+                |(a, b)| json!({"properties": {"a": a, "b": b}, "required": ["b"], "type": "object"})
+            ),
+        ]
+    })
+}
+
+/// Arguments of the same few words.
+fn plain_args() -> impl Strategy<Value = Value> {
+    let leaf = proptest::sample::select(vec![
+        json!(0),
+        json!(1),
+        json!(1.0),
+        json!("a"),
+        json!(""),
+        json!(null),
+        json!({}),
+    ]);
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| json!({"a": a, "b": b})),
+            inner.prop_map(|a| json!({"a": a})),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn what_surely_fits_fits(schema in plain_schema(), args in plain_args()) {
+        if plain::surely_fit(&schema, &args)
+            && let Ok(full) = compile(&schema)
+        {
+            prop_assert_eq!(mistakes(&full.validator, &args), None);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn any_schema_has_a_verdict_on_any_arguments(schema in anything(), args in anything()) {

@@ -1,15 +1,17 @@
 //! One client as upstreams see it: what it can do, what it wants to hear, and under which names it knows things.
 //!
-//! A client with a handshake hears everything from then on. A stateless one hears what it asked for: log messages while
-//! a request that wants them is open, and what its subscriptions are about.
+//! A client with a handshake hears everything from then on, and takes requests. A stateless one hears what it asked for:
+//! log messages while a request that wants them is open, and what its subscriptions are about; it is asked by the answers
+//! to its own calls.
 
 use super::lock;
 use crate::config::GroupName;
 use crate::protocol::meta;
 use crate::wire::peer::Peer;
-use crate::wire::{Raw, raw};
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::wire::{Raw, Reply, raw};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot};
 
 /// Severities of log messages, least first (RFC 5424, as the specification has them).
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
@@ -37,7 +39,9 @@ struct State {
     listeners: Vec<Listener>,
     /// The requests that want to hear log messages of a group, by number.
     wishes: HashMap<u64, (GroupName, String)>,
-    last_wish: u64,
+    last_number: u64,
+    /// Its calls that are open at a group and can tell it what the group asks, by number.
+    carriers: BTreeMap<u64, (GroupName, Carrier)>,
     /// Tasks that the client made for a group, latest last.
     tasks: VecDeque<(String, GroupName)>,
 }
@@ -60,6 +64,8 @@ impl Default for Hears {
 /// An open `subscriptions/listen`.
 #[derive(Default)]
 pub struct Listener {
+    /// Tells it from others; ids of requests may come again.
+    pub holder: u64,
     /// The id of the request.
     pub id: Raw,
     /// Notifications of lists that change.
@@ -70,6 +76,33 @@ pub struct Listener {
     pub tasks: HashSet<String>,
     /// What came before the client was told that it is subscribed.
     pub early: Option<Vec<(String, Option<Raw>)>>,
+}
+
+/// A call whose answer can ask its client.
+#[derive(Clone)]
+pub struct Carrier {
+    /// What the client said with this call that it can do.
+    pub capabilities: Raw,
+    pub posed: mpsc::Sender<Posed>,
+}
+
+/// A question that waits for an answer to carry it.
+pub struct Posed {
+    pub method: String,
+    pub params: Option<Raw>,
+    pub answer: oneshot::Sender<Reply>,
+}
+
+/// A call is open at a group until this is dropped.
+pub struct Carrying {
+    client: Arc<Client>,
+    number: u64,
+}
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        lock(&self.client.state).carriers.remove(&self.number);
+    }
 }
 
 /// Log messages of a group are wanted until this is dropped.
@@ -100,12 +133,36 @@ impl Client {
         state.hears = Hears::default();
     }
 
-    /// It makes requests that need no handshake, and has made none.
-    pub fn is_stateless(&self) {
+    /// It makes requests that need no handshake and say what it can do. Once it made a handshake, that counts.
+    pub fn is_stateless(&self, capabilities: &Raw) {
         let mut state = lock(&self.state);
         if state.capabilities.is_none() {
+            // Tasks of its own are not of this era.
+            state.capabilities = Some(raw::remove(capabilities, "tasks"));
             state.hears = Hears::WhatItAskedFor;
         }
+    }
+
+    /// Whether it takes no requests, so that its own calls have to tell it what is asked.
+    pub fn is_asked_by_answers(&self) -> bool {
+        matches!(lock(&self.state).hears, Hears::WhatItAskedFor)
+    }
+
+    /// A call of the client is open at `group`.
+    pub fn carries(self: &Arc<Self>, group: &GroupName, carrier: Carrier) -> Carrying {
+        let mut state = lock(&self.state);
+        let number = state.number();
+        state.carriers.insert(number, (group.clone(), carrier));
+        Carrying { client: self.clone(), number }
+    }
+
+    /// The latest call at `group` of a client that can do this.
+    pub fn carrier(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<Posed>> {
+        let state = lock(&self.state);
+        let able = |(of, carrier): &&(GroupName, Carrier)| {
+            of == group && raw::get(&carrier.capabilities, capability).is_some()
+        };
+        state.carriers.values().rev().find(able).map(|(_, carrier)| carrier.posed.clone())
     }
 
     /// The handshake is over: notifications may be sent.
@@ -153,8 +210,7 @@ impl Client {
     /// A request to `group` wants log messages from `level` on.
     pub fn wants_log(self: &Arc<Self>, group: &GroupName, level: &str) -> Wish {
         let mut state = lock(&self.state);
-        state.last_wish += 1;
-        let number = state.last_wish;
+        let number = state.number();
         state.wishes.insert(number, (group.clone(), level.to_owned()));
         Wish { client: self.clone(), number }
     }
@@ -172,25 +228,26 @@ impl Client {
         lock(&self.state).tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
     }
 
-    /// Adds a listener, or another of the same id in its place.
+    /// Adds a listener.
     pub fn listen(&self, listener: Listener) {
-        let listeners = &mut lock(&self.state).listeners;
-        listeners.retain(|other| other.id != listener.id);
-        listeners.push(listener);
+        lock(&self.state).listeners.push(listener);
     }
 
     /// The client was told of the subscription: it hears what came meanwhile.
-    pub fn hears(&self, id: &Raw) {
+    pub fn hears(&self, holder: u64) {
         let mut state = lock(&self.state);
-        let early =
-            state.listeners.iter_mut().find(|listener| listener.id == *id).and_then(|l| l.early.take());
+        let early = state
+            .listeners
+            .iter_mut()
+            .find(|listener| listener.holder == holder)
+            .and_then(|l| l.early.take());
         for (method, params) in early.into_iter().flatten() {
             self.peer.notify(&method, params);
         }
     }
 
-    pub fn listens_no_more(&self, id: &Raw) {
-        lock(&self.state).listeners.retain(|listener| listener.id != *id);
+    pub fn listens_no_more(&self, holder: u64) {
+        lock(&self.state).listeners.retain(|listener| listener.holder != holder);
     }
 
     /// Whether anybody listens.
@@ -230,6 +287,11 @@ impl Client {
 }
 
 impl State {
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     /// The params of a notification as this client has to read them.
     fn translated(&self, group: &GroupName, method: &str, params: Option<&Raw>) -> Option<Raw> {
         let params = params?;
@@ -242,10 +304,9 @@ impl State {
 
     fn updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) {
         let Some(uri) = raw::get_str(params, "uri") else { return };
-        let key = (group.clone(), uri);
         for listener in &mut self.listeners {
-            if let Some(known_as) = listener.resources.get(&key) {
-                let params = if *known_as == key.1 { params.clone() } else { with_uri(params, known_as) };
+            if let Some(known_as) = listener.resource(group, &uri) {
+                let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
                 listener.tell(peer, "notifications/resources/updated", params);
             }
         }
@@ -270,6 +331,19 @@ impl State {
 }
 
 impl Listener {
+    /// How the client calls a resource that it listens to, or one below such a resource.
+    fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {
+        if let Some(known_as) = self.resources.get(&(group.clone(), uri.to_owned())) {
+            return Some(known_as.clone());
+        }
+        self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
+            let below = uri.strip_prefix(above.as_str())?;
+            // Under a URI of ours the rest would have to be encoded as well.
+            let is_below = below.starts_with('/') || above.ends_with('/');
+            (is_below && known_as == above).then(|| uri.to_owned())
+        })
+    }
+
     fn tell(&mut self, peer: &Peer, method: &str, params: Raw) {
         let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
         match &mut self.early {

@@ -38,7 +38,7 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
         match incoming {
             Incoming::Request(Request { id, method, params }) => {
                 let token = params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
-                let progress = token.map(|token| Progress { output: from.output().clone(), token });
+                let progress = token.map(|token| Progress::new(from.output().clone(), token));
                 let options = CallOptions { progress, ..CallOptions::within(HOUR) };
                 let (to, from, key) = (to.clone(), from.clone(), id.clone());
                 let cancelled = options.cancelled.clone();

@@ -42,6 +42,8 @@ fn an_answer_is_short_and_as_long_as_was_asked() {
     let text = search(&mut proxy, json!({"query": "generated tool number"}));
     assert_eq!(hits(&text).len(), 5, "{text}");
     assert!(text.len() < 1400, "about 350 tokens: {}", text.len());
+    let named = search(&mut proxy, json!({"query": "generated_0"}));
+    assert!(named.lines().nth(2).unwrap().starts_with("  type item ="), "as the signature is: {named}");
     for (limit, found) in [(json!(1), 1), (json!("7"), 7), (json!(0), 1), (json!(1000), 20)] {
         let text = search(&mut proxy, json!({"query": "generated tool number", "limit": limit}));
         assert_eq!(hits(&text).len(), found, "{limit}");

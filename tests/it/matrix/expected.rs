@@ -39,7 +39,6 @@ fn without_handshakes(method: &str) -> &'static str {
 fn to_a_handshake(method: &str) -> &'static str {
     match method {
         "`ping` of an upstream" => "answered here",
-        _ if asked::METHODS.contains(&method) => "refused -32601",
         "`tools/list`, as `get_dynamic_tools` tells it"
         | "`notifications/progress`"
         | "`notifications/message`"
@@ -57,7 +56,7 @@ fn from_a_handshake(method: &str) -> &'static str {
         "`ping`" => "answered here",
         "`ping` of an upstream" => "–",
         "`notifications/tools/list_changed`" | "`notifications/roots/list_changed`" => "kept back",
-        _ if asked::METHODS.contains(&method) => "refused -32021",
+        _ if asked::METHODS.contains(&method) => "bridged",
         "`logging/setLevel`, or `logLevel`"
         | "errors"
         | "`notifications/resources/updated`, after `resources/subscribe` or `subscriptions/listen`"

@@ -60,6 +60,32 @@ fn a_named_group_is_connected_and_its_answer_is_its_own() {
 }
 
 #[test]
+fn what_a_group_says_of_a_uri_that_nobody_lists_is_not_lost() {
+    let mut proxy = Proxy::new(&servers([("g", all(&["--scheme", "g"])), ("h", all(&["--scheme", "h"]))]));
+    for group in ["g", "h"] {
+        proxy.upstream_pid(group);
+    }
+    // Not in its list, so both are asked; the first does not know it, the second fails in its own way.
+    let error = error_of(&mut proxy, "resources/read", r#"{"uri":"h://error/hidden","group":null}"#);
+    assert_eq!(error, weird_error());
+    let subscribed = proxy.ask("resources/subscribe", json!({"uri": "h://linked/quietly"}));
+    assert_eq!(subscribed["result"], json!({}), "asked of those that are connected");
+}
+
+#[test]
+fn apps_of_two_groups_stay_in_their_scheme() {
+    let named = |name| all(&["--scheme", "ui", "--name", name]);
+    let mut proxy = Proxy::new(&servers([("g", named("g")), ("h", named("h"))]));
+    for group in ["g", "h"] {
+        proxy.upstream_pid(group);
+    }
+    let listed = proxy.ask("resources/list", json!({}))["result"].to_string();
+    assert!(listed.contains(r#""uri":"ui://one""#) && listed.contains(r#""uri":"ui://h/one""#), "{listed}");
+    assert_eq!(read(&mut proxy, "ui://one"), "one of g");
+    assert_eq!(read(&mut proxy, "ui://h/one"), "one of h");
+}
+
+#[test]
 fn params_results_and_errors_pass_byte_for_byte() {
     let record = Record::new();
     let mut proxy = Proxy::new(&servers([("g", record.of(all(&[])))]));

@@ -1,4 +1,5 @@
-"""The conformance suite's server fixture on the official Python SDK: the names that its scenarios ask for."""
+"""The conformance suite's server fixture for the revisions with a handshake, on the official Python SDK 1.x: the names
+that its scenarios ask for."""
 import asyncio, base64
 from mcp.server.fastmcp import FastMCP, Context, Image
 from mcp.server.fastmcp.prompts import base
