@@ -8,7 +8,7 @@ use super::trouble::Trouble;
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::AUTHORIZATION;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Certificate, Client, Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use std::net::SocketAddr;
@@ -121,7 +121,10 @@ impl Gate {
             return Err(Trouble::Unreachable(format!("{origin} answered with HTTP status {status}")));
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+        // Asked what it answers to who has no login, a server may answer with a stream that does not end.
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let endless = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+        while !endless && let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
             if body.len() + chunk.len() > LARGEST {
                 return Err(Trouble::Refused(format!("{origin} answered with more than 1 MiB")));
             }

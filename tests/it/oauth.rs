@@ -205,9 +205,15 @@ fn the_browser_is_started_with_the_url_as_one_argument() {
 
 #[test]
 fn a_server_that_wants_no_login_is_left_alone() {
-    let server = crate::remote::Server::start(|request| {
-        (request.path != "/mcp").then(|| crate::remote::Reply::status(404))
-    });
+    let server =
+        crate::remote::Server::start(|request| match (request.path.as_str(), request.method.as_str()) {
+            ("/mcp", "GET") => Some(crate::remote::Reply::events(|out| {
+                out.hold();
+                true
+            })),
+            ("/mcp", _) => None,
+            _ => Some(crate::remote::Reply::status(404)),
+        });
     let mut world = World::new();
     world.set(json!({"url": server.url()}));
     let outcome = world.run(&["login", "g"]);

@@ -133,9 +133,10 @@ fn json_reply(value: &Value) -> Option<Reply> {
     Some(Reply::json(value.to_string()))
 }
 
-fn refusal(error: &str) -> Option<Reply> {
-    // As a careless server does, with the request in its answer.
-    Some(Reply::text(400, "application/json", json!({"error": error, "error_description": "no"}).to_string()))
+/// As a careless server does: with what it was sent.
+fn refusal(error: &str, request: &Request) -> Option<Reply> {
+    let said = json!({"error": error, "error_description": request.text});
+    Some(Reply::text(400, "application/json", said.to_string()))
 }
 
 fn answer(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
@@ -210,18 +211,20 @@ fn token(state: &mut State, request: &Request) -> Option<Reply> {
     let form = parameters(&request.text);
     let of = |name: &str| form.get(name).cloned().unwrap_or_default();
     if of("resource").is_empty() {
-        return refusal("invalid_target");
+        return refusal("invalid_target", request);
     }
     let scope = match of("grant_type").as_str() {
         "authorization_code" => {
-            let Some(asked) = state.codes.remove(&of("code")) else { return refusal("invalid_grant") };
+            let Some(asked) = state.codes.remove(&of("code")) else {
+                return refusal("invalid_grant", request);
+            };
             let challenge = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(of("code_verifier")));
             let same = |name: &str| asked.get(name).cloned().unwrap_or_default() == of(name);
             if asked["code_challenge"] != challenge || asked["code_challenge_method"] != "S256" {
-                return refusal("invalid_grant");
+                return refusal("invalid_grant", request);
             }
             if !same("redirect_uri") || !same("resource") {
-                return refusal("invalid_request");
+                return refusal("invalid_request", request);
             }
             asked.get("scope").cloned().unwrap_or_default()
         }
@@ -230,14 +233,14 @@ fn token(state: &mut State, request: &Request) -> Option<Reply> {
                 let scope = scope.clone();
                 if std::mem::replace(used, true) {
                     state.used_twice = true;
-                    return refusal("invalid_grant");
+                    return refusal("invalid_grant", request);
                 }
                 scope
             }
-            None => return refusal("invalid_grant"),
+            None => return refusal("invalid_grant", request),
         },
         "client_credentials" if knows_client(request, &form) => of("scope"),
-        _ => return refusal("invalid_client"),
+        _ => return refusal("invalid_client", request),
     };
     let (access, refresh) = (state.name("access"), state.name("refresh"));
     let answer = changed(
