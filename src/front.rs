@@ -42,6 +42,7 @@ pub mod fits;
 pub mod forms;
 pub mod gather;
 pub mod greeting;
+pub mod keeper;
 pub mod list;
 pub mod listen;
 pub mod lookup;

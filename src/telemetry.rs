@@ -31,12 +31,12 @@ pub struct Options<'a> {
     pub no_color: bool,
 }
 
-/// rmcp writes codes and id tokens to its log below this.
-const QUIET: &str = "rmcp::transport::auth=warn";
+/// rmcp writes codes and id tokens to its log; what matters of a login we tell ourselves.
+const QUIET: &str = "rmcp::transport::auth=off";
 
 /// Starts the log of this process. The guard's drop waits a moment for what is not written yet.
 pub fn init(options: Options<'_>) -> anyhow::Result<Option<Flush>> {
-    let filter = filter(options)?.add_directive(QUIET.parse()?);
+    let filter = filter(options)?;
     let (writer, flush, ansi) = match options.file {
         Some(path) => (BoxMakeWriter::new(Arc::new(open(path)?)), None, false),
         None => {
@@ -68,13 +68,13 @@ fn filter(options: Options<'_>) -> anyhow::Result<EnvFilter> {
     if let Ok(level) = text.parse::<LevelFilter>() {
         let others = level.min(LevelFilter::WARN);
         let directives = format!("{others},dynamic_mcp={level},upstream={level}");
-        return Ok(EnvFilter::builder().parse(directives)?);
+        return Ok(EnvFilter::builder().parse(directives)?.add_directive(QUIET.parse()?));
     }
     // EnvFilter takes any word for the name of a module, so that `inof` would silence everything.
     let is_directive = |part: &str| part.contains(['=', '[']) || part.trim().parse::<LevelFilter>().is_ok();
     let filter = text.split(',').all(is_directive).then(|| EnvFilter::builder().parse(text).ok()).flatten();
     match filter {
-        Some(filter) if options.level.is_none() => Ok(filter),
+        Some(filter) if options.level.is_none() => Ok(filter.add_directive(QUIET.parse()?)),
         _ => bail!(
             "{name} is {text:?}; it has to be off, error, warn, info, debug or trace{}",
             if options.level.is_none() { ", or directives such as warn,dynamic_mcp=debug" } else { "" }

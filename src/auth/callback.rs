@@ -7,11 +7,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// A browser sends its request at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LARGEST: usize = 16 << 10;
+/// At the same time.
+const VISITS: usize = 32;
 const PATH: &str = "/callback";
 
 const DONE: &str = include_str!("pages/done.html");
@@ -40,51 +43,60 @@ impl Callback {
         Ok(Self { listener, port })
     }
 
-    /// By its number: `localhost` may be another address for the browser than for us.
     pub(super) fn address(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+        address(self.port)
     }
 
     /// Waits for the visit that has our state. Whatever else comes is sent away: any page in the browser can come.
-    pub(super) async fn came(&mut self, state: &Secret) -> Result<Came, Trouble> {
+    pub(super) async fn came(&mut self, state: &Secret) -> Came {
+        // Browsers open connections that they may need, and say nothing on them.
+        let mut visits = JoinSet::new();
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::debug!(%error, "a visit was lost");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
+            tokio::select! {
+                accepted = self.listener.accept(), if visits.len() < VISITS => match accepted {
+                    Ok((stream, _)) => {
+                        visits.spawn(timeout(PATIENCE, read(stream, self.port)));
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a visit was lost");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+                Some(visit) = visits.join_next() => {
+                    let Ok(Ok(Some(mut came))) = visit else { continue };
+                    if came.url.path() == PATH && came.parameter("state").as_deref() == Some(state.expose()) {
+                        return came;
+                    }
+                    let status = if came.url.path() == PATH { "400 Bad Request" } else { "404 Not Found" };
+                    came.respond(status, STRANGE).await;
                 }
-            };
-            let Ok(Some(mut came)) = timeout(PATIENCE, self.read(stream)).await else { continue };
-            if came.url.path() == PATH && came.parameter("state").as_deref() == Some(state.expose()) {
-                return Ok(came);
             }
-            let status = if came.url.path() == PATH { "400 Bad Request" } else { "404 Not Found" };
-            came.respond(status, STRANGE).await;
         }
     }
+}
 
-    /// `None`: not a GET of a browser to us. A page that made our port look like its own origin names another host.
-    async fn read(&self, mut stream: TcpStream) -> Option<Came> {
-        let mut bytes = Vec::new();
-        loop {
-            let mut headers = [httparse::EMPTY_HEADER; 64];
-            let mut request = httparse::Request::new(&mut headers);
-            if request.parse(&bytes).ok()?.is_complete() {
-                let host =
-                    request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"))?.value;
-                let ours = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
-                let is_ours =
-                    ours.iter().any(|ours| ours.as_bytes() == host) && request.method == Some("GET");
-                let url = Url::parse(&self.address()).ok()?.join(request.path?).ok()?;
-                return is_ours.then_some(Came { stream, url });
-            }
-            if bytes.len() > LARGEST || stream.read_buf(&mut bytes).await.ok()? == 0 {
-                return None;
-            }
+/// `None`: not a GET of a browser to us. A page that made our port look like its own origin names another host.
+async fn read(mut stream: TcpStream, port: u16) -> Option<Came> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut headers = [httparse::EMPTY_HEADER; 64];
+        let mut request = httparse::Request::new(&mut headers);
+        if request.parse(&bytes).ok()?.is_complete() {
+            let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"))?.value;
+            let ours = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+            let is_ours = ours.iter().any(|ours| ours.as_bytes() == host) && request.method == Some("GET");
+            let url = Url::parse(&address(port)).ok()?.join(request.path?).ok()?;
+            return is_ours.then_some(Came { stream, url });
+        }
+        if bytes.len() > LARGEST || stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
         }
     }
+}
+
+/// By its number: `localhost` may be another address for the browser than for us.
+fn address(port: u16) -> String {
+    format!("http://127.0.0.1:{port}{PATH}")
 }
 
 impl Came {

@@ -36,7 +36,7 @@ impl Credentials for Written {
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
         let verdict = match refusal.status {
             StatusCode::UNAUTHORIZED => {
-                let how = "the server refuses the `Authorization` header of the config";
+                let how = "the server refused the Authorization in \"headers\"";
                 Verdict::Final(Fault::login_needed(how))
             }
             _ => Verdict::Unrelated,

@@ -42,17 +42,20 @@ impl Account {
     async fn unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<Remedy, Trouble> {
         // Another instance may have renewed it, or a person logged in, this very second.
         let record = self.read().await?;
-        let Some(record) = record.filter(|record| record.access_token.is_some()) else {
-            return match self.oauth.flow {
-                Flow::ClientCredentials => renewal::renew(self, None).await.map(|_| Remedy::Again),
-                Flow::Browser => Err(self.login_needed("it wants one")),
-            };
-        };
-        if record.access_token != sent {
-            return Ok(Remedy::Again);
+        if self.oauth.flow == Flow::Browser
+            && record.as_ref().is_none_or(|record| record.access_token.is_none())
+        {
+            return Err(self.login_needed("it wants one"));
         }
-        if now().saturating_sub(record.received_at) < JUST_GOT {
-            return Err(self.login_needed("it refuses the token that it was just given"));
+        if let Some(record) = &record
+            && let Some(token) = record.fresh_token()
+        {
+            if sent.as_ref() != Some(token) {
+                return Ok(Remedy::Again);
+            }
+            if now().saturating_sub(record.received_at) < JUST_GOT {
+                return Err(self.login_needed("it refuses the token that it was just given"));
+            }
         }
         renewal::renew(self, sent).await.map(|_| Remedy::Again)
     }

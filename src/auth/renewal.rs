@@ -176,16 +176,14 @@ pub(super) fn renewed(record: Record, response: &OAuthTokenResponse) -> Result<R
     let granted = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
     let expires_at = response.expires_in().map(|period| now() + period.as_secs());
     let refresh_token = response.refresh_token().map(|token| Secret::new(token.secret().clone()));
+    // Without a word of it, it is what was asked for.
+    let known = if record.granted.is_empty() { record.asked.clone() } else { record.granted };
     Ok(Record {
         access_token: Some(Secret::new(response.access_token().secret().clone())),
         refresh_token: refresh_token.or(record.refresh_token),
         received_at: now(),
         expires_at,
-        granted: granted.unwrap_or(if record.granted.is_empty() {
-            record.asked.clone()
-        } else {
-            record.granted
-        }),
+        granted: granted.unwrap_or(known),
         ..record
     })
 }

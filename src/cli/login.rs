@@ -6,7 +6,7 @@ use crate::auth::vault::Vault;
 use crate::auth::{Account, Begun, Ended, Login, Trouble, browser};
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
-use crate::config::{Endpoint, Flow, GroupName, Http, OAuth};
+use crate::config::{Endpoint, Flow, GroupName, Http};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -57,9 +57,15 @@ pub fn vault(env: &Env) -> Option<Vault> {
 
 /// Logs in to a server, in a browser.
 pub async fn login(args: &LoginArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    let outcome = match remote(&args.name, cli, env) {
-        Ok((http, account)) => log_in(args, &http, &account, env).await,
-        Err(failure) => Err(failure),
+    let outcome = async {
+        let (http, account) = remote(&args.name, cli, env)?;
+        log_in(args, &http, &account, env).await
+    };
+    let outcome = tokio::select! {
+        // Listening before anybody is told that there is something to cancel.
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(Failure(LOGIN_NEEDED, "cancelled".to_owned())),
+        outcome = outcome => outcome,
     };
     report(&args.name, outcome)
 }
@@ -124,7 +130,7 @@ fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(Http, Arc<Account>), Fail
 }
 
 async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env) -> Result<String, Failure> {
-    if http.oauth.as_ref().map_or(OAuth::default().flow, |oauth| oauth.flow) == Flow::ClientCredentials {
+    if http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials) {
         account.token().await?;
         return Ok("the server takes the client's credentials; nobody needs to log in".to_owned());
     }
@@ -133,15 +139,9 @@ async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env
         Begun::Waiting(login) => login,
     };
     present(args, &login, env);
-    let interrupted = tokio::signal::ctrl_c();
-    let still_needed = |text: &str| Failure(LOGIN_NEEDED, text.to_owned());
-    let granted = tokio::select! {
-        granted = login.finish() => granted?,
-        () = tokio::time::sleep(Duration::from_secs(args.timeout)) => {
-            return Err(still_needed("nobody logged in in time (--timeout)"));
-        }
-        _ = interrupted => return Err(still_needed("cancelled")),
-    };
+    let finished = tokio::time::timeout(Duration::from_secs(args.timeout), login.finish()).await;
+    let late = |_| Failure(LOGIN_NEEDED, "nobody logged in in time (--timeout)".to_owned());
+    let granted = finished.map_err(late)??;
     let rights = if granted.is_empty() { String::new() } else { format!(" ({})", granted.join(", ")) };
     Ok(format!("logged in{rights}; running instances use it from now on"))
 }

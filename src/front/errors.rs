@@ -6,6 +6,7 @@ use crate::config::GroupName;
 use crate::protocol::{REVISIONS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
+use crate::upstream::lifecycle::cool_down;
 use crate::wire::peer::CallError;
 use crate::wire::{Malformed, Raw, error_object};
 use serde_json::{Value, json};
@@ -132,6 +133,11 @@ pub fn too_many_waiting() -> Refusal {
     refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
 }
 
+/// A server did not say in time that it will tell of changes.
+pub fn not_subscribed() -> Refusal {
+    refusal(TIMED_OUT, "the subscription was not confirmed in time")
+}
+
 pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
     let data = json!({ "group": group.as_str(), "capability": capability });
     Refusal { data: Some(data), ..refusal(LACKS_CAPABILITY, format!("group {group} has no {capability}")) }
@@ -173,9 +179,10 @@ pub fn unavailable(group: &GroupName, why: &Unavailable) -> String {
     match why {
         Unavailable::Failed(error) => {
             let advice = if error.retryable() {
-                "Call again in 5 seconds to try once more; get_status shows all groups."
+                let wait = cool_down(error).as_secs();
+                format!("Call again in {wait} seconds to try once more; get_status shows all groups.")
             } else {
-                "Trying again will not help before this is mended; tell the user."
+                "Trying again will not help before this is mended; tell the user.".to_owned()
             };
             format!("Group {group} is not available: {error}\n{advice}")
         }

@@ -35,6 +35,11 @@ impl Asked {
         raw::remove(&self.params, "group")
     }
 
+    /// Params for an upstream that knows a resource by this URI.
+    pub fn with_uri(&self, uri: &str) -> Raw {
+        raw::set(&self.without_group(), "uri", serde_json::Value::from(uri).to_string().as_bytes())
+    }
+
     /// A string that must be there.
     pub fn text(&self, key: &str) -> Result<String, Refusal> {
         raw::get_str(&self.params, key)
@@ -96,6 +101,11 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
 
 /// However much progress is shown.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Whether a group that is connected has what it is asked for.
+pub fn offers(group: &Upstream, capability: &str) -> bool {
+    group.snapshot().catalog.as_ref().is_none_or(|catalog| has(&catalog.introduction, capability))
+}
 
 /// Who declares nothing at all may still have it, and completions had no capability of their own at first: then they
 /// belong to prompts and resources.

@@ -88,26 +88,64 @@ pub async fn locate(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String
     Ok(None)
 }
 
+/// Where each of these URIs belongs, of those that have a place; the lists are looked at once for all.
+pub async fn locate_all(asked: &Asked, uris: Vec<String>) -> Vec<(String, (GroupName, String))> {
+    if let Ok(Some(group)) = asked.group() {
+        return uris.into_iter().map(|uri| (uri.clone(), (group.name.clone(), uri))).collect();
+    }
+    let known = Known::now(asked);
+    let mut found = Vec::new();
+    let mut unlisted = 0;
+    for uri in uris {
+        let mut place = known.target(asked, &uri);
+        if place.is_none() && unlisted < UNLISTED {
+            unlisted += 1;
+            place = locate(asked, &uri).await.ok().flatten().map(|(group, uri)| (group.name, uri));
+        }
+        found.extend(place.map(|place| (uri, place)));
+    }
+    found
+}
+
+/// Searches for single URIs that one request may cause.
+const UNLISTED: usize = 16;
+
+/// What the groups are known to have.
+struct Known {
+    resources: Vec<(GroupName, Vec<Listed>)>,
+    templates: Vec<(GroupName, Vec<Listed>)>,
+}
+
+impl Known {
+    fn now(asked: &Asked) -> Self {
+        Self {
+            resources: gather::known(&asked.groups, &Kind::RESOURCES),
+            templates: gather::known(&asked.groups, &Kind::TEMPLATES),
+        }
+    }
+
+    /// The group that a URI belongs to, and the URI there.
+    fn target(&self, asked: &Asked, uri: &str) -> Option<(GroupName, String)> {
+        if let Some((group, behind)) = routing::undisguised(uri) {
+            return Some((GroupName::new(&group), behind));
+        }
+        if routing::listing(uri, &self.resources).is_none()
+            && let Some((group, behind)) = routing::app_behind(uri, &self.resources)
+        {
+            return Some((group.clone(), behind));
+        }
+        let owner = routing::owner(uri, &self.resources, &self.templates).cloned();
+        owner.or_else(|| asked.groups.named_by(uri)).map(|group| (group, uri.to_owned()))
+    }
+}
+
 /// The same, as far as it is known now.
 pub fn target(asked: &Asked, uri: &str) -> Result<Option<(Upstream, String)>, Refusal> {
     if let Some(group) = asked.group()? {
         return Ok(Some((group, uri.to_owned())));
     }
-    let found = |name: &GroupName, uri: &str| asked.groups.get(name).map(|group| (group, uri.to_owned()));
-    if let Some((group, behind)) = routing::undisguised(uri) {
-        return Ok(found(&GroupName::new(&group), &behind));
-    }
-    let resources = gather::known(&asked.groups, &Kind::RESOURCES);
-    if routing::listing(uri, &resources).is_none()
-        && let Some((group, behind)) = routing::app_behind(uri, &resources)
-    {
-        return Ok(found(group, &behind));
-    }
-    let templates = gather::known(&asked.groups, &Kind::TEMPLATES);
-    if let Some(owner) = routing::owner(uri, &resources, &templates) {
-        return Ok(found(owner, uri));
-    }
-    Ok(asked.groups.named_by(uri).and_then(|group| found(&group, uri)))
+    let found = Known::now(asked).target(asked, uri);
+    Ok(found.and_then(|(group, uri)| Some((asked.groups.get(&group)?, uri))))
 }
 
 /// What a catalog's list is called by.

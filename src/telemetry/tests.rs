@@ -61,6 +61,16 @@ fn a_level_is_for_us_and_our_upstreams() {
 }
 
 #[test]
+fn what_rmcp_would_tell_of_a_login_is_told_to_nobody() {
+    for filter in ["trace", "rmcp=trace", "trace,rmcp::transport=trace", "rmcp::transport::auth=debug"] {
+        let text = logged(Options { filter: Some(filter), ..Options::default() }, || {
+            debug!(target: "rmcp::transport::auth", "a code");
+        });
+        assert_eq!(text, "", "{filter}");
+    }
+}
+
+#[test]
 fn a_filter_that_says_nothing_is_an_error() {
     let of = |level, text| filter(Options { level, filter: text, ..Options::default() });
     let error = of(Some("inof"), None).unwrap_err().to_string();

@@ -137,7 +137,7 @@ impl Attendant {
             tracing::debug!(?what, line = %Text(line), "skipped a line");
         } else {
             self.said_garbage = true;
-            tracing::warn!(line = %Text(line), "skipped a line on the server's stdout that is not MCP (said once)");
+            tracing::warn!(line = %Text(line), "skipped what the server said that is not MCP (said once)");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::config::Problem;
 use crate::protocol::code;
-use crate::transport::remote::fault::{Fault, Kind};
+use crate::transport::remote::fault::Fault;
 use crate::transport::{Ending, OpenError};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl UpstreamError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
-            Self::Remote(fault) => fault.kind != Kind::LoginNeeded,
+            Self::Remote(fault) => !fault.needs_person(),
             // It speaks no revision of ours.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)

@@ -229,7 +229,9 @@ impl Lifecycle {
         match (&self.state, self.effort) {
             (State::Connected, _) => Some(self.answer_connected()),
             (_, Effort::Attempting | Effort::Retry { in_round: true, .. }) => None,
-            (State::Failed(failure), _) if self.hopeless() || now < failure.at + COOL_DOWN => {
+            (State::Failed(failure), _)
+                if self.hopeless() || now < failure.at + cool_down(&failure.error) =>
+            {
                 Some(self.answer_failed())
             }
             _ => {
@@ -262,20 +264,22 @@ impl Lifecycle {
             _ => 1,
         };
         let mendable = error.retryable();
+        let asked = error.retry_after().unwrap_or_default().min(BACKGROUND.1);
         self.state = State::Failed(Failure { error, at: now, attempts });
         self.effort = Effort::Rest;
         if !mendable {
             return Some(self.answer_failed());
         }
-        if let Some(gap) = RETRIES.get(self.in_round) {
+        // Who waits for a round does not wait for a server that wants to be left alone for longer than one.
+        if let Some(gap) = RETRIES.get(self.in_round).filter(|_| asked <= RETRIES[RETRIES.len() - 1]) {
             self.in_round += 1;
-            self.effort = Effort::Retry { at: now + jittered(*gap, jitter), in_round: true };
+            self.effort = Effort::Retry { at: now + jittered(*gap, jitter).max(asked), in_round: true };
             return None;
         }
         if self.goes_on() {
             let gap = BACKGROUND.0.saturating_mul(1 << self.background.min(8)).min(BACKGROUND.1);
             self.background += 1;
-            self.effort = Effort::Retry { at: now + jittered(gap, jitter), in_round: false };
+            self.effort = Effort::Retry { at: now + jittered(gap, jitter).max(asked), in_round: false };
         }
         Some(self.answer_failed())
     }
@@ -334,6 +338,11 @@ impl Lifecycle {
             _ => Action::AnswerFailed(Arc::new(UpstreamError::Internal)),
         }
     }
+}
+
+/// How long after this failure whoever names the group gets it instead of a new attempt.
+pub fn cool_down(error: &UpstreamError) -> Duration {
+    error.retry_after().unwrap_or_default().clamp(COOL_DOWN, BACKGROUND.1)
 }
 
 /// `gap` ± 20 %.

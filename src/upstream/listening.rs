@@ -3,7 +3,7 @@
 use super::catalog::Introduction;
 use super::dialect;
 use crate::protocol::Era;
-use crate::wire::peer::{CallOptions, Peer};
+use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::raw;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A `subscriptions/listen` is open until one side ends it; its owner drops it with the connection.
 pub const FOR_GOOD: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Before a server that ended the subscription is asked again.
+/// Before a server that ended the subscription, or on whose way it broke, is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Listens to the lists that the server says may change. Returns when it refuses or the connection has ended.
@@ -33,9 +33,10 @@ pub async fn listen(peer: Arc<Peer>, introduction: Introduction) {
     }
     let params = serde_json::json!({ "notifications": wanted }).to_string();
     let params = dialect::request(Some(params.into()), Era::Handshake, Era::Stateless);
-    while let Ok(Ok(_)) =
-        peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await
-    {
-        tokio::time::sleep(AGAIN).await;
+    loop {
+        match peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await {
+            Ok(Ok(_)) | Err(CallError::Failed { passing: true, .. }) => tokio::time::sleep(AGAIN).await,
+            _ => return,
+        }
     }
 }

@@ -78,6 +78,10 @@ impl Connector {
                 self.stateless.store(other == Era::Stateless, Ordering::Relaxed);
                 Ok(connected)
             }
+            // Who gets as far as to be asked for a login has found the server's era.
+            Err(Tried { failed, .. }) if matches!(&failed.error, UpstreamError::Remote(fault) if fault.needs_person()) => {
+                Err(failed)
+            }
             // What the server said first is what it has to say.
             Err(Tried { failed, .. }) => Err(FailedAttempt { error: refused.error, closing: failed.closing }),
         }

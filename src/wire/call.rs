@@ -4,6 +4,7 @@ use super::Raw;
 use super::output::Output;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Where the progress of a call goes: to another connection, under the token that its client chose. Clones share it.
 #[derive(Clone)]
@@ -64,6 +65,8 @@ pub struct CallOptions {
     pub progress: Option<Progress>,
     /// The answer may be a task, whose progress comes after it (2025-11-25, tasks).
     pub lasting: bool,
+    /// Told with the params when the other side says that it honours this `subscriptions/listen` (2026-07-28).
+    pub acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// False for `initialize`, which must not be cancelled.
     pub cancellable: bool,
     /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
@@ -80,6 +83,7 @@ impl CallOptions {
             total: time,
             progress: None,
             lasting: false,
+            acknowledged: None,
             cancellable: true,
             cancelled: Cancelled::default(),
         }

@@ -8,11 +8,12 @@ use super::batch::Batches;
 use super::lines::Lines;
 use super::output::Output;
 use super::{Frame, Malformed, Message, Raw, Reply, Request, raw};
+use crate::protocol::meta;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncRead;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 pub use super::call::{CallError, CallOptions, Cancelled, Progress};
@@ -44,6 +45,7 @@ struct Calls {
 struct Call {
     answer: oneshot::Sender<Result<Reply, CallError>>,
     progress: Option<Progress>,
+    acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Progress may come after the answer.
     lasting: bool,
     /// When this call last showed life: sent, or progress came.
@@ -128,7 +130,8 @@ impl Peer {
         }
         let (answer, mut answered) = oneshot::channel();
         let (progress, lasting) = (options.progress.clone(), options.lasting);
-        let id = self.open(Call { answer, progress, lasting, alive: Instant::now() })?;
+        let acknowledged = options.acknowledged.clone();
+        let id = self.open(Call { answer, progress, acknowledged, lasting, alive: Instant::now() })?;
         let mut guard = InFlight { peer: self, id, options: &options, why: None };
         let params = match options.progress {
             Some(_) => {
@@ -221,11 +224,12 @@ impl Peer {
         match message {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
-                if method == "notifications/progress" && self.progress(params.as_ref()) {
-                    Incoming::Settled
-                } else {
-                    Incoming::Notification { method, params }
-                }
+                let settled = match method.as_str() {
+                    "notifications/progress" => self.progress(params.as_ref()),
+                    "notifications/subscriptions/acknowledged" => self.acknowledged(params.as_ref()),
+                    _ => false,
+                };
+                if settled { Incoming::Settled } else { Incoming::Notification { method, params } }
             }
             Ok(Message::Response { id, reply }) => {
                 self.settle(&id, Ok(reply));
@@ -294,6 +298,17 @@ impl Peer {
             let params = raw::set(params, "progressToken", &token);
             to.output.send(Frame::notification("notifications/progress", Some(params)));
         }
+        true
+    }
+
+    /// Tells the call that it is honoured. False: of no call that wants to know.
+    fn acknowledged(&self, params: Option<&Raw>) -> bool {
+        let Some(params) = params else { return false };
+        let id = raw::get(params, "_meta").and_then(|given| raw::get(&given, meta::SUBSCRIPTION));
+        let Some(id) = id.and_then(|id| our_id(&id)) else { return false };
+        let wants = self.calls().open.get(&id).and_then(|call| call.acknowledged.clone());
+        let Some(wants) = wants else { return false };
+        wants.send_replace(Some(params.clone()));
         true
     }
 

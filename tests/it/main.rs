@@ -10,6 +10,7 @@ mod layers;
 mod lifetime;
 mod matrix;
 mod modes;
+mod oauth;
 mod protocol;
 mod reload;
 mod remote;

@@ -10,6 +10,7 @@ mod asking;
 mod batches;
 mod completions;
 mod confirming;
+mod listening;
 mod lists;
 mod logging;
 mod lossless;

@@ -128,3 +128,22 @@ fn an_answer_that_is_too_long_fails_its_call_alone() {
     }
     assert_eq!(server.of("initialize").len(), 1);
 }
+
+#[test]
+fn a_redirect_within_the_server_is_followed_with_the_message() {
+    let server = Server::start(|request| {
+        (request.path == "/mcp").then(|| Reply::status(307).with("Location", "/mcp/?moved"))
+    });
+    let mut proxy = proxy(&server);
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+    assert!(server.of("tools/call").iter().any(|call| call.path == "/mcp/?moved"));
+}
+
+#[test]
+fn the_proxy_of_the_environment_is_used() {
+    let web = Server::start(|_| None);
+    let config = servers([("g", json!({"url": "http://far.invalid/mcp"}))]);
+    let mut proxy = Setup::new().env("HTTP_PROXY", &web.origin).config(&config).ready();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+    assert!(web.seen().iter().all(|request| request.path == "http://far.invalid/mcp"));
+}

@@ -7,7 +7,9 @@
 
 mod agents;
 mod conformance;
+mod logins;
 mod pairs;
+mod remote;
 mod scratch;
 mod sdks;
 mod servers;

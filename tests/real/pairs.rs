@@ -129,7 +129,7 @@ fn check_greeting(client: &Client, report: &Value) {
     );
 }
 
-fn check_calls(calls: &[Call], through: &[Value], direct: &Value) {
+pub(crate) fn check_calls(calls: &[Call], through: &[Value], direct: &Value) {
     for (n, (call, result)) in calls.iter().zip(through).enumerate() {
         assert_eq!(*result, direct["results"][n], "{} through us and directly", call.tool);
         assert_eq!(result["isError"], call.is_error, "{}: {result}", call.tool);

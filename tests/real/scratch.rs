@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What processes have to end once the client has: clients give the proxy two seconds before SIGTERM.
 const ENDED: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 13] = [
     "run_plan.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
@@ -34,6 +34,7 @@ const SCRIPTS: [&str; 12] = [
     "conformance_bridges.py",
     "conformance_handshake.py",
     "conformance_stateless.py",
+    "conformance_login.py",
 ];
 
 /// What `tests/real/setup` installed; nothing, and a word about it, where it did not.

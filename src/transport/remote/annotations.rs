@@ -35,7 +35,7 @@ impl Annotations {
                     kept.push(&tool[..]);
                 }
                 Err(why) => {
-                    tracing::warn!(tool = %name, why, "left out a tool whose x-mcp-header is invalid")
+                    tracing::warn!(tool = %name, why, "left out a tool whose x-mcp-header is invalid");
                 }
             }
         }

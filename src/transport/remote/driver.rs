@@ -114,6 +114,9 @@ impl Driver {
                 let task = self.spawn(exchange.ask(post));
                 self.open.insert(task.id(), (id, task));
             }
+            None if self.work.len() >= 2 * OPEN => {
+                tracing::warn!(method = %post.method, "dropped a notification");
+            }
             None => {
                 let handshake = post.method == "notifications/initialized";
                 let task = self.spawn(exchange.tell(post));
@@ -157,7 +160,8 @@ impl Driver {
                 });
             }
         }
-        if let Done::Legacy(post, opened) = done {
+        if let Done::Legacy(turned) = done {
+            let (post, opened) = *turned;
             tracing::debug!("the server speaks the legacy HTTP+SSE transport");
             let exchange = self.exchange.clone();
             drop(exchange.endpoint.set(opened.endpoint));
@@ -181,6 +185,7 @@ impl Driver {
                 url: self.exchange.http.url.clone(),
                 headers: self.exchange.of_session(),
                 body: None,
+                patience: Duration::ZERO,
             };
             // 405 says that sessions end by themselves.
             let left = tokio::time::timeout(within, self.exchange.http.send(request)).await;

@@ -33,6 +33,15 @@ pub struct Event {
     retry: Option<u64>,
 }
 
+impl Event {
+    /// What it carries, if that is a message. Some servers keep the stream alive by events of other names, and the
+    /// first of a stream may have no data at all.
+    pub fn message(self) -> Option<Raw> {
+        let named = matches!(self.name.as_deref(), None | Some("" | "message"));
+        (named && !self.data.is_empty()).then_some(self.data)
+    }
+}
+
 /// Why there is no next event.
 pub enum End {
     /// The server ended the stream.

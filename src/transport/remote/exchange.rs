@@ -4,7 +4,7 @@
 //! revision has that. Whatever comes goes on as it is; what does not come is said of the request (`Failure`).
 
 use super::annotations::Annotations;
-use super::events::{Cursor, End, Events};
+use super::events::{Cursor, End, Event, Events};
 use super::fault::{Fault, Kind};
 use super::http::{self, EVENTS, Http, JSON, Request, Unread};
 use super::intake::one_line;
@@ -26,6 +26,7 @@ const NOTICE: Duration = Duration::from_secs(30);
 const BEHIND: Duration = Duration::from_secs(1);
 /// In a row, without anything new.
 const RESUMPTIONS: u32 = 5;
+const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 /// Revisions that do not know the header.
 const WITHOUT_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
 
@@ -53,7 +54,7 @@ pub struct Exchange {
 pub enum Done {
     Settled,
     /// The server speaks the legacy transport: its stream is open, and this is to be sent where it says.
-    Legacy(Post, legacy::Opened),
+    Legacy(Box<(Post, legacy::Opened)>),
 }
 
 /// Why a request has no answer.
@@ -104,7 +105,7 @@ impl Exchange {
         }
         if self.kind == Some(HttpKind::Sse) && self.endpoint.get().is_none() {
             return match legacy::open(&self).await {
-                Ok(opened) => Done::Legacy(post, opened),
+                Ok(opened) => Done::Legacy(Box::new((post, opened))),
                 Err(fault) => {
                     self.trouble(&post, fault.into()).await;
                     Done::Settled
@@ -115,7 +116,7 @@ impl Exchange {
             if self.may_be_legacy(&post, &trouble)
                 && let Ok(opened) = legacy::open(&self).await
             {
-                return Done::Legacy(post, opened);
+                return Done::Legacy(Box::new((post, opened)));
             }
             self.trouble(&post, trouble).await;
         }
@@ -153,7 +154,8 @@ impl Exchange {
         headers.extend(self.of_session());
         headers.extend(post.headers.clone());
         let url = self.endpoint.get().unwrap_or(&self.http.url).clone();
-        self.http.send(Request { method: Method::POST, url, headers, body: Some(post.line.clone()) }).await
+        let (body, patience) = (Some(post.line.clone()), post.patience());
+        self.http.send(Request { method: Method::POST, url, headers, body, patience }).await
     }
 
     /// The headers of everything after the handshake.
@@ -204,7 +206,7 @@ impl Exchange {
         })?;
         let line = one_line(body);
         match Message::parse(&line) {
-            Ok(Message::Response { .. }) => self.deliver(self.learned(post, line)).await,
+            Ok(message) if post.is_answered_by(&message) => self.deliver(self.learned(post, line)).await,
             Err(Malformed::Batch) => self.deliver(line).await,
             _ => match post.error(&line) {
                 Some(line) => self.deliver(line).await,
@@ -222,18 +224,19 @@ impl Exchange {
                 Ok(event) => {
                     failures = 0;
                     cursor.pass(&event);
-                    let is_answer = post.is_answered_by(&event.data);
-                    let data = if is_answer { self.learned(post, event.data) } else { event.data };
-                    self.deliver(data).await;
-                    if is_answer {
-                        let rest = async {
-                            while let Ok(event) = events.next().await {
-                                self.deliver(event.data).await
-                            }
-                        };
-                        drop(tokio::time::timeout(BEHIND, rest).await);
-                        return Ok(());
+                    let Some(line) = event.message() else { continue };
+                    if !Message::parse(&line).is_ok_and(|message| post.is_answered_by(&message)) {
+                        self.deliver(line).await;
+                        continue;
                     }
+                    self.deliver(self.learned(post, line)).await;
+                    let rest = async {
+                        while let Ok(event) = events.next().await {
+                            self.pass(event).await;
+                        }
+                    };
+                    drop(tokio::time::timeout(BEHIND, rest).await);
+                    return Ok(());
                 }
                 Err(End::TooLong(bytes)) => return Err(Trouble::TooLong(bytes)),
                 Err(end @ (End::Closed | End::Broken(_))) => {
@@ -274,7 +277,10 @@ impl Exchange {
         headers.extend(self.of_session());
         headers.extend(last.map(|last| (headers::LAST_EVENT, last.clone())));
         let url = self.http.url.clone();
-        let response = self.http.send(Request { method: Method::GET, url, headers, body: None }).await?;
+        let response = self
+            .http
+            .send(Request { method: Method::GET, url, headers, body: None, patience: Duration::MAX })
+            .await?;
         match response.status() {
             StatusCode::OK if http::media_type(&response) == EVENTS => Ok(Events::new(response, self.limit)),
             StatusCode::OK => Err(Fault::unusable("the server's answer to GET is no event stream")),
@@ -323,13 +329,20 @@ impl Exchange {
     /// Says what became of a request that has no answer.
     async fn trouble(&self, post: &Post, trouble: Trouble) {
         let id = post.id.clone();
-        let introduces = matches!(post.method.as_str(), "initialize" | "server/discover");
         match trouble {
-            Trouble::Refused(_, line) => self.deliver(line).await,
+            Trouble::Refused(_, line) => {
+                if post.method == "tools/call" && post::error_code(&line) == code::HEADER_MISMATCH {
+                    // The tool wants to be called otherwise than its list said: that is read again for the next call.
+                    self.deliver(Raw::from_static(TOOLS_CHANGED)).await;
+                }
+                self.deliver(line).await;
+            }
             Trouble::TooLong(bytes) => {
                 self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
             }
-            Trouble::Fault(fault) if introduces || fault.ends_connection() => self.end(fault, id).await,
+            Trouble::Fault(fault) if post.introduces() || fault.ends_connection() => {
+                self.end(fault, id).await;
+            }
             Trouble::Fault(fault) => {
                 let error = CallError::Failed { why: fault.to_string(), passing: fault.is_passing() };
                 self.failed(Failure { id, error }).await;
@@ -349,28 +362,37 @@ impl Exchange {
         drop(self.failures.send(failure).await);
     }
 
-    pub async fn deliver(&self, line: Raw) {
-        if !line.is_empty() {
-            drop(self.incoming.send(line).await);
+    /// Hands the peer what it may read.
+    async fn deliver(&self, line: Raw) {
+        drop(self.incoming.send(line).await);
+    }
+
+    /// Hands the peer what is a message.
+    pub async fn pass(&self, event: Event) {
+        if let Some(line) = event.message() {
+            self.deliver(line).await;
         }
     }
 
     /// What an answer says to the transport itself; returns it as the peer may have it.
     fn learned(&self, post: &Post, line: Raw) -> Raw {
-        match (post.method.as_str(), raw::get(&line, "result")) {
-            ("initialize", Some(result)) => {
-                let revision = raw::get_str(&result, "protocolVersion");
+        let result = || raw::get(&line, "result");
+        match post.method.as_str() {
+            "initialize" => {
+                let revision = result().and_then(|result| raw::get_str(&result, "protocolVersion"));
                 let revision = revision.filter(|revision| !WITHOUT_HEADER.contains(&revision.as_str()));
                 if let Some(revision) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
                     drop(self.revision.set(revision));
                 }
-                line
             }
-            ("tools/list", Some(result)) if self.is_stateless() => {
-                let kept = self.annotations.learn(&result);
-                if kept == result { line } else { raw::set(&line, "result", &kept) }
+            "tools/list" if self.is_stateless() => {
+                if let Some(result) = result() {
+                    let kept = self.annotations.learn(&result);
+                    return if kept == result { line } else { raw::set(&line, "result", &kept) };
+                }
             }
-            _ => line,
+            _ => {}
         }
+        line
     }
 }

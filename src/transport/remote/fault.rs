@@ -17,6 +17,8 @@ pub struct Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// The config has to change before there is a connection.
+    Config,
     /// There was no connection: nothing was sent.
     Unreachable,
     /// A person has to log in. The message was not looked at.
@@ -44,21 +46,26 @@ impl Fault {
         if !error.is_connect() {
             return Self::broken(&cause(error));
         }
-        let why = match certificate(error) {
-            Some(why) => {
-                format!(
-                    "its certificate is not accepted: {why} \
-                     (if an authority of your own issued it, name that authority's file in \"ca_file\")"
-                )
-            }
-            None if error.is_timeout() => format!("no connection within {} s", connect.as_secs_f32()),
-            None => cause(error),
+        if let Some(why) = certificate(error) {
+            let what = format!(
+                "the certificate of {origin} is not accepted: {why} \
+                 (if an authority of your own issued it, name that authority's file in \"ca_file\")"
+            );
+            return Self::new(Kind::Config, what);
+        }
+        let why = match () {
+            () if error.is_timeout() => format!("no connection within {} s", connect.as_secs_f32()),
+            () => cause(error),
         };
         Self::new(Kind::Unreachable, format!("{origin} cannot be reached: {why}"))
     }
 
     pub fn broken(why: &str) -> Self {
         Self::new(Kind::Broken, format!("the connection broke before the answer was complete: {why}"))
+    }
+
+    pub fn config(what: impl Into<String>) -> Self {
+        Self::new(Kind::Config, what)
     }
 
     pub fn unusable(what: impl Into<String>) -> Self {
@@ -108,9 +115,14 @@ impl Fault {
         Self { retry_after, ..Self::new(Kind::Busy, what) }
     }
 
+    /// Whether a person has to do something before there is a connection.
+    pub fn needs_person(&self) -> bool {
+        matches!(self.kind, Kind::Config | Kind::LoginNeeded)
+    }
+
     /// Whether nothing can be done on this connection any more.
     pub fn ends_connection(&self) -> bool {
-        matches!(self.kind, Kind::Unreachable | Kind::LoginNeeded | Kind::SessionOver)
+        matches!(self.kind, Kind::Config | Kind::Unreachable | Kind::LoginNeeded | Kind::SessionOver)
     }
 
     /// Whether the server may have done what it was asked to.
@@ -123,7 +135,7 @@ impl Fault {
         match self.kind {
             Kind::Broken | Kind::SessionOver | Kind::Unreachable => true,
             Kind::Status(status) => status.is_server_error(),
-            Kind::LoginNeeded | Kind::Busy | Kind::Foreign => false,
+            Kind::Config | Kind::LoginNeeded | Kind::Busy | Kind::Foreign => false,
         }
     }
 
@@ -158,12 +170,16 @@ pub(super) fn cause(error: &reqwest::Error) -> String {
 }
 
 fn certificate(error: &reqwest::Error) -> Option<String> {
-    let tls = sources(error).find_map(|error| {
-        let inner = error.downcast_ref::<std::io::Error>()?.get_ref()?;
-        inner.downcast_ref::<rustls::Error>()
-    });
-    match tls? {
+    sources(error).find_map(|error| match of_tls(error)? {
         rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
         _ => None,
+    })
+}
+
+/// The sources of an I/O error leave out the error that it was made of.
+fn of_tls<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    match error.downcast_ref::<std::io::Error>() {
+        Some(io) => of_tls(io.get_ref()?),
+        None => error.downcast_ref(),
     }
 }

@@ -13,8 +13,8 @@ use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server that wants to be asked again later than this is not waited for: the caller is told.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// What an error may still have to say.
+const ERROR: Duration = Duration::from_secs(5);
 /// How often one message is sent again because the server had no time for it.
 const WAITS: usize = 3;
 /// Redirects within a server that one request follows.
@@ -40,6 +40,8 @@ pub struct Request {
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Option<Raw>,
+    /// A server that wants to be asked again later than this is not waited for: the caller is told.
+    pub patience: Duration,
 }
 
 impl Http {
@@ -85,7 +87,9 @@ impl Http {
                         return Ok(response);
                     }
                     match after {
-                        Some(after) if after <= PATIENCE && waits < WAITS => tokio::time::sleep(after).await,
+                        Some(after) if after <= request.patience && waits < WAITS => {
+                            tokio::time::sleep(after).await;
+                        }
                         _ => return Err(Fault::busy(status, after)),
                     }
                     waits += 1;
@@ -142,7 +146,7 @@ pub fn media_type(response: &Response) -> String {
 /// As much of a body as may be read of an error; nothing if it does not come.
 pub async fn error_body(response: Response) -> Raw {
     let read = read(response, ERROR_BODY);
-    match tokio::time::timeout(PATIENCE, read).await {
+    match tokio::time::timeout(ERROR, read).await {
         Ok(Ok(body)) => body.into(),
         _ => Raw::new(),
     }
@@ -231,5 +235,5 @@ fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
 }
 
 fn unusable(what: String) -> OpenError {
-    OpenError::Remote(Fault::unusable(what))
+    OpenError::Remote(Fault::config(what))
 }

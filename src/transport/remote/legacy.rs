@@ -49,9 +49,7 @@ fn within_origin(url: &Url, named: &str) -> Result<Url, Fault> {
 /// Passes on what the server says, until it ends the stream and with it the connection.
 pub async fn read(exchange: Arc<Exchange>, mut events: Events) {
     while let Ok(event) = events.next().await {
-        if matches!(event.name.as_deref(), None | Some("message" | "")) {
-            exchange.deliver(event.data).await;
-        }
+        exchange.pass(event).await;
     }
     exchange.end(Fault::broken("the server ended its event stream"), None).await;
 }

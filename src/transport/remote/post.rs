@@ -2,6 +2,7 @@
 
 use crate::wire::{Message, Raw, raw};
 use reqwest::header::HeaderMap;
+use std::time::Duration;
 
 /// A message to send.
 pub struct Post {
@@ -14,11 +15,26 @@ pub struct Post {
 }
 
 impl Post {
-    /// Whether this is the answer to it. Some servers return numbers as strings.
-    pub fn is_answered_by(&self, line: &Raw) -> bool {
-        let Ok(Message::Response { id, .. }) = Message::parse(line) else { return false };
+    /// Whether it is the first word on a connection.
+    pub fn introduces(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+
+    /// How long a server that is busy is waited for: within the time that its answer has.
+    pub fn patience(&self) -> Duration {
+        match self.method.as_str() {
+            "tools/call" | "resources/read" | "prompts/get" => Duration::from_secs(10),
+            // The group is tried again when it wants.
+            _ if self.introduces() => Duration::ZERO,
+            _ => Duration::from_secs(3),
+        }
+    }
+
+    /// Whether this message answers it. Some servers return numbers as strings.
+    pub fn is_answered_by(&self, message: &Message) -> bool {
+        let Message::Response { id, .. } = message else { return false };
         let bare = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\""));
-        self.id.as_ref().is_some_and(|own| *own == id || bare.is_some_and(|id| id == own))
+        self.id.as_ref().is_some_and(|own| own == id || bare.is_some_and(|id| id == own))
     }
 
     /// An error of JSON-RPC as the answer to it; servers that did not read its id leave it out.

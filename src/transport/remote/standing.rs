@@ -21,7 +21,7 @@ pub async fn listen(exchange: Arc<Exchange>) {
                         Ok(event) => {
                             failures = 0;
                             cursor.pass(&event);
-                            exchange.deliver(event.data).await;
+                            exchange.pass(event).await;
                         }
                         Err(end) => break end,
                     }
@@ -38,7 +38,7 @@ pub async fn listen(exchange: Arc<Exchange>) {
                 Kind::Status(StatusCode::NOT_FOUND) if offered && exchange.session.get().is_some() => {
                     return exchange.end(super::fault::Fault::session_over(), None).await;
                 }
-                Kind::LoginNeeded => return exchange.end(fault, None).await,
+                Kind::LoginNeeded | Kind::Config => return exchange.end(fault, None).await,
                 Kind::Unreachable if failures + 1 >= GONE => return exchange.end(fault, None).await,
                 Kind::Unreachable | Kind::Busy | Kind::Broken => {}
                 Kind::Status(status) if status.is_server_error() && offered => {}

@@ -64,6 +64,8 @@ impl Default for Hears {
 /// An open `subscriptions/listen`.
 #[derive(Default)]
 pub struct Listener {
+    /// Tells it from others; ids of requests may come again.
+    pub holder: u64,
     /// The id of the request.
     pub id: Raw,
     /// Notifications of lists that change.
@@ -226,25 +228,26 @@ impl Client {
         lock(&self.state).tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
     }
 
-    /// Adds a listener, or another of the same id in its place.
+    /// Adds a listener.
     pub fn listen(&self, listener: Listener) {
-        let listeners = &mut lock(&self.state).listeners;
-        listeners.retain(|other| other.id != listener.id);
-        listeners.push(listener);
+        lock(&self.state).listeners.push(listener);
     }
 
     /// The client was told of the subscription: it hears what came meanwhile.
-    pub fn hears(&self, id: &Raw) {
+    pub fn hears(&self, holder: u64) {
         let mut state = lock(&self.state);
-        let early =
-            state.listeners.iter_mut().find(|listener| listener.id == *id).and_then(|l| l.early.take());
+        let early = state
+            .listeners
+            .iter_mut()
+            .find(|listener| listener.holder == holder)
+            .and_then(|l| l.early.take());
         for (method, params) in early.into_iter().flatten() {
             self.peer.notify(&method, params);
         }
     }
 
-    pub fn listens_no_more(&self, id: &Raw) {
-        lock(&self.state).listeners.retain(|listener| listener.id != *id);
+    pub fn listens_no_more(&self, holder: u64) {
+        lock(&self.state).listeners.retain(|listener| listener.holder != holder);
     }
 
     /// Whether anybody listens.
@@ -301,10 +304,9 @@ impl State {
 
     fn updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) {
         let Some(uri) = raw::get_str(params, "uri") else { return };
-        let key = (group.clone(), uri);
         for listener in &mut self.listeners {
-            if let Some(known_as) = listener.resources.get(&key) {
-                let params = if *known_as == key.1 { params.clone() } else { with_uri(params, known_as) };
+            if let Some(known_as) = listener.resource(group, &uri) {
+                let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
                 listener.tell(peer, "notifications/resources/updated", params);
             }
         }
@@ -329,6 +331,19 @@ impl State {
 }
 
 impl Listener {
+    /// How the client calls a resource that it listens to, or one below such a resource.
+    fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {
+        if let Some(known_as) = self.resources.get(&(group.clone(), uri.to_owned())) {
+            return Some(known_as.clone());
+        }
+        self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
+            let below = uri.strip_prefix(above.as_str())?;
+            // Under a URI of ours the rest would have to be encoded as well.
+            let is_below = below.starts_with('/') || above.ends_with('/');
+            (is_below && known_as == above).then(|| uri.to_owned())
+        })
+    }
+
     fn tell(&mut self, peer: &Peer, method: &str, params: Raw) {
         let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
         match &mut self.early {

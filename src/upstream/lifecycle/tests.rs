@@ -1,7 +1,9 @@
 //! The table of transitions, the rules of retrying, and what must hold whatever happens in whatever order.
 
 use super::*;
+use crate::transport::remote::fault::Fault;
 use proptest::prelude::*;
+use reqwest::StatusCode;
 
 const IDLE: Duration = Duration::from_secs(60);
 const MODES: [Mode; 3] = [Mode::Eager, Mode::Hybrid, Mode::Pure];
@@ -284,5 +286,28 @@ proptest! {
             }
             prop_assert_eq!(group.effort == Effort::Attempting, attempting);
         }
+    }
+}
+
+/// A failure after which the server wants to be left alone for so many seconds.
+fn busy(seconds: u64) -> Event {
+    let fault = Fault::busy(StatusCode::TOO_MANY_REQUESTS, Some(Duration::from_secs(seconds)));
+    Event::Failed(Arc::new(UpstreamError::Remote(fault)), 0.0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_when_to_come_back_is_not_asked_before() {
+    let now = Instant::now();
+    for mode in MODES {
+        let mut group = Lifecycle::new(policy(mode), false);
+        group.on(Event::Wanted, None, now);
+        assert_eq!(group.on(busy(3), None, now), None, "within what a caller waits for anyway");
+        assert_eq!(gap(&group, now), Some(3));
+        let told = group.on(busy(40), None, now);
+        assert!(matches!(told, Some(Action::AnswerFailed(_))), "{mode:?}: a caller is told");
+        assert_eq!(gap(&group, now), (mode != Mode::Pure).then_some(40), "{mode:?}");
+        let before = now + Duration::from_secs(39);
+        assert!(matches!(group.on(Event::Wanted, None, before), Some(Action::AnswerFailed(_))));
+        assert_eq!(group.on(Event::Wanted, None, now + Duration::from_secs(40)), Some(Action::Connect));
     }
 }

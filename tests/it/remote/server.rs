@@ -87,6 +87,14 @@ impl Reply {
         Self { body: Body::Live(Box::new(write)), ..Self::status(200) }.with("Content-Type", media_type)
     }
 
+    /// A whole body.
+    pub(crate) fn into_text(self) -> String {
+        match self.body {
+            Body::Full(text) => text,
+            Body::Live(_) => panic!("it is written piece by piece"),
+        }
+    }
+
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -102,6 +110,12 @@ impl Out<'_> {
             .write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
             .and_then(|()| self.0.flush())
             .is_ok()
+    }
+
+    /// The last that is written before the connection is cut.
+    pub(crate) fn cut(&mut self, text: &str) -> bool {
+        self.write(text);
+        false
     }
 
     pub(crate) fn event(&mut self, id: &str, data: &str) -> bool {
@@ -141,6 +155,7 @@ pub(crate) struct Server {
     pub(crate) origin: String,
     seen: Arc<Mutex<Vec<Request>>>,
     connections: Arc<AtomicUsize>,
+    open: Arc<Mutex<Option<Vec<TcpStream>>>>,
 }
 
 impl Server {
@@ -160,11 +175,15 @@ impl Server {
     ) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://127.0.0.1:{}", listener.local_addr().unwrap().port());
-        let server = Self { origin, seen: Arc::default(), connections: Arc::default() };
+        let open = Arc::new(Mutex::new(Some(Vec::new())));
+        let server = Self { origin, seen: Arc::default(), connections: Arc::default(), open };
         let handler: Arc<Handler> = Arc::new(handler);
         let accepting = server.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                let mut open = accepting.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(open) = open.as_mut() else { return };
+                open.push(stream.try_clone().unwrap());
                 accepting.connections.fetch_add(1, Ordering::Relaxed);
                 let (server, handler, tls) = (accepting.clone(), handler.clone(), tls.clone());
                 std::thread::spawn(move || {
@@ -180,6 +199,20 @@ impl Server {
             }
         });
         server
+    }
+
+    /// Listens no more, and cuts what it had.
+    pub(crate) fn close(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        open.into_iter().flatten().for_each(|mut stream| stream.cut());
+        let address = self.address();
+        let _woken = TcpStream::connect(&address);
+        until("it listens no more", || TcpStream::connect(&address).is_err());
+    }
+
+    /// Host and port.
+    pub(crate) fn address(&self) -> String {
+        self.origin.split_once("://").unwrap().1.to_owned()
     }
 
     pub(crate) fn url(&self) -> String {

@@ -1,1 +1,55 @@
-//! x
+//! HTTPS with a certificate that only the config knows.
+
+use std::fs;
+
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::json;
+
+use super::{Server, remote};
+use crate::support::{Proxy, Setup};
+
+/// A server, and the certificate that it has, as PEM.
+fn server() -> (Server, String) {
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    (Server::tls(config.with_single_cert(vec![made.cert.der().clone()], key).unwrap()), made.cert.pem())
+}
+
+#[test]
+fn a_ca_file_is_trusted() {
+    let (server, pem) = server();
+    let setup = Setup::new();
+    fs::write(setup.dir().join("ca.pem"), pem).unwrap();
+    let mut proxy = setup.config(&remote(&server, json!({"ca_file": "ca.pem"}))).ready();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "secure"})), "secure");
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_said_with_its_reason_and_the_remedy() {
+    let (server, _) = server();
+    let mut proxy = Proxy::new(&remote(&server, json!({})));
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(
+        failure.contains("is not accepted: invalid peer")
+            || failure.contains("is not accepted: UnknownIssuer"),
+        "{failure}"
+    );
+    assert!(failure.contains("\"ca_file\""), "{failure}");
+    assert_eq!(server.seen().len(), 0, "nothing was sent");
+}
+
+#[test]
+fn a_ca_file_that_cannot_be_used_is_named() {
+    let (server, _) = server();
+    for (text, said) in [(None, "No such file"), (Some("hello"), "has no certificate")] {
+        let setup = Setup::new();
+        if let Some(text) = text {
+            fs::write(setup.dir().join("ca.pem"), text).unwrap();
+        }
+        let mut proxy = setup.config(&remote(&server, json!({"ca_file": "ca.pem"}))).ready();
+        let failure = proxy.failure("g", "echo", json!({}));
+        assert!(failure.contains("ca.pem") && failure.contains(said), "{failure}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Tokens that end, and what comes after them.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::world::World;
+use crate::support::until;
+
+#[test]
+fn a_token_is_renewed_before_it_expires() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 2});
+    world.logged_in();
+    let mut proxy = world.proxy();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    until("a refresh", || {
+        assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+        !world.authority.grants("refresh_token").is_empty()
+    });
+    let refresh = world.authority.grants("refresh_token").remove(0);
+    assert_eq!(refresh["resource"], world.authority.url());
+    assert!(!world.authority.state().used_twice);
+    assert!(!proxy.log().contains("s3cret-"), "{}", proxy.log());
+}
+
+/// As if it had been got an hour ago.
+fn age(world: &World) {
+    let mut kept = world.kept();
+    kept["received_at"] = json!(kept["received_at"].as_u64().unwrap() - 3600);
+    if let Some(expires) = kept["expires_at"].as_u64() {
+        kept["expires_at"] = json!(expires - 3600);
+    }
+    std::fs::write(&world.files()[0], kept.to_string()).unwrap();
+}
+
+#[test]
+fn a_token_that_is_refused_is_renewed_once() {
+    let world = World::new();
+    world.logged_in();
+    age(&world);
+    world.authority.state().revoke_access();
+    let mut proxy = world.proxy();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(world.authority.grants("refresh_token").len(), 1);
+
+    // Refused again at once, a refresh would not help either.
+    world.authority.state().revoke_access();
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("dynamic-mcp login g"), "{failure}");
+    assert_eq!(world.authority.grants("refresh_token").len(), 1);
+}
+
+#[test]
+fn a_login_that_is_over_is_not_tried_again() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    world.authority.state().revoke_all();
+    let mut proxy = world.proxy();
+    for _ in 0..3 {
+        let failure = proxy.failure("g", "echo", json!({}));
+        assert!(failure.contains("dynamic-mcp login g"), "{failure}");
+    }
+    assert_eq!(world.authority.grants("refresh_token").len(), 1);
+    assert!(world.kept()["refresh_token"].is_null());
+    world.logged_in();
+    until("the new login is used", || proxy.call("g", "echo", json!({"text": "in"}))["isError"] != true);
+}
+
+#[test]
+fn an_authorization_server_that_is_not_well_costs_no_login() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    world.authority.state().down = Some(503);
+    let mut proxy = world.proxy();
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("503") && !failure.contains("dynamic-mcp login"), "{failure}");
+    assert!(world.kept()["refresh_token"].is_string());
+    world.authority.state().down = None;
+    until("it works again", || proxy.call("g", "echo", json!({}))["isError"] != true);
+}
+
+#[test]
+fn many_instances_renew_at_once_and_lose_nothing() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    let mut proxies: Vec<_> = (0..7).map(|_| world.proxy()).collect();
+    let calls: Vec<_> =
+        proxies.iter_mut().map(|proxy| proxy.send_call("g", "echo", json!({"text": "x"}))).collect();
+    for (proxy, id) in proxies.iter_mut().zip(calls) {
+        let answer = proxy.answer(id);
+        assert!(answer.raw("result").unwrap().contains("\"x\""), "{:?}", answer.raw("result"));
+    }
+    assert_eq!(world.authority.grants("refresh_token").len(), 1, "one renewed, the others found it");
+    assert!(!world.authority.state().used_twice);
+}
+
+#[test]
+fn a_caller_that_goes_away_takes_no_token_along() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 2});
+    world.logged_in();
+    let mut proxy = world.proxy();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    let before = world.kept()["refresh_token"].clone();
+    world.authority.state().slow = Duration::from_secs(1);
+    world.authority.state().grant = json!({});
+    age(&world);
+    let asked = world.authority.grants("refresh_token").len();
+    until("a refresh is under way", || {
+        let id = proxy.send_call("g", "echo", json!({}));
+        std::thread::sleep(Duration::from_millis(100));
+        proxy.notify("notifications/cancelled", json!({"requestId": id}));
+        world.authority.server.seen().iter().filter(|request| request.path == "/as/token").count() > asked + 1
+    });
+    until("its answer is kept", || world.kept()["refresh_token"] != before);
+    world.authority.state().slow = Duration::ZERO;
+    assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+    assert!(!world.authority.state().used_twice);
+}
+
+#[test]
+fn more_rights_are_asked_for_once() {
+    let world = World::new();
+    world.logged_in();
+    let mut proxy = world.proxy();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    let failure = proxy.failure("g", "look", json!({}));
+    assert!(failure.contains("dynamic-mcp login g") && failure.contains("write"), "{failure}");
+    // What it lacks, others do without.
+    assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+    assert_eq!(world.authority.server.of("initialize").len(), 1);
+
+    // The server is asked for both, and gives less than it was asked for.
+    world.authority.state().grant = json!({"scope": "read"});
+    let waiting = world.begin();
+    assert_eq!(waiting.parameter("scope").as_deref(), Some("read write"));
+    waiting.visit();
+    assert_eq!(waiting.ends().code, 0);
+    until("the login was not enough", || {
+        let failure = proxy.failure("g", "look", json!({}));
+        failure.contains("asked for at the login already") && !failure.contains("dynamic-mcp login")
+    });
+
+    world.authority.state().grant = json!({});
+    world.logged_in();
+    let kept = world.kept();
+    assert_eq!(kept["granted"], json!(["read"]), "what was in vain is not asked for again");
+}
+
+#[test]
+fn a_client_logs_in_by_itself() {
+    let key = ring::signature::EcdsaKeyPair::generate_pkcs8(
+        &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+        &ring::rand::SystemRandom::new(),
+    );
+    let key = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, key.unwrap());
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
+    for proof in [json!({"client_secret": "s3cret-word"}), json!({"private_key": key})] {
+        let oauth = crate::support::with(json!({"flow": "client_credentials", "client_id": "me"}), proof);
+        let world = World::with(oauth);
+        world.authority.state().metadata =
+            json!({"code_challenge_methods_supported": null, "registration_endpoint": null});
+        let mut proxy = world.proxy();
+        assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+        assert_eq!(world.authority.grants("client_credentials").len(), 1);
+        assert_eq!(proxy.text("g", "look", json!({"text": "b"})), "b", "it asks for more by itself");
+        let grants = world.authority.grants("client_credentials");
+        assert_eq!(grants.len(), 2);
+        assert_eq!(grants[1]["resource"], world.authority.url());
+        assert!(!proxy.log().contains("s3cret-"), "{}", proxy.log());
+        let outcome = world.run(&["login", "g"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.said);
+        assert!(outcome.said.contains("nobody needs to log in"), "{}", outcome.said);
+    }
+}
+
+#[test]
+fn a_wrong_secret_is_the_configs_fault() {
+    let world = World::with(
+        json!({"flow": "client_credentials", "client_id": "me", "client_secret": "s3cret-wrong"}),
+    );
+    let mut proxy = world.proxy();
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("invalid_client") && !failure.contains("s3cret"), "{failure}");
+    assert!(!failure.contains("dynamic-mcp login"), "{failure}");
+}

@@ -1,0 +1,192 @@
+//! A user with a config, a place for logins, and a browser.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::authority::Authority;
+use crate::support::{Proxy, Setup, servers, with};
+
+pub(crate) struct World {
+    pub(crate) authority: Authority,
+    pub(crate) home: TempDir,
+    config: Value,
+}
+
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) said: String,
+}
+
+/// A login that waits for the browser.
+pub(crate) struct Waiting {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+    pub(crate) url: String,
+    said: String,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(json!({}))
+    }
+
+    /// With this in the server's `oauth`.
+    pub(crate) fn with(oauth: Value) -> Self {
+        let authority = Authority::start();
+        let config = servers([("g", json!({"url": authority.url(), "oauth": oauth}))]);
+        Self { authority, home: TempDir::new().unwrap(), config }
+    }
+
+    pub(crate) fn set(&mut self, more: Value) {
+        let entry = self.config["mcpServers"]["g"].take();
+        self.config["mcpServers"]["g"] = with(entry, more);
+    }
+
+    pub(crate) fn proxy(&self) -> Proxy {
+        Setup::new()
+            .env("XDG_DATA_HOME", self.home.path().to_str().unwrap())
+            .args(&["--log-level", "trace"])
+            .config(&self.config)
+            .ready()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let config = self.home.path().join("servers.json");
+        std::fs::write(&config, self.config.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.env_clear().env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
+        command.env("DYNAMIC_MCP_LOG", "trace,rmcp=trace,rmcp::transport::auth=trace").args(args);
+        command.arg("--config").arg(config);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// A browser that writes down what it is given, and where.
+    pub(crate) fn browser(&self) -> (PathBuf, PathBuf) {
+        let (seen, browser) = (self.home.path().join("seen"), self.home.path().join("browser"));
+        let script =
+            format!("#!/bin/sh\nprintf '%s\\n' \"$#\" \"$1\" > {}.part\nmv {0}.part {0}\n", seen.display());
+        std::fs::write(&browser, script).unwrap();
+        std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        (seen, browser)
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
+        let output = self.command(args).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        shows_no_secret(&said);
+        Outcome { code: output.status.code().unwrap(), said }
+    }
+
+    /// Begins a login, up to the URL.
+    pub(crate) fn begin(&self) -> Waiting {
+        let mut child = self.command(&["login", "g", "--no-browser"]).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let (mut said, mut url) = (String::new(), String::new());
+        while url.is_empty() && stdout.read_line(&mut said).unwrap() > 0 {
+            url = said.lines().last().filter(|line| line.starts_with("http")).unwrap_or_default().to_owned();
+        }
+        Waiting { child, stdout, url, said }
+    }
+
+    /// Logs in, as a person does.
+    pub(crate) fn login(&self) -> Outcome {
+        let waiting = self.begin();
+        if !waiting.url.is_empty() {
+            waiting.visit();
+        }
+        waiting.ends()
+    }
+
+    pub(crate) fn logged_in(&self) {
+        let outcome = self.login();
+        assert_eq!(outcome.code, 0, "{}", outcome.said);
+    }
+
+    /// The files of logins.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let dir = self.home.path().join("dynamic-mcp/logins");
+        let files =
+            std::fs::read_dir(dir).map(|dir| dir.map(|entry| entry.unwrap().path()).collect::<Vec<_>>());
+        files
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+            .collect()
+    }
+
+    /// The one login that is kept.
+    pub(crate) fn kept(&self) -> Value {
+        let files = self.files();
+        assert_eq!(files.len(), 1);
+        serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap()
+    }
+}
+
+impl Waiting {
+    /// The browser follows the URL, and what it is sent on to. Returns what it shows.
+    pub(crate) fn visit(&self) -> String {
+        let back = self.back();
+        get(&back).1
+    }
+
+    /// Where the authorization server sends the browser.
+    pub(crate) fn back(&self) -> String {
+        let (head, _) = get(&self.url);
+        let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
+        location.unwrap_or_else(|| panic!("no redirect: {head}")).to_owned()
+    }
+
+    pub(crate) fn parameter(&self, name: &str) -> Option<String> {
+        super::authority::parameters(self.url.split_once('?')?.1).remove(name)
+    }
+
+    pub(crate) fn interrupt(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    }
+
+    pub(crate) fn ends(mut self) -> Outcome {
+        self.stdout.read_to_string(&mut self.said).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut self.said).unwrap();
+        let code = self.child.wait().unwrap().code().unwrap();
+        let secrets =
+            ["access", "refresh", "code", "secret", "id", "word"].map(|kind| format!("s3cret-{kind}"));
+        assert!(!secrets.iter().any(|secret| self.said.contains(secret)), "{}", self.said);
+        Outcome { code, said: self.said }
+    }
+}
+
+/// The client's id is none, and is in the URL that is to be opened.
+fn shows_no_secret(said: &str) {
+    let secrets = ["access", "refresh", "code", "secret", "id", "word"].map(|kind| format!("s3cret-{kind}"));
+    assert!(!secrets.iter().any(|secret| said.contains(secret)), "{said}");
+}
+
+/// What a browser gets: head and body.
+pub(crate) fn get(url: &str) -> (String, String) {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    get_as(host, host, path)
+}
+
+/// The same of a page that has another name for the host.
+pub(crate) fn get_as(address: &str, host: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut stream = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    while stream.read_line(&mut head).unwrap_or_default() > 2 {
+        let line = head.lines().last().unwrap_or_default().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).unwrap())
+}

@@ -1,0 +1,56 @@
+//! The official conformance suite's client scenarios about logins: dynamic-mcp is the client, `conformance_login.py`
+//! its host, its user and their browser.
+
+use crate::scratch::{Scratch, text};
+
+/// Of every revision, and client credentials.
+const SCENARIOS: [&str; 29] = [
+    "2025-03-26-oauth-endpoint-fallback",
+    "2025-03-26-oauth-metadata-backcompat",
+    "authorization-server-migration",
+    "basic-cimd",
+    "client-credentials-basic",
+    "client-credentials-jwt",
+    "iss-normalized",
+    "iss-not-advertised",
+    "iss-supported",
+    "iss-supported-missing",
+    "iss-unexpected",
+    "iss-wrong-issuer",
+    "metadata-default",
+    "metadata-issuer-mismatch",
+    "metadata-var1",
+    "metadata-var2",
+    "metadata-var3",
+    "offline-access-not-supported",
+    "offline-access-scope",
+    "pre-registration",
+    "resource-mismatch",
+    "scope-from-scopes-supported",
+    "scope-from-www-authenticate",
+    "scope-omitted-when-undefined",
+    "scope-retry-limit",
+    "scope-step-up",
+    "token-endpoint-auth-basic",
+    "token-endpoint-auth-none",
+    "token-endpoint-auth-post",
+];
+
+#[test]
+fn the_suites_logins_pass() {
+    let Some(scratch) = Scratch::new() else { return };
+    let suite = scratch.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    let client = format!(
+        "{} {} {}",
+        text(&scratch.real.join("python1/bin/python")),
+        text(&scratch.path("conformance_login.py")),
+        env!("CARGO_BIN_EXE_dynamic-mcp")
+    );
+    for scenario in SCENARIOS {
+        let mut command = scratch.command(scratch.real.join("bin/node"));
+        command.arg(&suite).args(["client", "--command", &client]);
+        command.args(["--scenario", &format!("auth/{scenario}"), "-o"]).arg(scratch.path("results"));
+        drop(scratch.run(command));
+    }
+    scratch.assert_nothing_is_left();
+}
