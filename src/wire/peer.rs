@@ -89,10 +89,19 @@ impl Peer {
 
     /// Answers a request, with the others that came with it if it came in a batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
-        match self.batches().keep(id, reply) {
-            Err(reply) => {
-                self.output.send(Frame::response(id, reply));
-            }
+        // Not in the `match`, which would hold the lock through the write.
+        let kept = self.batches().keep(id, reply);
+        match kept {
+            Err(reply) => drop(self.output.send(Frame::response(id, reply))),
+            Ok(batch) => self.send_batch(batch),
+        }
+    }
+
+    /// Answers what came as `Malformed`, before the next message is received.
+    pub fn refuse(&self, id: &Raw, error: Raw) {
+        let kept = self.batches().keep_refusal(id, error);
+        match kept {
+            Err(error) => drop(self.output.send(Frame::response(id, Err(error)))),
             Ok(batch) => self.send_batch(batch),
         }
     }
@@ -180,14 +189,14 @@ impl Peer {
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
         // What is buffered already is no reason to keep the only thread: others have their turn between messages.
         tokio::task::coop::consume_budget().await;
-        let waiting = self.batches().unread.pop_front();
+        let finished = self.batches().end_reading();
+        self.send_batch(finished);
+        let waiting = self.batches().next();
         if let Some(line) = waiting {
             let incoming = self.take(Message::parse(&line), line);
             if let Incoming::Request(request) = &incoming {
                 self.batches().expect(&request.id);
             }
-            let finished = self.batches().read();
-            self.send_batch(finished);
             return Some(incoming);
         }
         let line = match lines.next().await? {
@@ -199,8 +208,10 @@ impl Peer {
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
         };
         let message = Message::parse(&line);
-        if message == Err(Malformed::Batch) && self.unpack(&line) {
-            return Some(Incoming::Settled);
+        if message == Err(Malformed::Batch) {
+            // Its messages come next.
+            let taken = self.batches().take(&line);
+            return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Settled));
         }
         let large = line.len() > LARGE && matches!(message, Ok(Message::Response { .. }));
         let incoming = self.take(message, line);
@@ -208,12 +219,6 @@ impl Peer {
             tokio::task::yield_now().await;
         }
         Some(incoming)
-    }
-
-    /// Whether the line is a batch that the other side may send; its messages come next.
-    fn unpack(&self, line: &Raw) -> bool {
-        let mut batches = self.batches();
-        batches.accepted && batches.take(line)
     }
 
     /// Settles answers and progress; all else is for the owner.
