@@ -79,6 +79,17 @@ fn what_a_server_is_was_remembered_and_may_change() {
 }
 
 #[test]
+fn a_refusal_is_told_soon_though_the_server_says_nothing_to_what_it_does_not_know() {
+    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such luck"}}"#;
+    let script = format!("read line; case $line in *initialize*) echo '{refusal}';; esac; cat >/dev/null");
+    let mut proxy = Proxy::new(&servers([("g", json!({"command": "sh", "args": ["-c", script]}))]));
+    let started = std::time::Instant::now();
+    let text = proxy.failure("g", "echo", json!({}));
+    assert!(text.contains("initialize was refused") && text.contains("no such luck"), "{text}");
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+}
+
+#[test]
 fn a_client_with_a_handshake_uses_it_as_any_other() {
     let mut proxy = Proxy::new(&servers([("g", upstream(&STATELESS))]));
     assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
