@@ -3,7 +3,7 @@
 use super::catalog::Introduction;
 use super::dialect;
 use crate::protocol::Era;
-use crate::wire::peer::{CallOptions, Peer};
+use crate::wire::peer::{CallError, CallOptions, Peer, Text};
 use crate::wire::raw;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -33,9 +33,19 @@ pub async fn listen(peer: Arc<Peer>, introduction: Introduction) {
     }
     let params = serde_json::json!({ "notifications": wanted }).to_string();
     let params = dialect::request(Some(params.into()), Era::Handshake, Era::Stateless);
-    while let Ok(Ok(_)) =
-        peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await
-    {
-        tokio::time::sleep(AGAIN).await;
+    loop {
+        match peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await {
+            Ok(Ok(_)) => tokio::time::sleep(AGAIN).await,
+            Ok(Err(refusal)) => {
+                tracing::warn!(refusal = %Text(&refusal), "the server does not say when its lists change");
+                return;
+            }
+            // How a connection ended is told by its owner.
+            Err(CallError::Closed { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%error, "the server does not say when its lists change");
+                return;
+            }
+        }
     }
 }

@@ -46,6 +46,8 @@ struct Call {
     progress: Option<Progress>,
     /// Progress may come after the answer.
     lasting: bool,
+    /// It is open until one side ends it.
+    subscription: bool,
     /// When this call last showed life: sent, or progress came.
     alive: Instant,
 }
@@ -137,7 +139,8 @@ impl Peer {
         }
         let (answer, mut answered) = oneshot::channel();
         let (progress, lasting) = (options.progress.clone(), options.lasting);
-        let id = self.open(Call { answer, progress, lasting, alive: Instant::now() })?;
+        let subscription = method == "subscriptions/listen";
+        let id = self.open(Call { answer, progress, lasting, subscription, alive: Instant::now() })?;
         let mut guard = InFlight { peer: self, id, options: &options, why: None };
         let params = match options.progress {
             Some(_) => {
@@ -261,6 +264,17 @@ impl Peer {
     /// The call `id` has no answer, though others may have theirs.
     pub fn fail(&self, id: &Raw, error: CallError) {
         self.settle(id, Err(error));
+    }
+
+    /// The other side ends a subscription of ours by cancelling its request: that is as good as an answer. False: `id` is
+    /// of none that is open.
+    pub fn end_subscription(&self, id: &Raw) -> bool {
+        let is_one =
+            our_id(id).is_some_and(|id| self.calls().open.get(&id).is_some_and(|call| call.subscription));
+        if is_one {
+            self.settle(id, Ok(Ok(Raw::from_static(b"{}"))));
+        }
+        is_one
     }
 
     /// No answer comes any more: every open call, and every later one, fails.

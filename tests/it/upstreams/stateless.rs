@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::protocol::Record;
 use crate::support::{Proxy, Setup, as_configured, one, servers, text_of, upstream, with};
 
 const STATELESS: [&str; 2] = ["--stateless", "--protocol"];
@@ -76,6 +77,16 @@ fn what_a_server_is_was_remembered_and_may_change() {
     assert_eq!(run(&["--stateless"]), (json!("server/discover"), None), "as it was remembered");
     assert_eq!(run(&[]), (json!("server/discover"), Some(json!("initialize"))), "it is another one now");
     assert_eq!(run(&[]), (json!("initialize"), None));
+}
+
+#[test]
+fn a_server_that_ends_a_subscription_by_cancelling_it_is_listened_to_again() {
+    let record = Record::new();
+    let mut proxy = Proxy::new(&servers([("g", record.of(upstream(&STATELESS)))]));
+    proxy.text("g", "echo", json!({"text": "x"}));
+    record.line("subscriptions/listen", 0);
+    proxy.text("g", "end_listening", json!({"method": "notifications/cancelled"}));
+    record.line("subscriptions/listen", 1);
 }
 
 #[test]
