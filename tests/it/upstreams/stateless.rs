@@ -80,6 +80,22 @@ fn what_a_server_is_was_remembered_and_may_change() {
 }
 
 #[test]
+fn the_log_level_of_a_session_is_told_with_each_request() {
+    let record = Record::new();
+    let mut proxy = Proxy::new(&servers([("g", record.of(upstream(&STATELESS)))]));
+    proxy.text("g", "echo", json!({"text": "x"}));
+    assert!(!record.line("tools/call", 0).line.contains("logLevel"));
+    proxy.ask("logging/setLevel", json!({"level": "warning"}));
+    let message =
+        |level: &str| json!({"method": "notifications/message", "params": {"level": level, "data": level}});
+    proxy.call("g", "tell", message("info"));
+    proxy.call("g", "tell", message("error"));
+    assert_eq!(told(&mut proxy, "notifications/message")["params"]["data"], "error");
+    let called = record.line("tools/call", 1).json();
+    assert_eq!(called["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
+}
+
+#[test]
 fn a_server_that_ends_a_subscription_by_cancelling_it_is_listened_to_again() {
     let record = Record::new();
     let mut proxy = Proxy::new(&servers([("g", record.of(upstream(&STATELESS)))]));
