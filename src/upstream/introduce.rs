@@ -45,7 +45,7 @@ impl Session {
 
     async fn shake_hands(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, Unknown> {
         let answer = self.initialize(offer).await?;
-        let introduction = Introduction::read(&answer);
+        let introduction = Introduction::read(&answer, self.era);
         check_introduction(&answer, &introduction);
         self.peer.notify("notifications/initialized", None);
         let logs = introduction.declares("logging");
@@ -123,7 +123,7 @@ impl Session {
         let info = raw::get(&answer, "_meta").and_then(|given| raw::get(&given, meta::SERVER));
         let answer = raw::set(&answer, "protocolVersion", json!(STATELESS).to_string().as_bytes());
         let answer = info.map_or_else(|| answer.clone(), |info| raw::set(&answer, "serverInfo", &info));
-        Ok(self.catalog(Introduction::read(&answer)).await?)
+        Ok(self.catalog(Introduction::read(&answer, self.era)).await?)
     }
 }
 

@@ -77,6 +77,10 @@ fn what_a_server_is_was_remembered_and_may_change() {
     assert_eq!(run(&["--stateless"]), (json!("server/discover"), None), "as it was remembered");
     assert_eq!(run(&[]), (json!("server/discover"), Some(json!("initialize"))), "it is another one now");
     assert_eq!(run(&[]), (json!("initialize"), None));
+    // A revision that it should not name is no sign of the other era.
+    for _ in 0..2 {
+        assert_eq!(run(&["--version", "2026-07-28"]), (json!("initialize"), None));
+    }
 }
 
 #[test]
