@@ -222,7 +222,7 @@ impl Session {
                 self.answer(&request, Era::Stateless, Ok(answer));
             }
             Kind::Offered => {
-                self.client.is_stateless(&stateless::capabilities(&request));
+                self.client.declared_by_request(&stateless::capabilities(&request));
                 self.start_up();
                 self.offered(request, Era::Stateless);
             }
@@ -234,7 +234,7 @@ impl Session {
         match (method, self.phase) {
             ("notifications/initialized", Phase::Greeted) => {
                 self.phase = Phase::Operation;
-                self.client.is_ready();
+                self.client.end_handshake();
                 // What changed before the client could be told.
                 self.lists_changed();
                 self.hold_until = None;
