@@ -205,3 +205,16 @@ fn what_its_asker_took_back_is_not_shown() {
     let next = proxy.next().unwrap();
     assert_eq!(next.id(), Some(&*echo.to_string()), "{}", next.line);
 }
+
+#[test]
+fn a_server_that_wants_nothing_but_to_be_asked_again_is_not_asked_at_once() {
+    let record = Record::new();
+    let config = servers([("g", record.of(upstream(&["--stateless", "--protocol"])))]);
+    let mut proxy = Proxy::new(&config);
+    let later = json!({"resultType": "input_required", "requestState": "later"});
+    proxy.send("prompts/get", json!({"group": "g", "name": "greet", "x-result": later}));
+    record.line("prompts/get", 2);
+    proxy.text("g", "sleep", json!({"ms": 300}));
+    let asked = record.lines("prompts/get").len();
+    assert!(asked < 6, "{asked} times within half a second");
+}
