@@ -66,7 +66,7 @@ impl Batches {
     }
 
     /// The next message of the batch that is being read.
-    pub fn next(&mut self) -> Option<Raw> {
+    pub fn next_unread(&mut self) -> Option<Raw> {
         self.unread.pop_front()
     }
 
@@ -88,7 +88,7 @@ impl Batches {
         }
     }
 
-    /// The same of the answer to a message that could not be read, the last one that `next` gave.
+    /// The same of the answer to a message that could not be read, the last one that `next_unread` gave.
     pub fn keep_refusal(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),
@@ -118,7 +118,7 @@ impl Batches {
         self.open.remove(at).take()
     }
 
-    /// The messages that `next` gave were dealt with. What is left to send if they were the last ones of their batch.
+    /// The messages that `next_unread` gave were dealt with. What is left to send if they were the last ones of their batch.
     pub fn end_reading(&mut self) -> Option<Frame> {
         if !self.unread.is_empty() || !std::mem::take(&mut self.reading) {
             return None;
@@ -161,7 +161,7 @@ mod tests {
     fn more_answers_than_are_kept_go_in_several_arrays() {
         let mut batches = batches();
         batches.take(&raw("[1,2,3]")).unwrap();
-        while batches.next().is_some() {}
+        while batches.next_unread().is_some() {}
         for id in ["1", "2", "3"] {
             batches.expect(&raw(id));
         }

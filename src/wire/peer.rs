@@ -194,7 +194,7 @@ impl Peer {
         tokio::task::coop::consume_budget().await;
         let finished = self.batches().end_reading();
         self.send_batch(finished);
-        let waiting = self.batches().next();
+        let waiting = self.batches().next_unread();
         if let Some(line) = waiting {
             let incoming = self.take(Message::parse(&line), line);
             if let Incoming::Request(request) = &incoming {

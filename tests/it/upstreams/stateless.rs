@@ -114,7 +114,7 @@ fn a_refusal_is_told_soon_though_the_server_says_nothing_to_what_it_does_not_kno
     let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such luck"}}"#;
     let script = format!("read line; case $line in *initialize*) echo '{refusal}';; esac; cat >/dev/null");
     let mut proxy = Proxy::new(&servers([("g", json!({"command": "sh", "args": ["-c", script]}))]));
-    let started = std::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let text = proxy.failure("g", "echo", json!({}));
     assert!(text.contains("initialize was refused") && text.contains("no such luck"), "{text}");
     assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
