@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Changes whenever the files' meaning does; files of another version are not read.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const INDEX: &str = "index.json";
 /// Servers remembered. Beyond that the ones that were read longest ago are dropped.
 const REMEMBERED: usize = 2000;

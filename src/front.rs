@@ -62,7 +62,7 @@ pub mod tasks;
 
 /// How long requests wait for `notifications/initialized`.
 const HOLD: Duration = Duration::from_secs(1);
-/// Requests of one client that are worked on at once; beyond that its stdin is not read.
+/// Requests of one client that are worked on at once; more are refused, so that cancellations and the end are read.
 const OPEN_REQUESTS: usize = 4096;
 /// How long `tools/list` holds without being asked for again, in milliseconds; who listens hears of a change before.
 const LIST_HOLDS: u32 = 300_000;
@@ -158,7 +158,7 @@ impl Session {
                     self.refuse_held(&errors::not_initialized());
                 }
                 () = self.lists.changed() => self.lists_changed(),
-                incoming = self.peer.receive(lines), if self.serving.len() + self.held.len() < OPEN_REQUESTS => match incoming {
+                incoming = self.peer.receive(lines) => match incoming {
                     Some(incoming) => self.handle(incoming),
                     None => return,
                 },
@@ -175,15 +175,18 @@ impl Session {
                 tracing::warn!(?what, line = %Text(&line), "the client sent a line that is no message");
                 let id = match &what {
                     Malformed::NotAMessage { id } | Malformed::TooLong { id, .. } => id.clone(),
-                    Malformed::NotJson | Malformed::Batch => None,
+                    _ => None,
                 };
                 let id = id.unwrap_or(Raw::from_static(b"null"));
-                self.peer.reply(&id, Err(errors::malformed(&what).into()));
+                self.peer.refuse(&id, errors::malformed(&what).into());
             }
         }
     }
 
     fn request(&mut self, request: Request) {
+        if request.method != "ping" && self.is_full() {
+            return self.refuse(&request.id, &errors::too_many_open());
+        }
         if stateless::is(&request) && self.phase != Phase::Shutdown {
             return self.stateless(request);
         }
@@ -202,6 +205,14 @@ impl Session {
         }
     }
 
+    /// Whether no more requests are taken for now.
+    fn is_full(&mut self) -> bool {
+        let is_full = |session: &Self| session.serving.len() + session.held.len() >= OPEN_REQUESTS;
+        // Those that are answered already do not count.
+        while is_full(self) && self.serving.ended().now_or_never().is_some() {}
+        is_full(self)
+    }
+
     /// Serves a request that says of itself what others said with `initialize`. Being asked who is here is no start.
     fn stateless(&mut self, request: Request) {
         if let Err(refusal) = stateless::check(&request) {
@@ -213,7 +224,7 @@ impl Session {
                 self.answer(&request, Era::Stateless, Ok(answer));
             }
             Kind::Offered => {
-                self.client.is_stateless(&stateless::capabilities(&request));
+                self.client.declared_by_request(&stateless::capabilities(&request));
                 self.start_up();
                 self.offered(request, Era::Stateless);
             }
@@ -225,7 +236,7 @@ impl Session {
         match (method, self.phase) {
             ("notifications/initialized", Phase::Greeted) => {
                 self.phase = Phase::Operation;
-                self.client.is_ready();
+                self.client.end_handshake();
                 // What changed before the client could be told.
                 self.lists_changed();
                 self.hold_until = None;

@@ -228,7 +228,7 @@ impl GroupManager {
             audience: self.audience.clone(),
             max_message: self.config().settings.max_message_bytes,
             stateless: Arc::new(AtomicBool::new(
-                cached.as_ref().is_some_and(|catalog| catalog.introduction.era() == Era::Stateless),
+                cached.as_ref().is_some_and(|catalog| catalog.introduction.era == Era::Stateless),
             )),
         };
         let beginning = Beginning {

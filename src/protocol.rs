@@ -1,5 +1,7 @@
 //! What this program knows of MCP's revisions.
 
+use serde::{Deserialize, Serialize};
+
 /// The revisions that begin with `initialize`, oldest first.
 pub const HANDSHAKE_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -26,19 +28,14 @@ pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {
 };
 
 /// How the two ends of a connection speak: the specification's "legacy" and "modern".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Era {
     /// `initialize` says once who is there and what they can do.
+    #[default]
     Handshake,
     /// `params._meta` says it with each request (2026-07-28 and later).
     Stateless,
-}
-
-impl Era {
-    /// Of a revision. What nobody knows came out of a handshake.
-    pub fn of(revision: &str) -> Self {
-        if revision == STATELESS { Self::Stateless } else { Self::Handshake }
-    }
 }
 
 /// Keys of `_meta` that are MCP's own.

@@ -53,6 +53,13 @@ pub enum Malformed {
     },
     /// An array of messages, which only revision 2025-03-26 knows.
     Batch,
+    /// An array of nothing, where batches are known.
+    EmptyBatch,
+    /// More messages than one batch may have.
+    LargeBatch {
+        messages: usize,
+        limit: usize,
+    },
     /// Longer than the limit (both in bytes), with its id where that could be found.
     TooLong {
         id: Option<Raw>,

@@ -77,7 +77,7 @@ pub(crate) fn call(server: &Server, id: &str, name: &str, arguments: &str) -> Op
                 r#"{{"content":[{{"type":"resource_link","uri":{uri},"name":"linked"}}]}}"#
             ));
         }
-        "end_listening" => end_listening(server),
+        "end_listening" => end_listening(server, told.method.as_deref()),
         "cancel_asked" => server.cancel_asked(r#","reason":"no longer needed","x":1e400"#),
         name if name.starts_with("long_") => return Some(text(arguments)),
         _ => return None,
@@ -94,10 +94,12 @@ struct AsTold<'a> {
     error: Option<&'a RawValue>,
     #[serde(default, rename = "x-echo")]
     echo: bool,
+    #[serde(default, rename = "x-exit")]
+    exit: bool,
 }
 
-/// Whether the request, of whatever method, said how it is to be answered: `x-result`, `x-error`, or with its own params,
-/// `x-echo`. Then it is.
+/// Whether the request, of whatever method, said how it is to be answered: `x-result`, `x-error`, with its own params,
+/// `x-echo`, or not at all, `x-exit`. Then it is.
 pub(crate) fn serve_as_told(server: &Server, id: &str, params: &str) -> bool {
     if !server.flags.has("--protocol") {
         return false;
@@ -105,6 +107,7 @@ pub(crate) fn serve_as_told(server: &Server, id: &str, params: &str) -> bool {
     match serde_json::from_str(params) {
         Ok(AsTold { result: Some(result), .. }) => server.wire.result(id, result.get()),
         Ok(AsTold { error: Some(error), .. }) => server.wire.error(id, error.get()),
+        Ok(AsTold { exit: true, .. }) => exit(1),
         Ok(AsTold { echo: true, .. }) => server.wire.result(id, &format!(r#"{{"echo":{params}}}"#)),
         _ => return false,
     }

@@ -209,10 +209,14 @@ fn listen(server: &Server, id: &str, wanted: &Value) {
     server.wire.stateless.listening.lock().unwrap().push((id.to_owned(), agreed));
 }
 
-/// Ends every subscription as a server does that ends them itself.
-pub(crate) fn end_listening(server: &Server) {
+/// Ends every subscription as a server does that ends them itself: by its answer, or by `method`.
+pub(crate) fn end_listening(server: &Server, method: Option<&str>) {
     let ended = std::mem::take(&mut *server.wire.stateless.listening.lock().unwrap());
     for (id, _) in ended {
+        if let Some(method) = method {
+            server.wire.notify(method, &format!(r#"{{"requestId":{id}}}"#));
+            continue;
+        }
         server.wire.result(&id, &format!(r#"{{"_meta":{{"{SUBSCRIPTION}":{id}}}}}"#));
     }
 }

@@ -58,7 +58,7 @@ async fn broken_foreign_and_lost_files_cost_nothing_but_knowledge() {
         "[]",
         "{\"version\":99,\"servers\":{}}",
         "\u{0}\u{1}",
-        "{\"version\":2,\"servers\":{\"key0\":3}}",
+        "{\"version\":3,\"servers\":{\"key0\":3}}",
     ] {
         fs::write(dir.path().join(INDEX), index).unwrap();
         assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");

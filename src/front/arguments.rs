@@ -3,6 +3,7 @@
 
 use crate::wire::{Raw, raw};
 use serde::Deserialize;
+use std::collections::{HashMap, HashSet};
 
 /// What `call_dynamic_tool` was asked to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,10 +189,15 @@ fn count(value: &Raw) -> Option<usize> {
 /// The members that are not ours: arguments that a model wrote beside `group` and `name`.
 fn others(members: &Members) -> Raw {
     let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key);
-    members
-        .iter()
-        .filter(|(key, _)| !known(key))
-        .fold(Raw::from_static(b"{}"), |object, (key, value)| raw::set(&object, key, value))
+    let own: Vec<_> = members.iter().filter(|(key, _)| !known(key)).collect();
+    // Of a key given twice the last counts, as everywhere.
+    let last: HashMap<&str, &Raw> = own.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let mut seen = HashSet::new();
+    let kept = own.iter().filter(|(key, _)| seen.insert(key.as_str()));
+    let kept = kept.map(|(key, _)| {
+        [serde_json::Value::from(key.as_str()).to_string().as_bytes(), b":", &last[key.as_str()][..]].concat()
+    });
+    [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
 }
 
 #[cfg(test)]
@@ -222,6 +228,17 @@ mod tests {
         ] {
             assert_eq!(call(text).as_ref(), Ok(&wanted), "{text}");
         }
+    }
+
+    #[test]
+    fn thousands_of_arguments_beside_ours_are_taken_at_once() {
+        let many: Vec<_> = (0..20_000).map(|n| format!(r#""k\u00e9{n}":{n}.0"#)).collect();
+        let started = tokio::time::Instant::now();
+        let got =
+            call(&format!(r#"{{"name":"t",{},"k\u00e90":"last","group":"g"}}"#, many.join(","))).unwrap();
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+        assert!(got.args.starts_with(r#"{"ké0":"last","ké1":1.0,"#.as_bytes()));
+        assert_eq!(raw::entries(&got.args).unwrap().len(), 20_000);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use super::rounds;
 use super::tasks::Tasks;
 use crate::config::GroupName;
 use crate::protocol::{Era, meta};
-use crate::upstream::Lease;
 use crate::upstream::audience::client::{Carrier, Client, Wish};
+use crate::upstream::{Lease, dialect};
 use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
 use crate::wire::{Raw, Reply, raw};
 use std::sync::Arc;
@@ -55,7 +55,12 @@ impl Caller {
         let _heard: Option<Wish> = self.log_level.as_ref().map(|level| self.client.wants_log(group, level));
         let options =
             CallOptions { progress: self.progress.clone(), cancelled: self.cancelled.clone(), ..options };
-        if lease.era() == Era::Stateless && self.era == Era::Handshake && rounds::may_ask(method) {
+        let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
+        let params = match self.client.level().filter(|_| is_bridged) {
+            Some(level) => dialect::with_level(&params, &level),
+            None => params,
+        };
+        if is_bridged && rounds::may_ask(method) {
             return rounds::call(&self.client, group, lease, method, params, options).await;
         }
         let _carries = self.carrier.as_ref().map(|carrier| self.client.carries(group, carrier.clone()));

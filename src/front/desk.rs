@@ -23,6 +23,7 @@ use crate::wire::{Raw, Reply, Request, raw};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -82,9 +83,10 @@ impl Desk {
             return self.begin(request, params, caller);
         }
         let (posed, questions) = mpsc::channel(QUESTIONS);
-        caller.carrier = Some(Carrier { capabilities: stateless::capabilities(request), posed });
+        let (capabilities, parked) = (stateless::capabilities(request), Arc::<AtomicBool>::default());
+        caller.carrier = Some(Carrier { capabilities, posed, parked: parked.clone() });
         let (work, cancelled) = self.begin(request, params, caller.clone())?;
-        let call = Parked::new(work, questions, &caller);
+        let call = Parked::new(work, questions, parked, &caller);
         Ok((Box::pin(self.lot.clone().attend(call)), cancelled))
     }
 

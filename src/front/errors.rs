@@ -128,6 +128,11 @@ pub fn not_bridged(group: &GroupName, method: &str, why: &str) -> Refusal {
     Refusal { data: Some(data), ..refusal(code::INTERNAL_ERROR, message) }
 }
 
+/// Requests of one client that are not answered yet.
+pub fn too_many_open() -> Refusal {
+    refusal(code::INTERNAL_ERROR, "too many requests are open; wait for the answers to some of them")
+}
+
 /// Calls of a stateless client whose servers ask it something.
 pub fn too_many_waiting() -> Refusal {
     refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
@@ -162,6 +167,12 @@ pub fn malformed(what: &Malformed) -> Refusal {
             code::INVALID_REQUEST,
             "a batch, which only revision 2025-03-26 has: send messages one by one",
         ),
+        Malformed::EmptyBatch => refusal(code::INVALID_REQUEST, "an empty batch"),
+        Malformed::LargeBatch { messages, limit } => {
+            let message =
+                format!("a batch of {messages} messages is over the limit of {limit}: none was looked at");
+            refusal(code::INVALID_REQUEST, message)
+        }
         Malformed::TooLong { bytes, limit, .. } => refusal(
             code::INVALID_REQUEST,
             format!("message of {bytes} bytes is over the limit of {limit} (settings.max_message_bytes)"),

@@ -11,6 +11,7 @@ use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -42,13 +43,15 @@ pub struct Parked {
     progress: Option<Progress>,
     cancelled: Cancelled,
     asked: usize,
+    /// Told to those who have a question for its client.
+    parked: Arc<AtomicBool>,
 }
 
 impl Parked {
     /// A call that has just begun; what its server asks comes by `posed`.
-    pub fn new(work: Work, posed: mpsc::Receiver<Posed>, caller: &Caller) -> Self {
+    pub fn new(work: Work, posed: mpsc::Receiver<Posed>, parked: Arc<AtomicBool>, caller: &Caller) -> Self {
         let (progress, cancelled) = (caller.progress.clone(), caller.cancelled.clone());
-        Self { work, posed, open: Vec::new(), progress, cancelled, asked: 0 }
+        Self { work, posed, open: Vec::new(), progress, cancelled, asked: 0, parked }
     }
 
     pub fn cancelled(&self) -> Cancelled {
@@ -74,6 +77,11 @@ impl Parked {
     fn ask(&mut self, posed: Posed) {
         self.asked += 1;
         self.open.push((self.asked.to_string(), posed));
+    }
+
+    /// What nobody waits for any more is not asked.
+    fn withdraw(&mut self) {
+        self.open.retain(|(_, posed)| !posed.answer.is_closed());
     }
 
     /// The answer that asks.
@@ -108,13 +116,17 @@ impl Lot {
 
     /// Waits for the call's answer, or for a question: then the call waits in the lot.
     pub async fn attend(self: Arc<Self>, mut call: Parked) -> Reply {
-        if call.open.is_empty() {
+        call.parked.store(false, Ordering::Relaxed);
+        call.withdraw();
+        while call.open.is_empty() {
             tokio::select! {
                 biased;
                 reply = &mut call.work => return reply,
                 Some(posed) = call.posed.recv() => call.ask(posed),
             }
+            call.withdraw();
         }
+        call.parked.store(true, Ordering::Relaxed);
         while let Ok(posed) = call.posed.try_recv() {
             call.ask(posed);
         }

@@ -11,7 +11,10 @@ use crate::wire::{Raw, Reply, raw};
 use errors::Refusal;
 use futures_util::future::join_all;
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// That may be asked for at once.
+const NAMES: usize = 1000;
 
 /// `tools/list` with `lazy`: every known tool as a stub, or with its full definition. In the stateless era no list may
 /// depend on what was called before, so there a group that became known by a call is left out.
@@ -54,8 +57,14 @@ pub async fn describe(asked: Asked) -> Reply {
 /// `tools/describe_batch`.
 pub async fn describe_batch(asked: Asked) -> Reply {
     let names = raw::get(&asked.params, "names").and_then(|names| serde_json::from_slice(&names).ok());
-    let names: Vec<String> =
+    let mut names: Vec<String> =
         names.ok_or_else(|| errors::bad_params("params.names must be a list of strings"))?;
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    if names.len() > NAMES {
+        let problem = format!("params.names has {} names, the limit is {NAMES}", names.len());
+        return Err(errors::bad_params(problem).into());
+    }
     let found = find(&asked.groups, &names, asked.caller.progress.as_ref()).await;
     let not_found = json!(found.missing).to_string();
     let tools = found.tools.join(&b","[..]);

@@ -55,10 +55,11 @@ pub struct Passed<'a> {
     pub params: Raw,
 }
 
-/// Connects the group if need be. Asked once more if the connection broke: all of these only read, but for
-/// subscriptions, which may be made twice.
+/// Connects the group if need be. Asked once more if the connection broke, unless that may do something twice: all else
+/// only reads, but for subscriptions, which may be made twice.
 pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply {
     let mut repeated = false;
+    let repeatable = !matches!(passed.method, "tasks/update" | "tasks/cancel");
     loop {
         let reached = reach::lease(&asked.groups, group, asked.caller.progress.as_ref()).await;
         let (group, lease) =
@@ -89,7 +90,11 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
                 return Err(stateless::refused_by_stateless(passed.method, asked.caller.era, error));
             }
             Ok(refused) => return refused,
-            Err(CallError::Closed { .. }) if !repeated && !asked.groups.is_shutting_down() => repeated = true,
+            Err(CallError::Closed { sent })
+                if !repeated && (repeatable || !sent) && !asked.groups.is_shutting_down() =>
+            {
+                repeated = true;
+            }
             Err(error) => {
                 let lost = lease.lost().map(|lost| lost.to_string());
                 let refusal = errors::unanswered(&group.name, passed.method, &error, lost);

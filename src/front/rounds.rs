@@ -9,12 +9,15 @@ use crate::upstream::audience::client::Client;
 use crate::upstream::audience::questions::{self, Question};
 use crate::wire::peer::{CallError, CallOptions, Cancelled};
 use crate::wire::{Raw, Reply, raw};
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often one call may ask.
 const ROUNDS: usize = 16;
+/// Before a server is asked again that wants nothing but that: at first, doubling up to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// What a client is asked to do.
 const ABLE: [&str; 3] = ["elicitation", "sampling", "roots"];
 
@@ -37,10 +40,15 @@ pub async fn call(
         None => able,
     });
     let mut params = raw::set_in(&params, "_meta", meta::CAPABILITIES, &able);
+    let mut pause = PAUSES.0;
     for _ in 0..ROUNDS {
         let reply = lease.call(method, Some(params.clone()), Era::Handshake, options.clone()).await?;
         let asks = |result: &Raw| raw::get_str(result, "resultType").as_deref() == Some("input_required");
         let Some(result) = reply.as_ref().ok().filter(|result| asks(result)) else { return Ok(reply) };
+        if raw::get(result, "inputRequests").is_none() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
         match answers(client, group, result).await {
             Ok(answers) => params = again(&params, &answers, result),
             Err(error) => return Ok(Err(error)),
@@ -70,8 +78,9 @@ async fn answers(client: &Arc<Client>, group: &GroupName, result: &Raw) -> Reply
             cancelled: Cancelled::default(),
         };
         let answer = questions::ask(client, question).await?;
-        Ok([json!(key).to_string().as_bytes(), b":", &answer[..]].concat())
+        Ok::<_, Raw>([json!(key).to_string().as_bytes(), b":", &answer[..]].concat())
     });
-    let answers: Result<Vec<_>, Raw> = join_all(asked).await.into_iter().collect();
-    Ok([b"{", &answers?.join(&b","[..])[..], b"}"].concat().into())
+    // A refusal ends it: what else was asked is cancelled.
+    let answers = try_join_all(asked).await?;
+    Ok([b"{", &answers.join(&b","[..])[..], b"}"].concat().into())
 }

@@ -40,7 +40,10 @@ impl Tasks {
         let mut open = self.open();
         while open.keepers.try_join_next().is_some() {}
         open.ended.retain(|_, ended| Arc::strong_count(ended) > 1);
-        open.ended.insert(id, ended.clone());
+        if let Some(before) = open.ended.insert(id, ended.clone()) {
+            // A server that gives an id again has no other task of that id any more.
+            before.notify_one();
+        }
         open.keepers.spawn(async move {
             tokio::select! {
                 () = ended.notified() => {}
@@ -77,11 +80,13 @@ pub async fn about_one(asked: Asked, method: &'static str) -> Reply {
     let (group, id) = task_ids::behind(&known_as).ok_or_else(unknown)?;
     let group = asked.groups.named(&group).ok_or_else(unknown)?;
     let params = raw::set(&asked.without_group(), "taskId", json!(id).to_string().as_bytes());
-    let result = pass(&asked, &group, Passed { method, capability: "tasks", params }).await?;
+    let reply = pass(&asked, &group, Passed { method, capability: "tasks", params }).await;
     if method == "tasks/result" {
+        // Also by an error, which is the result of a task that failed.
         asked.caller.tasks.end(&known_as);
-        return Ok(task_ids::related_out(&group.name, &result));
+        return reply.map(|result| task_ids::related_out(&group.name, &result));
     }
+    let result = reply?;
     let result = task_ids::out(&group.name, &stateless::with_names(&group.name, &result));
     asked.caller.tasks.look(&result);
     Ok(result)
@@ -106,37 +111,43 @@ pub async fn list(asked: Asked) -> Reply {
     gather::page(&asked.params, &Kind::TASKS, tasks.collect())
 }
 
-/// The result of a call, with the task that it made if it made one: then its group stays connected.
+/// The result of a call as its client knows it. If it is a task, its group stays connected.
 pub fn created(caller: &Caller, group: &GroupName, lease: Lease, params: &Raw, result: Raw) -> Raw {
-    let keep = |task: &Raw, ttl: &str| {
-        let ttl = raw::get(task, ttl).and_then(|ttl| serde_json::from_slice(&ttl).ok());
-        if let Some(id) = raw::get_str(task, "taskId") {
-            caller.tasks.keep(id, lease, ttl);
-        }
-    };
-    match lease_era_of(caller, params, &result) {
-        Some(Era::Handshake) => {
-            let Some(task) = raw::get(&result, "task") else { return result };
-            let task = task_ids::out(group, &task);
-            keep(&task, "ttl");
-            task_ids::related_out(group, &raw::set(&result, "task", &task))
-        }
-        Some(Era::Stateless) => {
-            let task = task_ids::out(group, &result);
-            keep(&task, "ttlMs");
-            task
-        }
-        None => result,
+    let Some(form) = form_of(caller, params, &result) else { return result };
+    let (result, task) = exposed(group, form, result);
+    if let Some((id, ttl)) = task {
+        caller.tasks.keep(id, lease, ttl);
     }
+    result
 }
 
 /// In which era's form the result is a task, if it is one.
-fn lease_era_of(caller: &Caller, params: &Raw, result: &Raw) -> Option<Era> {
-    match caller.era {
+fn form_of(caller: &Caller, params: &Raw, result: &Raw) -> Option<Era> {
+    let is_task = match caller.era {
         // Only who asks for a task gets one: a result may have any members.
-        Era::Handshake => raw::get(params, "task").is_some().then_some(Era::Handshake),
-        Era::Stateless => {
-            (raw::get_str(result, "resultType").as_deref() == Some("task")).then_some(Era::Stateless)
+        Era::Handshake => raw::get(params, "task").is_some(),
+        Era::Stateless => raw::get_str(result, "resultType").as_deref() == Some("task"),
+    };
+    is_task.then_some(caller.era)
+}
+
+/// A result that is a task, with its id as clients know it; that id, and how long the task lives.
+fn exposed(group: &GroupName, form: Era, result: Raw) -> (Raw, Option<(String, Option<u64>)>) {
+    let life = |task: &Raw, ttl: &str| {
+        let ttl = raw::get(task, ttl).and_then(|ttl| serde_json::from_slice(&ttl).ok());
+        raw::get_str(task, "taskId").map(|id| (id, ttl))
+    };
+    match (form, raw::get(&result, "task")) {
+        (Era::Handshake, None) => (result, None),
+        (Era::Handshake, Some(task)) => {
+            let task = task_ids::out(group, &task);
+            let result = task_ids::related_out(group, &raw::set(&result, "task", &task));
+            (result, life(&task, "ttl"))
+        }
+        (Era::Stateless, _) => {
+            let task = task_ids::out(group, &result);
+            let life = life(&task, "ttlMs");
+            (task, life)
         }
     }
 }

@@ -112,7 +112,10 @@ impl Attendant {
             | "notifications/resources/list_changed"
             | "notifications/prompts/list_changed" => self.of.lists_changed.notify_one(),
             "notifications/cancelled" => {
-                if let Some(params) = params {
+                let Some(params) = params else { return };
+                // Where there is no handshake the server has no requests of its own that it could cancel.
+                let ours = raw::get(&params, "requestId").filter(|_| self.of.live.era == Era::Stateless);
+                if !ours.is_some_and(|id| self.of.peer.end_subscription(&id)) {
                     self.serving.cancel(params);
                 }
             }

@@ -52,6 +52,9 @@ pub enum Read {
 /// The upstream's answer to `initialize` or `server/discover`, read leniently.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
+    /// How the upstream was spoken to, whichever revision it names.
+    #[serde(default)]
+    pub era: Era,
     pub protocol_version: String,
     /// JSON text, as the upstream wrote it.
     pub capabilities: Option<String>,
@@ -169,11 +172,12 @@ fn read_body(file: &Path, tools: usize) -> Option<Body> {
 }
 
 impl Introduction {
-    pub fn read(result: &Raw) -> Self {
+    pub fn read(result: &Raw, era: Era) -> Self {
         let info = raw::get(result, "serverInfo");
         let text =
             |key| info.as_ref().and_then(|info| raw::get_str(info, key)).filter(|text| !text.is_empty());
         Self {
+            era,
             protocol_version: raw::get_str(result, "protocolVersion").unwrap_or_default(),
             capabilities: raw::get(result, "capabilities")
                 .map(|raw| String::from_utf8_lossy(&raw).into_owned()),
@@ -194,11 +198,6 @@ impl Introduction {
     /// Whether the upstream says that it has `capability`.
     pub fn declares(&self, capability: &str) -> bool {
         self.declared().is_some_and(|declared| raw::get(&declared, capability).is_some())
-    }
-
-    /// How the upstream speaks.
-    pub fn era(&self) -> Era {
-        Era::of(&self.protocol_version)
     }
 
     /// `capabilities`, as far as the upstream has any.

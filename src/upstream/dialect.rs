@@ -14,6 +14,16 @@ pub fn request(params: Option<Raw>, from: Era, to: Era) -> Option<Raw> {
     }
 }
 
+/// The params of a request of a client that said once which log messages it wants, for a stateless server, which has to
+/// be told with each.
+pub fn with_level(params: &Raw, level: &str) -> Raw {
+    let says = raw::get(params, "_meta").is_some_and(|given| raw::get(&given, meta::LOG_LEVEL).is_some());
+    if says {
+        return params.clone();
+    }
+    raw::set_in(params, "_meta", meta::LOG_LEVEL, serde_json::Value::from(level).to_string().as_bytes())
+}
+
 /// A notification's params without the number of a subscription, which is between two neighbours.
 pub fn without_subscription(params: &Raw) -> Raw {
     without(params, &[meta::SUBSCRIPTION])
@@ -71,6 +81,16 @@ mod tests {
             r#"{"x":1e400,"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"y":1.0}}"#,
         );
         assert_eq!(request(Some(own.clone()), Era::Stateless, Era::Stateless), Some(own));
+    }
+
+    #[test]
+    fn a_level_is_told_where_the_request_says_none() {
+        assert_eq!(
+            with_level(&raw(r#"{"x":1e400}"#), "info"),
+            raw(r#"{"x":1e400,"_meta":{"io.modelcontextprotocol/logLevel":"info"}}"#)
+        );
+        let own = raw(r#"{"_meta":{"io.modelcontextprotocol/logLevel":"debug"}}"#);
+        assert_eq!(with_level(&own, "info"), own);
     }
 
     #[test]

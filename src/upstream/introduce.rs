@@ -18,6 +18,9 @@ use std::time::Duration;
 /// `npx` and `uvx` download before they start what they run.
 const CHILD: Duration = Duration::from_secs(60);
 const REMOTE: Duration = Duration::from_secs(5);
+/// How much longer than its refusal of a handshake a server may take to say that it is of the other era: many say nothing
+/// to a method that they do not know.
+pub(super) const PROBE: Duration = Duration::from_secs(3);
 
 /// An upstream that could not be introduced.
 pub(super) struct Unknown {
@@ -42,7 +45,7 @@ impl Session {
 
     async fn shake_hands(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, Unknown> {
         let answer = self.initialize(offer).await?;
-        let introduction = Introduction::read(&answer);
+        let introduction = Introduction::read(&answer, self.era);
         check_introduction(&answer, &introduction);
         self.peer.notify("notifications/initialized", None);
         let logs = introduction.declares("logging");
@@ -93,6 +96,11 @@ impl Session {
 
     /// How long the first answer may take.
     fn time(&self) -> Duration {
+        let time = self.configured_time();
+        self.at_most.map_or(time, |at_most| at_most.min(time))
+    }
+
+    fn configured_time(&self) -> Duration {
         let default = match self.server.endpoint {
             Endpoint::Stdio(_) => CHILD,
             Endpoint::Http(_) => REMOTE,
@@ -115,7 +123,7 @@ impl Session {
         let info = raw::get(&answer, "_meta").and_then(|given| raw::get(&given, meta::SERVER));
         let answer = raw::set(&answer, "protocolVersion", json!(STATELESS).to_string().as_bytes());
         let answer = info.map_or_else(|| answer.clone(), |info| raw::set(&answer, "serverInfo", &info));
-        Ok(self.catalog(Introduction::read(&answer)).await?)
+        Ok(self.catalog(Introduction::read(&answer, self.era)).await?)
     }
 }
 

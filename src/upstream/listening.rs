@@ -3,7 +3,7 @@
 use super::catalog::Introduction;
 use super::dialect;
 use crate::protocol::Era;
-use crate::wire::peer::{CallError, CallOptions, Peer};
+use crate::wire::peer::{CallError, CallOptions, Peer, Text};
 use crate::wire::raw;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -36,7 +36,16 @@ pub async fn listen(peer: Arc<Peer>, introduction: Introduction) {
     loop {
         match peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await {
             Ok(Ok(_)) | Err(CallError::Failed { passing: true, .. }) => tokio::time::sleep(AGAIN).await,
-            _ => return,
+            Ok(Err(refusal)) => {
+                tracing::warn!(refusal = %Text(&refusal), "the server does not say when its lists change");
+                return;
+            }
+            // How a connection ended is told by its owner.
+            Err(CallError::Closed { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%error, "the server does not say when its lists change");
+                return;
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::audience::Audience;
 use super::catalog::{self, Catalog, Introduction, Lists};
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::error::UpstreamError;
-use super::introduce::Unknown;
+use super::introduce::{PROBE, Unknown};
 use super::listening::listen;
 use super::{Grace, Live, dialect};
 use crate::config::{GroupName, Server};
@@ -18,8 +18,10 @@ use crate::wire::{Raw, Reply, raw};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 /// More pages than any real server has; one that never ends its list is cut off here.
@@ -65,15 +67,19 @@ impl Connector {
             false => (Era::Handshake, Era::Stateless),
             true => (Era::Stateless, Era::Handshake),
         };
-        let refused = match self.open_in(first, &server).await {
+        let started = Instant::now();
+        let refused = match self.open_in(first, &server, None).await {
             Ok(connected) => return Ok(connected),
             Err(Tried { failed, try_other: false }) => return Err(failed),
             Err(Tried { failed, .. }) => failed,
         };
+        let took = started.elapsed();
         if let Some(closing) = refused.closing {
             closing.await;
         }
-        match self.open_in(other, &server).await {
+        // Whoever waits for the group is to hear of the refusal soon, unless the server was known to be of the other era.
+        let at_most = (other == Era::Stateless).then(|| took + PROBE);
+        match self.open_in(other, &server, at_most).await {
             Ok(connected) => {
                 self.stateless.store(other == Era::Stateless, Ordering::Relaxed);
                 Ok(connected)
@@ -87,7 +93,13 @@ impl Connector {
         }
     }
 
-    async fn open_in(&self, era: Era, server: &Arc<Server>) -> Result<(Connection, Catalog), Tried> {
+    /// `at_most`: for the first answer, whatever the config says.
+    async fn open_in(
+        &self,
+        era: Era,
+        server: &Arc<Server>,
+        at_most: Option<Duration>,
+    ) -> Result<(Connection, Catalog), Tried> {
         let opened =
             self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
         let (peer, link) = (Peer::new(opened.output), opened.link);
@@ -111,6 +123,7 @@ impl Connector {
             link: link.clone(),
             server: server.clone(),
             era,
+            at_most,
         };
         let outcome = session.introduce(&offer, &self.audience).await;
         let output = peer.output().clone();
@@ -176,6 +189,7 @@ pub(super) struct Session {
     link: Link,
     pub(super) server: Arc<Server>,
     pub(super) era: Era,
+    pub(super) at_most: Option<Duration>,
 }
 
 impl Session {

@@ -48,6 +48,8 @@ struct Call {
     acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Progress may come after the answer.
     lasting: bool,
+    /// It is open until one side ends it.
+    subscription: bool,
     /// When this call last showed life: sent, or progress came.
     alive: Instant,
 }
@@ -91,10 +93,19 @@ impl Peer {
 
     /// Answers a request, with the others that came with it if it came in a batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
-        match self.batches().keep(id, reply) {
-            Err(reply) => {
-                self.output.send(Frame::response(id, reply));
-            }
+        // Not in the `match`, which would hold the lock through the write.
+        let kept = self.batches().keep(id, reply);
+        match kept {
+            Err(reply) => drop(self.output.send(Frame::response(id, reply))),
+            Ok(batch) => self.send_batch(batch),
+        }
+    }
+
+    /// Answers what came as `Malformed`, before the next message is received.
+    pub fn refuse(&self, id: &Raw, error: Raw) {
+        let kept = self.batches().keep_refusal(id, error);
+        match kept {
+            Err(error) => drop(self.output.send(Frame::response(id, Err(error)))),
             Ok(batch) => self.send_batch(batch),
         }
     }
@@ -130,8 +141,9 @@ impl Peer {
         }
         let (answer, mut answered) = oneshot::channel();
         let (progress, lasting) = (options.progress.clone(), options.lasting);
-        let acknowledged = options.acknowledged.clone();
-        let id = self.open(Call { answer, progress, acknowledged, lasting, alive: Instant::now() })?;
+        let (acknowledged, subscription) = (options.acknowledged.clone(), method == "subscriptions/listen");
+        let call = Call { answer, progress, acknowledged, lasting, subscription, alive: Instant::now() };
+        let id = self.open(call)?;
         let mut guard = InFlight { peer: self, id, options: &options, why: None };
         let params = match options.progress {
             Some(_) => {
@@ -183,14 +195,14 @@ impl Peer {
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
         // What is buffered already is no reason to keep the only thread: others have their turn between messages.
         tokio::task::coop::consume_budget().await;
-        let waiting = self.batches().unread.pop_front();
+        let finished = self.batches().end_reading();
+        self.send_batch(finished);
+        let waiting = self.batches().next_unread();
         if let Some(line) = waiting {
             let incoming = self.take(Message::parse(&line), line);
             if let Incoming::Request(request) = &incoming {
                 self.batches().expect(&request.id);
             }
-            let finished = self.batches().read();
-            self.send_batch(finished);
             return Some(incoming);
         }
         let line = match lines.next().await? {
@@ -202,8 +214,10 @@ impl Peer {
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
         };
         let message = Message::parse(&line);
-        if message == Err(Malformed::Batch) && self.unpack(&line) {
-            return Some(Incoming::Settled);
+        if message == Err(Malformed::Batch) {
+            // Its messages come next.
+            let taken = self.batches().take(&line);
+            return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Settled));
         }
         let large = line.len() > LARGE && matches!(message, Ok(Message::Response { .. }));
         let incoming = self.take(message, line);
@@ -211,12 +225,6 @@ impl Peer {
             tokio::task::yield_now().await;
         }
         Some(incoming)
-    }
-
-    /// Whether the line is a batch that the other side may send; its messages come next.
-    fn unpack(&self, line: &Raw) -> bool {
-        let mut batches = self.batches();
-        batches.accepted && batches.take(line)
     }
 
     /// Settles answers and progress; all else is for the owner.
@@ -260,6 +268,17 @@ impl Peer {
     /// The call `id` has no answer, though others may have theirs.
     pub fn fail(&self, id: &Raw, error: CallError) {
         self.settle(id, Err(error));
+    }
+
+    /// The other side ends a subscription of ours by cancelling its request: that is as good as an answer. False: `id` is
+    /// of none that is open.
+    pub fn end_subscription(&self, id: &Raw) -> bool {
+        let is_one =
+            our_id(id).is_some_and(|id| self.calls().open.get(&id).is_some_and(|call| call.subscription));
+        if is_one {
+            self.settle(id, Ok(Ok(Raw::from_static(b"{}"))));
+        }
+        is_one
     }
 
     /// No answer comes any more: every open call, and every later one, fails.

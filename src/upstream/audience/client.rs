@@ -10,6 +10,7 @@ use crate::protocol::meta;
 use crate::wire::peer::Peer;
 use crate::wire::{Raw, Reply, raw};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,6 +22,9 @@ const EARLY: usize = 256;
 /// Tasks of one client that are remembered.
 const TASKS: usize = 1000;
 
+/// What a stateless client can be asked for. Tasks of its own are not of that era.
+const ASKED: [&str; 3] = ["elicitation", "sampling", "roots"];
+
 /// A client that is attached.
 pub struct Client {
     peer: Arc<Peer>,
@@ -29,7 +33,8 @@ pub struct Client {
 
 #[derive(Default)]
 struct State {
-    /// What it declared with `initialize`.
+    /// What it declared with `initialize`; without a handshake, what any of its requests declared so far of what
+    /// upstreams are offered.
     capabilities: Option<Raw>,
     hears: Hears,
     /// The log level it asked for.
@@ -84,6 +89,8 @@ pub struct Carrier {
     /// What the client said with this call that it can do.
     pub capabilities: Raw,
     pub posed: mpsc::Sender<Posed>,
+    /// It has asked, and waits for its client to come again.
+    pub parked: Arc<AtomicBool>,
 }
 
 /// A question that waits for an answer to carry it.
@@ -133,14 +140,17 @@ impl Client {
         state.hears = Hears::default();
     }
 
-    /// It makes requests that need no handshake and say what it can do. Once it made a handshake, that counts.
-    pub fn is_stateless(&self, capabilities: &Raw) {
+    /// What a request said that needs no handshake. Once the client made a handshake, that counts.
+    pub fn declared_by_request(&self, capabilities: &Raw) {
         let mut state = lock(&self.state);
-        if state.capabilities.is_none() {
-            // Tasks of its own are not of this era.
-            state.capabilities = Some(raw::remove(capabilities, "tasks"));
-            state.hears = Hears::WhatItAskedFor;
-        }
+        let known = match (&state.capabilities, &state.hears) {
+            (None, _) => Raw::from_static(b"{}"),
+            (Some(known), Hears::WhatItAskedFor) => known.clone(),
+            (Some(_), _) => return,
+        };
+        state.capabilities =
+            Some(ASKED.iter().fold(known, |known, name| with_more(&known, name, capabilities)));
+        state.hears = Hears::WhatItAskedFor;
     }
 
     /// Whether it takes no requests, so that its own calls have to tell it what is asked.
@@ -156,17 +166,18 @@ impl Client {
         Carrying { client: self.clone(), number }
     }
 
-    /// The latest call at `group` of a client that can do this.
+    /// The oldest call at `group` that says that its client can do this; rather one that can ask at once than one that
+    /// waits for its client already.
     pub fn carrier(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<Posed>> {
         let state = lock(&self.state);
-        let able = |(of, carrier): &&(GroupName, Carrier)| {
-            of == group && raw::get(&carrier.capabilities, capability).is_some()
-        };
-        state.carriers.values().rev().find(able).map(|(_, carrier)| carrier.posed.clone())
+        let calls = state.carriers.values().filter(|(of, _)| of == group).map(|(_, carrier)| carrier);
+        let able = calls.filter(|carrier| raw::get(&carrier.capabilities, capability).is_some());
+        // Of equals the first.
+        able.min_by_key(|carrier| carrier.parked.load(Ordering::Relaxed)).map(|carrier| carrier.posed.clone())
     }
 
     /// The handshake is over: notifications may be sent.
-    pub fn is_ready(&self) {
+    pub fn end_handshake(&self) {
         let hears = std::mem::replace(&mut lock(&self.state).hears, Hears::All);
         if let Hears::Later(early) = hears {
             for (method, params) in early {
@@ -366,6 +377,15 @@ fn as_severe(message: Option<&Raw>, wanted: Option<&str>) -> bool {
     let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
     let has = message.and_then(|params| raw::get_str(params, "level")).and_then(|level| rank(&level));
     has.zip(wanted.and_then(rank)).is_none_or(|(has, wanted)| has >= wanted)
+}
+
+/// `known` with what `declared` says of a capability besides.
+fn with_more(known: &Raw, name: &str, declared: &Raw) -> Raw {
+    let Some(value) = raw::get(declared, name) else { return known.clone() };
+    let modes = raw::entries(&value).unwrap_or_default();
+    let before = raw::get(known, name).unwrap_or(Raw::from_static(b"{}"));
+    let both = modes.iter().fold(before, |both, (mode, value)| raw::set(&both, mode, value));
+    raw::set(known, name, &both)
 }
 
 fn with_uri(params: &Raw, uri: &str) -> Raw {

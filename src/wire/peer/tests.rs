@@ -291,7 +291,23 @@ async fn progress_extends_the_wait_up_to_the_whole() {
     assert_eq!(started.elapsed(), Duration::from_secs(60));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
+async fn only_a_subscription_ends_by_being_cancelled() {
+    let (output, _writer) = Output::any(tokio::io::sink());
+    let peer = Peer::new(output);
+    let ask = async |method| peer.call(method, None, CallOptions::within(HOUR)).await;
+    let (mut call, mut subscription) = (Box::pin(ask("tools/call")), Box::pin(ask("subscriptions/listen")));
+    assert!(
+        futures_util::poll!(&mut call).is_pending() && futures_util::poll!(&mut subscription).is_pending()
+    );
+    assert!(!peer.end_subscription(&Raw::from_static(b"1")));
+    assert!(peer.end_subscription(&Raw::from_static(b"2")));
+    assert!(!peer.end_subscription(&Raw::from_static(b"2")), "once");
+    assert_eq!(subscription.await, Ok(Ok(Raw::from_static(b"{}"))));
+    assert!(futures_util::poll!(&mut call).is_pending());
+}
+
+#[tokio::test]
 async fn every_open_call_ends_with_the_connection_and_later_ones_are_known_unsent() {
     let (output, _writer) = Output::any(tokio::io::sink());
     let peer = Peer::new(output);

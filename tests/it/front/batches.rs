@@ -62,10 +62,16 @@ fn what_is_cancelled_or_no_message_is_not_waited_for() {
     proxy.line(&cancelled.to_string());
     assert_eq!(ids(&mut proxy), ["a"]);
     proxy.line(&json!([request("a", "ping", json!({})), 3]).to_string());
-    assert_eq!(ids(&mut proxy), ["a"]);
-    assert_eq!(proxy.next().unwrap().json()["error"]["code"], -32600);
+    let both = proxy.next().unwrap().json();
+    assert_eq!((&both[0]["id"], &both[1]["error"]["code"]), (&json!("a"), &json!(-32600)), "{both}");
     proxy.line("[]");
-    assert_eq!(proxy.next().unwrap().json()["error"]["code"], -32600);
+    let refused = proxy.next().unwrap().json();
+    assert_eq!(refused["error"]["code"], -32600);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("empty"), "{refused}");
+    let many = vec![request("a", "ping", json!({})); 1001];
+    proxy.line(&json!(many).to_string());
+    assert_eq!(proxy.next().unwrap().json()["error"]["code"], -32600, "none of them is answered");
+    assert_eq!(proxy.ask("ping", json!({}))["result"], json!({}));
 }
 
 #[test]

@@ -139,3 +139,20 @@ fn a_last_line_without_an_end_is_a_line() {
     assert_eq!(proxy.next().unwrap().id(), Some("99"));
     assert!(proxy.ends().0.success());
 }
+
+#[test]
+fn more_requests_than_are_served_at_once_are_refused_and_all_else_is_read() {
+    let mut proxy = Proxy::new(&one(&[]));
+    proxy.upstream_pid("g");
+    let first = proxy.send_call("g", "sleep", json!({"ms": 600_000}));
+    for _ in 1..4096 {
+        proxy.send_call("g", "sleep", json!({"ms": 600_000}));
+    }
+    let refused = proxy.ask("tools/call", json!({"name": "get_status"}));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too many requests"), "{refused}");
+    assert_eq!(proxy.ask("ping", json!({}))["result"], json!({}));
+    proxy.notify("notifications/cancelled", json!({"requestId": first}));
+    assert_eq!(proxy.status()["status"], "ready", "there is room for one again");
+    proxy.close_stdin();
+    assert!(proxy.ends().0.success());
+}

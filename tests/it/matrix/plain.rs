@@ -120,8 +120,7 @@ fn level(session: &mut Session, upstream: &str) -> String {
         let args = format!(
             r#"{{"method":"notifications/message","params":{{"level":"{level}","logger":"matrix","data":1.10}}}}"#
         );
-        let id =
-            session.send_call(upstream, "tell", &args, r#""io.modelcontextprotocol/logLevel":"info""#, "");
+        let id = session.send_call(upstream, "tell", &args, &session.hears("info"), "");
         session.proxy.answer(id);
         session.heard().iter().any(|told| told.line.contains(r#""logger":"matrix","data":1.10"#))
     };

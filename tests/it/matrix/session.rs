@@ -64,6 +64,14 @@ impl Session {
         self.send("tools/call", meta, &format!(r#""name":"call_dynamic_tool","arguments":{arguments}{more}"#))
     }
 
+    /// What a request says in its `_meta` to hear log messages from `level` on, where that is how it is said.
+    pub(super) fn hears(&self, level: &str) -> String {
+        match is_stateless(self.revision) {
+            true => format!(r#""io.modelcontextprotocol/logLevel":"{level}""#),
+            false => String::new(),
+        }
+    }
+
     /// The text of a call that succeeds.
     pub(super) fn text(&mut self, group: &str, tool: &str, args: &str) -> String {
         let id = self.send_call(group, tool, args, "", "");

@@ -79,7 +79,7 @@ fn progress(session: &mut Session, upstream: &str) -> String {
 /// Has the upstream say this, and looks whether it arrives as it was said.
 fn told(session: &mut Session, upstream: &str, method: &str, params: &str, is_same: bool) -> String {
     let args = format!(r#"{{"method":"{method}","params":{params}}}"#);
-    let id = session.send_call(upstream, "tell", &args, r#""io.modelcontextprotocol/logLevel":"debug""#, "");
+    let id = session.send_call(upstream, "tell", &args, &session.hears("debug"), "");
     session.proxy.answer(id);
     let heard = session.heard().into_iter().find(|told| told.method() == Some(method));
     let Some(heard) = heard else { return "kept back".to_owned() };

@@ -72,6 +72,12 @@ fn a_batch_tells_what_was_not_found() {
     for params in [json!({}), json!({"names": "g__echo"}), json!({"names": [3]})] {
         assert_eq!(proxy.refused("tools/describe_batch", params), -32602);
     }
+    let twice = proxy.ask("tools/describe_batch", json!({"names": ["g__echo", "x", "g__echo", "x"]}));
+    assert_eq!(each(&twice, "tools", "name"), ["g__echo"]);
+    assert_eq!(twice["result"]["notFound"], json!(["x"]));
+    let many: Vec<_> = (0..=1000).map(|n| format!("x{n}")).collect();
+    assert_eq!(proxy.refused("tools/describe_batch", json!({"names": many})), -32602);
+    assert!(proxy.ask("tools/describe_batch", json!({"names": many[1..]}))["result"].is_object());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{client, heard, reply};
+use super::{Record, a_second, client, closing_soon, heard, reply, until_state};
 use crate::support::{Proxy, servers, upstream};
 
 /// Two groups whose tasks have the same ids.
@@ -112,4 +112,30 @@ fn a_plain_call_of_a_tool_that_must_be_a_task_has_its_result() {
     let id = proxy.send_call("g", "task_required", json!({"outcome": "error"}));
     let answer = proxy.answer(id).json();
     assert!(answer.to_string().contains("luck"), "{answer}");
+}
+
+#[test]
+fn a_result_that_is_an_error_ends_a_task_too() {
+    let entry = upstream(&["--protocol", "--tasks"]);
+    let mut proxy = client(&closing_soon(entry), json!({}));
+    let task = create(&mut proxy, "g", json!({"hold": true}));
+    a_second(&mut proxy, "clock");
+    assert_eq!(proxy.group("g")["state"], "connected", "kept for the task");
+    let error = json!({"code": -7, "message": "it failed"});
+    let result = proxy.ask("tasks/result", json!({"taskId": task["taskId"], "x-error": error}));
+    assert_eq!(result["error"], error);
+    until_state(&mut proxy, "g", "discovered");
+}
+
+#[test]
+fn what_changes_a_task_is_not_repeated_when_the_connection_breaks() {
+    let record = Record::new();
+    let entry = record.of(upstream(&["--protocol", "--tasks"]));
+    let mut proxy = client(&servers([("g", entry)]), json!({}));
+    let task = create(&mut proxy, "g", json!({"hold": true}));
+    for (method, times) in [("tasks/get", 2), ("tasks/cancel", 1)] {
+        let answer = proxy.ask(method, json!({"taskId": task["taskId"], "x-exit": true}));
+        assert_eq!(answer["error"]["code"], -31003, "{answer}");
+        assert_eq!(record.lines(method).len(), times, "{method}");
+    }
 }

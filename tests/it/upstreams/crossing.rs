@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::protocol::Record;
 use crate::support::{Proxy, Setup, servers, text_of, upstream};
 
 fn able() -> Value {
@@ -144,4 +145,76 @@ fn a_call_that_waits_ends_with_its_server() {
     let result = stateless(&mut proxy, again);
     assert_eq!(result["isError"], true, "{result}");
     assert!(text_of(&result).contains("was lost"), "{result}");
+}
+
+#[test]
+fn what_a_client_can_do_is_what_the_call_says_that_is_open() {
+    let mut proxy = to_a_handshake();
+    // The first request says that it cannot be asked.
+    proxy.stateless("tools/call", call("echo", json!({"text": "x"})));
+    let asked = stateless(&mut proxy, call("asks", json!({"kinds": "roots"})));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+}
+
+#[test]
+fn servers_are_offered_what_any_request_declared_until_they_connect() {
+    let record = Record::new();
+    let config = servers([("g", record.of(upstream(&["--protocol"])))]);
+    let mut proxy = Setup::new().config(&config).start();
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}}), able(), json!({"x": {}})] {
+        let id = proxy.send_stateless(&capabilities, "tools/list", json!({}));
+        proxy.answer(id);
+    }
+    proxy.stateless("tools/call", call("echo", json!({"text": "x"})));
+    let greeting = record.line("initialize", 0).json();
+    let offered = json!({"roots": {}, "sampling": {}, "elicitation": {"url": {}, "form": {}}});
+    assert_eq!(greeting["params"]["capabilities"], offered);
+}
+
+#[test]
+fn a_question_is_not_given_to_a_call_that_waits_for_its_client() {
+    let mut proxy = to_a_handshake();
+    let kinds = |rounds: u32| call("asks", json!({"kinds": "roots", "rounds": rounds}));
+    let again = |asked: &Value, rounds: u32| {
+        let mut params = kinds(rounds);
+        params["requestState"] = asked["requestState"].clone();
+        let keys = asked["inputRequests"].as_object().unwrap().keys();
+        params["inputResponses"] =
+            Value::Object(keys.map(|key| (key.clone(), json!({"roots": []}))).collect());
+        params
+    };
+    let first = stateless(&mut proxy, kinds(2));
+    let second = stateless(&mut proxy, kinds(1));
+    // The first one asks once more, while the second one waits.
+    let asked = stateless(&mut proxy, again(&first, 2));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    assert_eq!(stateless(&mut proxy, again(&asked, 2))["resultType"], "complete");
+    assert_eq!(stateless(&mut proxy, again(&second, 1))["resultType"], "complete");
+}
+
+#[test]
+fn what_its_asker_took_back_is_not_shown() {
+    let mut proxy = to_a_handshake();
+    let asked = stateless(&mut proxy, call("ask", json!({"method": "roots/list"})));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    stateless(&mut proxy, call("cancel_asked", json!({})));
+    let mut again = call("ask", json!({"method": "roots/list"}));
+    again["requestState"] = asked["requestState"].clone();
+    proxy.send_stateless(&able(), "tools/call", again);
+    let echo = proxy.send_stateless(&able(), "tools/call", call("echo", json!({"text": "x"})));
+    let next = proxy.next().unwrap();
+    assert_eq!(next.id(), Some(&*echo.to_string()), "{}", next.line);
+}
+
+#[test]
+fn a_server_that_wants_nothing_but_to_be_asked_again_is_not_asked_at_once() {
+    let record = Record::new();
+    let config = servers([("g", record.of(upstream(&["--stateless", "--protocol"])))]);
+    let mut proxy = Proxy::new(&config);
+    let later = json!({"resultType": "input_required", "requestState": "later"});
+    proxy.send("prompts/get", json!({"group": "g", "name": "greet", "x-result": later}));
+    record.line("prompts/get", 2);
+    proxy.text("g", "sleep", json!({"ms": 300}));
+    let asked = record.lines("prompts/get").len();
+    assert!(asked < 6, "{asked} times within half a second");
 }

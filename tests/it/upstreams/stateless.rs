@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::protocol::Record;
 use crate::support::{Proxy, Setup, as_configured, one, servers, text_of, upstream, with};
 
 const STATELESS: [&str; 2] = ["--stateless", "--protocol"];
@@ -76,6 +77,47 @@ fn what_a_server_is_was_remembered_and_may_change() {
     assert_eq!(run(&["--stateless"]), (json!("server/discover"), None), "as it was remembered");
     assert_eq!(run(&[]), (json!("server/discover"), Some(json!("initialize"))), "it is another one now");
     assert_eq!(run(&[]), (json!("initialize"), None));
+    // A revision that it should not name is no sign of the other era.
+    for _ in 0..2 {
+        assert_eq!(run(&["--version", "2026-07-28"]), (json!("initialize"), None));
+    }
+}
+
+#[test]
+fn the_log_level_of_a_session_is_told_with_each_request() {
+    let record = Record::new();
+    let mut proxy = Proxy::new(&servers([("g", record.of(upstream(&STATELESS)))]));
+    proxy.text("g", "echo", json!({"text": "x"}));
+    assert!(!record.line("tools/call", 0).line.contains("logLevel"));
+    proxy.ask("logging/setLevel", json!({"level": "warning"}));
+    let message =
+        |level: &str| json!({"method": "notifications/message", "params": {"level": level, "data": level}});
+    proxy.call("g", "tell", message("info"));
+    proxy.call("g", "tell", message("error"));
+    assert_eq!(told(&mut proxy, "notifications/message")["params"]["data"], "error");
+    let called = record.line("tools/call", 1).json();
+    assert_eq!(called["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
+}
+
+#[test]
+fn a_server_that_ends_a_subscription_by_cancelling_it_is_listened_to_again() {
+    let record = Record::new();
+    let mut proxy = Proxy::new(&servers([("g", record.of(upstream(&STATELESS)))]));
+    proxy.text("g", "echo", json!({"text": "x"}));
+    record.line("subscriptions/listen", 0);
+    proxy.text("g", "end_listening", json!({"method": "notifications/cancelled"}));
+    record.line("subscriptions/listen", 1);
+}
+
+#[test]
+fn a_refusal_is_told_soon_though_the_server_says_nothing_to_what_it_does_not_know() {
+    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such luck"}}"#;
+    let script = format!("read line; case $line in *initialize*) echo '{refusal}';; esac; cat >/dev/null");
+    let mut proxy = Proxy::new(&servers([("g", json!({"command": "sh", "args": ["-c", script]}))]));
+    let started = tokio::time::Instant::now();
+    let text = proxy.failure("g", "echo", json!({}));
+    assert!(text.contains("initialize was refused") && text.contains("no such luck"), "{text}");
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
 }
 
 #[test]
