@@ -268,8 +268,8 @@ fn an_upstream_starts_with_a_clean_slate() {
         assert_eq!((pid, pid), (group, session));
         let name = fs::read_to_string(format!("/proc/{}/comm", warden.pid().unwrap())).unwrap();
         assert_eq!(name, "dmcp-warden\n");
-        let open = fs::read_dir(format!("/proc/{}/fd", warden.pid().unwrap())).unwrap().count();
-        assert_eq!(open, 4, "three times /dev/null and the socket");
+        let open = || fs::read_dir(format!("/proc/{}/fd", warden.pid().unwrap())).unwrap().count();
+        until("three times /dev/null and the socket", || open() == 4).await;
     });
 }
 
