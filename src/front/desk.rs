@@ -56,6 +56,9 @@ pub struct Desk {
 impl Desk {
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
+        let tasks = Arc::<Tasks>::default();
+        let told = tasks.clone();
+        client.watch_tasks(move |task| told.look(task));
         Self { groups, client, subscriptions, tasks, lot: Arc::default(), finder: Arc::default() }
     }
 
