@@ -20,6 +20,7 @@ use errors::Refusal;
 use futures_util::FutureExt;
 use list::Lists;
 use phase::{Kind, Offers, Phase, Verdict};
+use stateless::About;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -187,8 +188,10 @@ impl Session {
         if request.method != "ping" && self.is_full() {
             return self.refuse(&request.id, &errors::too_many_open());
         }
-        if stateless::is(&request) && self.phase != Phase::Shutdown {
-            return self.stateless(request);
+        if self.phase != Phase::Shutdown
+            && let Some(about) = About::of(&request)
+        {
+            return self.stateless(request, &about);
         }
         let kind = Kind::of(&request.method, self.offers);
         match self.phase.judge(kind) {
@@ -214,8 +217,8 @@ impl Session {
     }
 
     /// Serves a request that says of itself what others said with `initialize`. Being asked who is here is no start.
-    fn stateless(&mut self, request: Request) {
-        if let Err(refusal) = stateless::check(&request) {
+    fn stateless(&mut self, request: Request, about: &About) {
+        if let Err(refusal) = about.check(&request) {
             return self.refuse(&request.id, &refusal);
         }
         match Kind::of_stateless(&request.method, self.offers) {
@@ -224,7 +227,7 @@ impl Session {
                 self.answer(&request, Era::Stateless, Ok(answer));
             }
             Kind::Offered => {
-                self.client.declared_by_request(&stateless::capabilities(&request));
+                self.client.declared_by_request(&about.capabilities());
                 self.start_up();
                 self.offered(request, Era::Stateless);
             }

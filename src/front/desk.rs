@@ -6,11 +6,12 @@ use super::errors::{self, Refusal};
 use super::find::Finder;
 use super::parking::{Lot, Parked};
 use super::relay::Asked;
+use super::stateless::About;
 use super::subscriptions::Subscriptions;
 use super::tasks::Tasks;
 use super::{
     call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources, rounds,
-    stateless, tasks,
+    tasks,
 };
 use crate::groups::GroupManager;
 use crate::protocol::Era;
@@ -55,14 +56,10 @@ pub struct Desk {
 impl Desk {
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Self {
         let subscriptions = Subscriptions::new(groups.clone(), client.clone());
-        Self {
-            groups,
-            client,
-            subscriptions,
-            tasks: Arc::default(),
-            lot: Arc::default(),
-            finder: Arc::default(),
-        }
+        let tasks = Arc::<Tasks>::default();
+        let told = tasks.clone();
+        client.watch_tasks(move |task| told.look(task));
+        Self { groups, client, subscriptions, tasks, lot: Arc::default(), finder: Arc::default() }
     }
 
     /// What answers the request, and what its cancellation is told to.
@@ -83,7 +80,8 @@ impl Desk {
             return self.begin(request, params, caller);
         }
         let (posed, questions) = mpsc::channel(QUESTIONS);
-        let (capabilities, parked) = (stateless::capabilities(request), Arc::<AtomicBool>::default());
+        let capabilities = About::of(request).unwrap_or_default().capabilities();
+        let parked = Arc::<AtomicBool>::default();
         caller.carrier = Some(Carrier { capabilities, posed, parked: parked.clone() });
         let (work, cancelled) = self.begin(request, params, caller.clone())?;
         let call = Parked::new(work, questions, parked, &caller);

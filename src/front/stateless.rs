@@ -9,48 +9,66 @@ use crate::upstream::audience::questions::named;
 use crate::wire::{Raw, Reply, Request, raw};
 use serde_json::json;
 
-/// Whether the request belongs to that era.
-pub fn is(request: &Request) -> bool {
-    request.method == "server/discover" || about(request, meta::VERSION).is_some()
+/// What a request says of itself.
+#[derive(Default)]
+pub struct About {
+    version: Option<Raw>,
+    capabilities: Option<Raw>,
+    level: Option<Raw>,
 }
 
-/// Whether the request says of itself what it must.
-pub fn check(request: &Request) -> Result<(), Refusal> {
-    let missing = |key| errors::bad_params(format!("params._meta[{key:?}] is missing"));
-    let version = about(request, meta::VERSION).ok_or_else(|| missing(meta::VERSION))?;
-    if version != format!("\"{STATELESS}\"").as_bytes() {
-        return Err(errors::unsupported_revision(&version));
+impl About {
+    /// `None`: the request is not of that era.
+    pub fn of(request: &Request) -> Option<Self> {
+        let given = request.params.as_ref().and_then(|params| raw::get(params, "_meta"));
+        let mut about = Self::default();
+        for (key, value) in given.and_then(|given| raw::entries(&given)).unwrap_or_default() {
+            match key.as_str() {
+                meta::VERSION => about.version = Some(value),
+                meta::CAPABILITIES => about.capabilities = Some(value),
+                meta::LOG_LEVEL => about.level = Some(value),
+                _ => {}
+            }
+        }
+        (about.version.is_some() || request.method == "server/discover").then_some(about)
     }
-    let capabilities = about(request, meta::CAPABILITIES).ok_or_else(|| missing(meta::CAPABILITIES))?;
-    if raw::entries(&capabilities).is_none() {
-        return Err(errors::bad_params(format!("params._meta[{:?}] must be an object", meta::CAPABILITIES)));
-    }
-    if let Some(level) = about(request, meta::LOG_LEVEL) {
-        let level = serde_json::from_slice::<String>(&level).unwrap_or_default();
-        check_level(&level).map_err(errors::bad_params)?;
-    }
-    let of_tasks = matches!(request.method.as_str(), "tasks/get" | "tasks/update" | "tasks/cancel");
-    let of_tasks = of_tasks || request.method == "subscriptions/listen" && listens_to_tasks(request);
-    let tasks = || raw::get(&raw::get(&capabilities, "extensions")?, TASKS_EXTENSION);
-    if of_tasks && tasks().is_none() {
-        return Err(errors::missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
-    }
-    Ok(())
-}
 
-/// What the client of the request can do.
-pub fn capabilities(request: &Request) -> Raw {
-    about(request, meta::CAPABILITIES).unwrap_or(Raw::from_static(b"{}"))
+    /// Whether that is all that it must say.
+    pub fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let missing = |key| errors::bad_params(format!("params._meta[{key:?}] is missing"));
+        let version = self.version.as_ref().ok_or_else(|| missing(meta::VERSION))?;
+        if *version != format!("\"{STATELESS}\"").as_bytes() {
+            return Err(errors::unsupported_revision(version));
+        }
+        let capabilities = self.capabilities.as_ref().ok_or_else(|| missing(meta::CAPABILITIES))?;
+        if raw::entries(capabilities).is_none() {
+            return Err(errors::bad_params(format!(
+                "params._meta[{:?}] must be an object",
+                meta::CAPABILITIES
+            )));
+        }
+        if let Some(level) = &self.level {
+            let level = serde_json::from_slice::<String>(level).unwrap_or_default();
+            check_level(&level).map_err(errors::bad_params)?;
+        }
+        let of_tasks = matches!(request.method.as_str(), "tasks/get" | "tasks/update" | "tasks/cancel");
+        let of_tasks = of_tasks || request.method == "subscriptions/listen" && listens_to_tasks(request);
+        let tasks = || raw::get(&raw::get(capabilities, "extensions")?, TASKS_EXTENSION);
+        if of_tasks && tasks().is_none() {
+            return Err(errors::missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
+        }
+        Ok(())
+    }
+
+    /// What the client of the request can do.
+    pub fn capabilities(&self) -> Raw {
+        self.capabilities.clone().unwrap_or(Raw::from_static(b"{}"))
+    }
 }
 
 fn listens_to_tasks(request: &Request) -> bool {
     let wanted = request.params.as_ref().and_then(|params| raw::get(params, "notifications"));
     wanted.is_some_and(|wanted| raw::get(&wanted, "taskIds").is_some())
-}
-
-/// What a request says of itself.
-fn about(request: &Request, key: &str) -> Option<Raw> {
-    raw::get(&raw::get(request.params.as_ref()?, "_meta")?, key)
 }
 
 /// An answer as a stateless client has to get it. `fresh_for`: how long a list holds, in milliseconds.
@@ -150,7 +168,8 @@ mod tests {
     }
 
     fn refused(method: &str, params: &str) -> Option<i64> {
-        check(&request(method, params)).err().map(|refusal| refusal.code)
+        let request = request(method, params);
+        About::of(&request).unwrap().check(&request).err().map(|refusal| refusal.code)
     }
 
     #[test]
@@ -158,8 +177,9 @@ mod tests {
         let about = |rest: &str| {
             format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28"{rest}}}}}"#)
         };
-        assert!(!is(&request("tools/list", r#"{"_meta":{"progressToken":1}}"#)));
-        assert!(is(&request("tools/list", &about(""))) && is(&request("server/discover", "{}")));
+        let is = |method, params: &str| About::of(&request(method, params)).is_some();
+        assert!(!is("tools/list", r#"{"_meta":{"progressToken":1}}"#));
+        assert!(is("tools/list", &about("")) && is("server/discover", "{}"));
         assert_eq!(refused("server/discover", "{}"), Some(-32602));
         assert_eq!(refused("tools/list", &about("")), Some(-32602));
         let able = |given: &str| about(&format!(r#","io.modelcontextprotocol/clientCapabilities":{given}"#));

@@ -54,7 +54,7 @@ impl Tasks {
     }
 
     /// Looks whether a task has ended in what its upstream says of it.
-    fn look(&self, task: &Raw) {
+    pub fn look(&self, task: &Raw) {
         let status = raw::get_str(task, "status");
         if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled")) {
             self.end(&raw::get_str(task, "taskId").unwrap_or_default());

@@ -11,7 +11,7 @@ use crate::wire::peer::Peer;
 use crate::wire::{Raw, Reply, raw};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
 /// Severities of log messages, least first (RFC 5424, as the specification has them).
@@ -29,7 +29,11 @@ const ASKED: [&str; 3] = ["elicitation", "sampling", "roots"];
 pub struct Client {
     peer: Arc<Peer>,
     state: Mutex<State>,
+    /// Who is told what upstreams say of tasks, beside the client.
+    watcher: OnceLock<TaskWatcher>,
 }
+
+type TaskWatcher = Box<dyn Fn(&Raw) + Send + Sync>;
 
 #[derive(Default)]
 struct State {
@@ -126,11 +130,16 @@ impl Drop for Wish {
 
 impl Client {
     pub fn new(peer: Arc<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, state: Mutex::default() })
+        Arc::new(Self { peer, state: Mutex::default(), watcher: OnceLock::new() })
     }
 
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// From now on `watcher` is told what upstreams say of tasks, under the ids that the client knows. There is one.
+    pub fn watch_tasks(&self, watcher: impl Fn(&Raw) + Send + Sync + 'static) {
+        drop(self.watcher.set(Box::new(watcher)));
     }
 
     /// What `initialize` said.
@@ -275,6 +284,10 @@ impl Client {
 
     /// What `group` has to say, to whom it may concern.
     pub(super) fn tell(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
+        let of_task = matches!(method, "notifications/tasks" | "notifications/tasks/status");
+        if let (true, Some(task), Some(watcher)) = (of_task, params, self.watcher.get()) {
+            watcher(task);
+        }
         let mut state = lock(&self.state);
         match (method, params) {
             ("notifications/resources/updated", Some(params)) => state.updated(&self.peer, group, params),

@@ -139,3 +139,14 @@ fn what_changes_a_task_is_not_repeated_when_the_connection_breaks() {
         assert_eq!(record.lines(method).len(), times, "{method}");
     }
 }
+
+#[test]
+fn a_task_ends_when_its_server_says_so() {
+    let entry = upstream(&["--protocol", "--tasks"]);
+    let mut proxy = client(&closing_soon(entry), json!({}));
+    create(&mut proxy, "g", json!({"hold": true}));
+    a_second(&mut proxy, "clock");
+    assert_eq!(proxy.group("g")["state"], "connected", "kept for the task");
+    proxy.text("g", "release", json!({}));
+    until_state(&mut proxy, "g", "discovered");
+}
