@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 
-/// Requests of one upstream that wait for the client; beyond that it is not read.
+/// Requests of one upstream that wait for the client; beyond that they are refused. Its answers are read all the same.
 const OPEN_REQUESTS: usize = 256;
 
 /// Whose connection it is, and who is told.
@@ -66,7 +66,7 @@ impl Attendant {
             tokio::select! {
                 () = self.serving.ended() => {}
                 failure = self.of.failures.next() => self.failed(failure),
-                incoming = self.of.peer.receive(lines), if self.serving.len() < OPEN_REQUESTS => match incoming {
+                incoming = self.of.peer.receive(lines) => match incoming {
                     None => return,
                     Some(Incoming::Settled) => {}
                     Some(Incoming::Request(request)) => self.request(request),
@@ -90,6 +90,11 @@ impl Attendant {
     fn request(&mut self, request: Request) {
         if request.method == "ping" {
             return self.of.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
+        }
+        if self.serving.len() >= OPEN_REQUESTS {
+            let full = "too many requests are open; wait for the answers to some of them";
+            let error = error_object(code::INTERNAL_ERROR, full, None);
+            return self.of.peer.reply(&request.id, Err(error));
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
         let progress = token.map(|token| Progress::new(self.of.peer.output().clone(), token));

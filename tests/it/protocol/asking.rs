@@ -208,3 +208,13 @@ fn methods_that_are_no_clients_are_refused() {
         hears_nothing(&mut proxy);
     }
 }
+
+#[test]
+fn an_upstream_that_asks_without_end_is_still_heard() {
+    let mut proxy = client(&servers([("g", all(&[]))]), json!({"roots": {}}));
+    let asking: Vec<_> =
+        (0..300).map(|_| proxy.send_call("g", "ask", json!({"method": "roots/list"}))).collect();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "its answers are read");
+    let refused = proxy.answer(asking[299]).json();
+    assert!(refused.to_string().contains("too many requests are open"), "{refused}");
+}
