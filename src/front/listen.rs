@@ -5,7 +5,8 @@ use super::resources;
 use super::subscriptions::{Held, Holder, Subscriptions, Topic};
 use crate::config::GroupName;
 use crate::protocol::meta;
-use crate::upstream::audience::client::{Client, Listener};
+use crate::upstream::audience::client::Client;
+use crate::upstream::audience::listener::Listener;
 use crate::upstream::task_ids;
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
@@ -75,7 +76,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, asked: Asked, id: Raw) ->
     let params = Raw::from(json!({ "notifications": filter }).to_string());
     let params = raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &id);
     listening.client.peer().notify("notifications/subscriptions/acknowledged", Some(params));
-    listening.client.hears(holder.number());
+    listening.client.tell_early(holder.number());
 
     subscriptions.closed().await;
     Ok(raw::set_in(&Raw::from_static(b"{}"), "_meta", meta::SUBSCRIPTION, &id))

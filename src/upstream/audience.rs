@@ -7,6 +7,7 @@ use questions::Question;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub mod client;
+pub mod listener;
 pub mod questions;
 
 /// What we offer upstreams of what a client declares. The rest of it is between the client and us.

@@ -4,12 +4,12 @@
 //! log messages while a request that wants them is open, and what its subscriptions are about; it is asked by the answers
 //! to its own calls.
 
+use super::listener::{Listener, with_uri};
 use super::lock;
 use crate::config::GroupName;
-use crate::protocol::meta;
 use crate::wire::peer::Peer;
 use crate::wire::{Raw, Reply, raw};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{mpsc, oneshot};
@@ -68,23 +68,6 @@ impl Default for Hears {
     fn default() -> Self {
         Self::Later(VecDeque::new())
     }
-}
-
-/// An open `subscriptions/listen`.
-#[derive(Default)]
-pub struct Listener {
-    /// Tells it from others; ids of requests may come again.
-    pub holder: u64,
-    /// The id of the request.
-    pub id: Raw,
-    /// Notifications of lists that change.
-    pub lists: HashSet<&'static str>,
-    /// Resources, each with the URI under which the client knows it.
-    pub resources: HashMap<(GroupName, String), String>,
-    /// Tasks, by the ids that the client knows.
-    pub tasks: HashSet<String>,
-    /// What came before the client was told that it is subscribed.
-    pub early: Option<Vec<(String, Option<Raw>)>>,
 }
 
 /// A call whose answer can ask its client.
@@ -254,7 +237,7 @@ impl Client {
     }
 
     /// The client was told of the subscription: it hears what came meanwhile.
-    pub fn hears(&self, holder: u64) {
+    pub fn tell_early(&self, holder: u64) {
         let mut state = lock(&self.state);
         let early = state
             .listeners
@@ -354,30 +337,6 @@ impl State {
     }
 }
 
-impl Listener {
-    /// How the client calls a resource that it listens to, or one below such a resource.
-    fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {
-        if let Some(known_as) = self.resources.get(&(group.clone(), uri.to_owned())) {
-            return Some(known_as.clone());
-        }
-        self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
-            let below = uri.strip_prefix(above.as_str())?;
-            // Under a URI of ours the rest would have to be encoded as well.
-            let is_below = below.starts_with('/') || above.ends_with('/');
-            (is_below && known_as == above).then(|| uri.to_owned())
-        })
-    }
-
-    fn tell(&mut self, peer: &Peer, method: &str, params: Raw) {
-        let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
-        match &mut self.early {
-            Some(early) if early.len() < EARLY => early.push((method.to_owned(), params)),
-            Some(_) => {}
-            None => peer.notify(method, params),
-        }
-    }
-}
-
 /// Says which levels there are if `level` is none.
 pub fn check_level(level: &str) -> Result<(), String> {
     match LEVELS.contains(&level) {
@@ -399,8 +358,4 @@ fn with_more(known: &Raw, name: &str, declared: &Raw) -> Raw {
     let before = raw::get(known, name).unwrap_or(Raw::from_static(b"{}"));
     let both = modes.iter().fold(before, |both, (mode, value)| raw::set(&both, mode, value));
     raw::set(known, name, &both)
-}
-
-fn with_uri(params: &Raw, uri: &str) -> Raw {
-    raw::set(params, "uri", serde_json::Value::from(uri).to_string().as_bytes())
 }
