@@ -7,6 +7,7 @@ use world::{World, get};
 
 mod attacks;
 mod authority;
+mod real;
 mod renewals;
 mod world;
 
