@@ -37,6 +37,14 @@ use vault::{Key, Record, Vault};
 /// Logins and refreshes of other instances are noticed after so long.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// A server's address, and where its login is kept.
+fn place(name: &GroupName, http: &Http) -> Result<(Url, Key), Trouble> {
+    let url: Url = http.url.parse().map_err(|_| Trouble::Refused("its `url` is no address".to_owned()))?;
+    let client_id = http.oauth.as_ref().and_then(|oauth| oauth.client_id.as_deref());
+    let key = Key::new(name, url.as_str(), client_id);
+    Ok((url, key))
+}
+
 /// One server's login.
 pub struct Account {
     name: GroupName,
@@ -55,10 +63,8 @@ pub struct Account {
 impl Account {
     pub fn new(name: &GroupName, http: &Http, vault: Vault) -> Result<Arc<Self>, Trouble> {
         let certificates = certificates(http).map_err(|error| Trouble::Refused(error.to_string()))?;
-        let url: Url =
-            http.url.parse().map_err(|_| Trouble::Refused("its `url` is no address".to_owned()))?;
+        let (url, key) = place(name, http)?;
         let oauth = http.oauth.clone().unwrap_or_default();
-        let key = Key::new(name, url.as_str(), oauth.client_id.as_deref());
         let headers = http.headers.clone();
         let seen = Mutex::default();
         Ok(Arc::new(Self { name: name.clone(), url, oauth, headers, certificates, vault, key, seen }))
@@ -89,7 +95,10 @@ impl Account {
     /// What a person who is to log in is told.
     fn login_needed(&self, why: &str) -> Trouble {
         match self.oauth.flow {
-            Flow::Browser => Trouble::LoginNeeded(format!("run `dynamic-mcp login {}` ({why})", self.name)),
+            Flow::Browser => Trouble::LoginNeeded(format!(
+                "run `dynamic-mcp login {}` ({why}); with `--no-browser` it shows the URL to open",
+                self.name
+            )),
             // No login helps: who we are is in the config.
             Flow::ClientCredentials => Trouble::Refused(format!("{why}: look at `oauth` in the config")),
         }

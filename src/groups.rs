@@ -17,6 +17,7 @@ use crate::upstream::task::{self, Beginning, Shared};
 use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
+use logins::Awaited;
 use named::Named;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
+mod logins;
 pub mod named;
 pub mod reload;
 pub mod surface;
@@ -258,11 +260,13 @@ impl GroupManager {
     /// a group whose task panicked gets another. Runs until it is dropped.
     pub async fn tend(&self) {
         let mut seen = Seen::default();
+        let mut awaited = Awaited::default();
         let mut flush = None;
         loop {
             let due = lock(&self.surfaces).deadline();
             tokio::select! {
                 changed = self.shared.changes.next() => {
+                    awaited.look(changed.iter().map(|name| (name, self.get(name))));
                     if self.look(&changed, &mut seen) {
                         flush.get_or_insert_with(|| Instant::now() + GATHER);
                     }
@@ -272,6 +276,7 @@ impl GroupManager {
                     let changed = lock(&self.surfaces).tick(Instant::now());
                     self.announce(changed);
                 }
+                () = until(awaited.due()) => awaited.check(self).await,
                 () = until(flush) => {
                     flush = None;
                     self.cache.flush().await;

@@ -8,13 +8,14 @@ use crate::transport::remote::fault::Fault;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The logins of this user. Without a vault nobody is logged in.
 pub struct Kept(pub Option<Vault>);
 
 impl Logins for Kept {
     fn of(&self, group: &GroupName, http: &Http) -> Result<Arc<dyn Credentials>, Fault> {
-        if http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        if is_written(http) {
             return Ok(Arc::new(Written));
         }
         let Some(vault) = self.0.clone() else {
@@ -23,6 +24,16 @@ impl Logins for Kept {
         let account = Account::new(group, http, vault).map_err(|trouble| fault(&trouble))?;
         Ok(Arc::new(Bearer(account)))
     }
+
+    fn changed(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Option<SystemTime>> {
+        let vault = self.0.clone().filter(|_| !is_written(http));
+        let key = super::place(group, http).map(|(_, key)| key);
+        Box::pin(async move { vault?.changed(&key.ok()?).await })
+    }
+}
+
+fn is_written(http: &Http) -> bool {
+    http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
 /// The config has the header itself.

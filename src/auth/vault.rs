@@ -111,6 +111,13 @@ impl Vault {
         Ok(record.filter(|record| record.url == url))
     }
 
+    /// When it was last written. Each writing makes another file of it, so this is another time then.
+    pub async fn changed(&self, key: &Key) -> Option<SystemTime> {
+        let file = self.file(key);
+        let metadata = tokio::task::spawn_blocking(move || fs::symlink_metadata(file)).await.ok()?;
+        metadata.ok()?.modified().ok()
+    }
+
     pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
         let (dir, file, record) = (self.0.clone(), self.file(key), record.clone());
         blocking(move || write(&dir, &file, &record)).await

@@ -2,7 +2,7 @@
 
 use crate::config::Problem;
 use crate::protocol::code;
-use crate::transport::remote::fault::Fault;
+use crate::transport::remote::fault::{Fault, Kind};
 use crate::transport::{Ending, OpenError};
 use std::time::Duration;
 
@@ -54,6 +54,11 @@ impl UpstreamError {
 }
 
 impl UpstreamError {
+    /// Whether a person who logs in mends it.
+    pub fn needs_login(&self) -> bool {
+        matches!(self, Self::Remote(fault) if fault.kind == Kind::LoginNeeded)
+    }
+
     /// How long the server wants to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

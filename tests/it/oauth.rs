@@ -7,6 +7,7 @@ use world::{World, get};
 
 mod attacks;
 mod authority;
+mod real;
 mod renewals;
 mod world;
 
@@ -34,6 +35,65 @@ fn a_group_that_needs_a_login_says_how_and_works_after_it() {
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     let all = proxy.log() + &proxy.status().to_string();
     assert!(!all.contains("s3cret-"), "{all}");
+}
+
+#[test]
+fn groups_that_connect_by_themselves_do_so_after_a_login_in_another_process() {
+    for mode in ["eager", "hybrid"] {
+        let mut world = World::new();
+        world.set(json!({"lazy_startup": mode}));
+        let mut proxy = world.proxy();
+        until("it says that it needs a login", || {
+            proxy.group("g")["error"].as_str().is_some_and(|error| error.contains("dynamic-mcp login g"))
+        });
+        let before = world.authority.server.of("initialize").len();
+        world.logged_in();
+        // Nobody names the group.
+        until("it has connected", || proxy.group("g")["tools"] == 2);
+        assert_eq!(proxy.group("g")["error"], json!(null));
+        assert!(world.authority.server.of("initialize").len() > before);
+        assert!(proxy.log().contains("somebody logged in, connecting"), "{}", proxy.log());
+    }
+}
+
+#[test]
+fn a_group_that_waits_for_a_login_asks_its_server_nothing_meanwhile() {
+    let mut world = World::new();
+    world.set(json!({"lazy_startup": "eager"}));
+    // A login that was over before the group first tried with it. It is looked at every two seconds.
+    world.authority.state().grant = json!({"refresh_token": null});
+    world.logged_in();
+    world.authority.state().revoke_all();
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(&world.files()[0]).unwrap().set_modified(hour_ago).unwrap();
+    let mut proxy = world.proxy();
+    let attempts = |proxy: &mut crate::support::Proxy| proxy.group("g")["attempts"].clone();
+    until("it has failed", || attempts(&mut proxy) == 1);
+    let asked = world.authority.server.seen().len();
+    let begin = tokio::time::Instant::now();
+    while begin.elapsed() < std::time::Duration::from_secs(5) {
+        assert_eq!(attempts(&mut proxy), 1);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(world.authority.server.seen().len(), asked);
+}
+
+#[test]
+fn the_status_says_how_to_log_in_and_where_the_url_is() {
+    let world = World::new();
+    let mut proxy = world.proxy();
+    proxy.failure("g", "echo", json!({}));
+    let answer = proxy.front("get_status", json!({}));
+    let structured = &answer["structuredContent"]["groups"][0]["error"];
+    for said in [crate::support::text_of(&answer), structured.as_str().unwrap()] {
+        assert!(said.contains("login needed: run `dynamic-mcp login g`"), "{said}");
+        assert!(said.contains("with `--no-browser` it shows the URL"), "{said}");
+    }
+    // What it says is so.
+    let waiting = world.begin();
+    assert!(waiting.url.starts_with(&world.authority.server.origin), "{}", waiting.url);
+    waiting.visit();
+    assert_eq!(waiting.ends().code, 0);
 }
 
 #[test]

@@ -7,11 +7,11 @@ pub(crate) use server::{Reply, Request, Server};
 
 mod faults;
 mod legacy;
-mod server;
+pub(crate) mod server;
 mod sessions;
 mod stateless;
 mod streams;
-mod tls;
+pub(crate) mod tls;
 
 /// A config with the one remote server `g`.
 pub(crate) fn remote(server: &Server, more: Value) -> Value {

@@ -1,5 +1,5 @@
-//! The official conformance suite's client scenarios about logins: dynamic-mcp is the client, `conformance_login.py`
-//! its host, its user and their browser.
+//! The official conformance suite's client scenarios: dynamic-mcp is the client, `conformance_login.py` its host, its
+//! user and their browser where there is a login, `conformance_client.py` its host and user elsewhere.
 
 use crate::scratch::{Scratch, text};
 
@@ -36,20 +36,40 @@ const SCENARIOS: [&str; 29] = [
     "token-endpoint-auth-post",
 ];
 
+/// About everything else.
+const OTHERS: [&str; 7] = [
+    "elicitation-sep1034-client-defaults",
+    "initialize",
+    "json-schema-2020-12-preservation",
+    "json-schema-ref-no-deref",
+    "sep-2322-client-request-state",
+    "sse-retry",
+    "tools_call",
+];
+
 #[test]
 fn the_suites_logins_pass() {
+    pass("conformance_login.py", SCENARIOS.map(|scenario| format!("auth/{scenario}")));
+}
+
+#[test]
+fn the_suites_other_scenarios_of_clients_pass() {
+    pass("conformance_client.py", OTHERS.map(str::to_owned));
+}
+
+fn pass(host: &str, scenarios: impl IntoIterator<Item = String>) {
     let Some(scratch) = Scratch::new() else { return };
     let suite = scratch.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let client = format!(
         "{} {} {}",
         text(&scratch.real.join("python1/bin/python")),
-        text(&scratch.path("conformance_login.py")),
+        text(&scratch.path(host)),
         env!("CARGO_BIN_EXE_dynamic-mcp")
     );
-    for scenario in SCENARIOS {
+    for scenario in scenarios {
         let mut command = scratch.command(scratch.real.join("bin/node"));
         command.arg(&suite).args(["client", "--command", &client]);
-        command.args(["--scenario", &format!("auth/{scenario}"), "-o"]).arg(scratch.path("results"));
+        command.args(["--scenario", &scenario, "-o"]).arg(scratch.path("results"));
         drop(scratch.run(command));
     }
     scratch.assert_nothing_is_left();

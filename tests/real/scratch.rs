@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What processes have to end once the client has: clients give the proxy two seconds before SIGTERM.
 const ENDED: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 14] = [
     "run_plan.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
@@ -31,6 +31,7 @@ const SCRIPTS: [&str; 13] = [
     "server_py.py",
     "fake_model.py",
     "conformance.py",
+    "conformance_client.py",
     "conformance_bridges.py",
     "conformance_handshake.py",
     "conformance_stateless.py",

@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -13,6 +14,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Logins: Send + Sync {
     /// Asked with every connection, before anything is sent.
     fn of(&self, group: &GroupName, http: &Http) -> Result<Arc<dyn Credentials>, Fault>;
+
+    /// When what is kept for a server last changed, by whatever process. `None`: nothing is kept.
+    fn changed(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Option<SystemTime>>;
 }
 
 /// One server's credentials, asked for with every request.

@@ -1,7 +1,7 @@
 //! A server that wants a login, and the authorization server that gives it: everybody who comes is let in. It checks
 //! what a strict one checks, and each part of it can be made to lie.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use crate::remote::server::plain;
 use crate::remote::{Reply, Request, Server};
 use crate::support::with;
 
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) is_old: bool,
     /// No refresh token is good twice.
     pub(crate) used_twice: bool,
+    /// The sessions that its server knows, if it has such.
+    pub(crate) sessions: Option<BTreeSet<String>>,
     codes: BTreeMap<String, Form>,
     access: BTreeMap<String, (String, Option<Instant>)>,
     refresh: BTreeMap<String, (String, bool)>,
@@ -72,23 +75,27 @@ impl State {
 #[derive(Clone)]
 pub(crate) struct Authority {
     pub(crate) server: Server,
+    tls: Option<Arc<rustls::ServerConfig>>,
     state: Arc<Mutex<State>>,
 }
 
 impl Authority {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let origin = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
+        Self::on(None)
+    }
+
+    pub(crate) fn on(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
-        let kept = state.clone();
-        let server = Server::on(listener, None, move |request| {
-            if request.path == "/as/token" {
-                let slow = kept.lock().unwrap_or_else(PoisonError::into_inner).slow;
-                std::thread::sleep(slow);
-            }
-            answer(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &origin, request)
-        });
-        Self { server, state }
+        Self { server: serve("127.0.0.1:0", tls.clone(), state.clone()), tls, state }
+    }
+
+    /// Cuts all connections, and comes back in the same place: it knows what it granted, and no session.
+    pub(crate) fn restart(&mut self) {
+        self.server.close();
+        if let Some(sessions) = &mut self.state().sessions {
+            sessions.clear();
+        }
+        self.server = serve(&self.server.address(), self.tls.clone(), self.state.clone());
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -116,6 +123,19 @@ impl Authority {
             .filter(|form| form.get("grant_type").is_some_and(|k| k == kind))
             .collect()
     }
+}
+
+fn serve(address: &str, tls: Option<Arc<rustls::ServerConfig>>, state: Arc<Mutex<State>>) -> Server {
+    let listener = TcpListener::bind(address).unwrap();
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let origin = format!("{scheme}://127.0.0.1:{}", listener.local_addr().unwrap().port());
+    Server::on(listener, tls, move |request| {
+        if request.path == "/as/token" {
+            let slow = state.lock().unwrap_or_else(PoisonError::into_inner).slow;
+            std::thread::sleep(slow);
+        }
+        answer(&mut state.lock().unwrap_or_else(PoisonError::into_inner), &origin, request)
+    })
 }
 
 pub(crate) fn parameters(text: &str) -> Form {
@@ -286,5 +306,16 @@ fn resource(state: &mut State, origin: &str, request: &Request) -> Option<Reply>
         let challenge = r#"Bearer error="insufficient_scope", scope="write""#;
         return Some(Reply::status(403).with("WWW-Authenticate", challenge));
     }
-    None
+    with_sessions(state, request)
+}
+
+fn with_sessions(state: &mut State, request: &Request) -> Option<Reply> {
+    state.sessions.as_ref()?;
+    if request.rpc() == "initialize" {
+        let session = state.name("session");
+        state.sessions.as_mut()?.insert(session.clone());
+        return Some(plain(request).with("Mcp-Session-Id", &session));
+    }
+    let known = state.sessions.as_ref()?.contains(request.header("mcp-session-id"));
+    (!known).then(|| Reply::status(404))
 }

@@ -4,17 +4,23 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::authority::Authority;
+use crate::remote::tls;
 use crate::support::{Proxy, Setup, servers, with};
 
 pub(crate) struct World {
     pub(crate) authority: Authority,
     pub(crate) home: TempDir,
     config: Value,
+    /// What the browser trusts.
+    trusted: rustls::RootCertStore,
 }
 
 pub(crate) struct Outcome {
@@ -28,6 +34,7 @@ pub(crate) struct Waiting {
     stdout: BufReader<std::process::ChildStdout>,
     pub(crate) url: String,
     said: String,
+    trusted: rustls::RootCertStore,
 }
 
 impl World {
@@ -39,7 +46,21 @@ impl World {
     pub(crate) fn with(oauth: Value) -> Self {
         let authority = Authority::start();
         let config = servers([("g", json!({"url": authority.url(), "oauth": oauth}))]);
-        Self { authority, home: TempDir::new().unwrap(), config }
+        let trusted = rustls::RootCertStore::empty();
+        Self { authority, home: TempDir::new().unwrap(), config, trusted }
+    }
+
+    /// By TLS, with a certificate that `ca_file` and the browser trust.
+    pub(crate) fn tls() -> Self {
+        let (certificate, pem) = tls::company();
+        let authority = Authority::on(Some(Arc::new(certificate)));
+        let home = TempDir::new().unwrap();
+        let file = home.path().join("ca.pem");
+        std::fs::write(&file, &pem).unwrap();
+        let config = servers([("g", json!({"url": authority.url(), "ca_file": file}))]);
+        let mut trusted = rustls::RootCertStore::empty();
+        trusted.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+        Self { authority, home, config, trusted }
     }
 
     pub(crate) fn set(&mut self, more: Value) {
@@ -91,7 +112,7 @@ impl World {
         while url.is_empty() && stdout.read_line(&mut said).unwrap() > 0 {
             url = said.lines().last().filter(|line| line.starts_with("http")).unwrap_or_default().to_owned();
         }
-        Waiting { child, stdout, url, said }
+        Waiting { child, stdout, url, said, trusted: self.trusted.clone() }
     }
 
     /// Logs in, as a person does.
@@ -137,7 +158,10 @@ impl Waiting {
 
     /// Where the authorization server sends the browser.
     pub(crate) fn back(&self) -> String {
-        let (head, _) = get(&self.url);
+        let (head, _) = match self.url.strip_prefix("https://") {
+            Some(url) => get_securely(url, &self.trusted),
+            None => get(&self.url),
+        };
         let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
         location.unwrap_or_else(|| panic!("no redirect: {head}")).to_owned()
     }
@@ -174,9 +198,22 @@ pub(crate) fn get(url: &str) -> (String, String) {
     get_as(host, host, path)
 }
 
+fn get_securely(url: &str, trusted: &rustls::RootCertStore) -> (String, String) {
+    let (address, path) = url.split_once('/').unwrap();
+    let stream = TcpStream::connect(address).unwrap();
+    let host = stream.peer_addr().unwrap().ip().into();
+    let config =
+        rustls::ClientConfig::builder().with_root_certificates(trusted.clone()).with_no_client_auth();
+    let connection = rustls::ClientConnection::new(Arc::new(config), host).unwrap();
+    ask(rustls::StreamOwned::new(connection, stream), address, path)
+}
+
 /// The same of a page that has another name for the host.
 pub(crate) fn get_as(address: &str, host: &str, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
+    ask(TcpStream::connect(address).unwrap(), host, path)
+}
+
+fn ask(mut stream: impl Read + Write, host: &str, path: &str) -> (String, String) {
     write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
     let mut stream = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 
@@ -15,6 +16,21 @@ fn server() -> (Server, String) {
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let config = rustls::ServerConfig::builder().with_no_client_auth();
     (Server::tls(config.with_single_cert(vec![made.cert.der().clone()], key).unwrap()), made.cert.pem())
+}
+
+/// What a company has: a certificate of this machine by an authority of its own; and the authority's own, as PEM.
+pub(crate) fn company() -> (rustls::ServerConfig, String) {
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    let mut own = CertificateParams::new(Vec::new()).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let own_key = KeyPair::generate().unwrap();
+    let pem = own.self_signed(&own_key).unwrap().pem();
+    let issuer = Issuer::new(own, own_key);
+    let key = KeyPair::generate().unwrap();
+    let made = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    (config.with_single_cert(vec![made.der().clone()], key).unwrap(), pem)
 }
 
 #[test]
