@@ -66,8 +66,9 @@ fn one_that_was_just_made_survives_a_crash() {
     proxy.upstream_pid("g");
     // The crash is on its way before the answer is back: it is made on whichever connection there is then.
     let subscribed = proxy.send(SUBSCRIBE, json!({"uri": "mem://one"}));
-    proxy.send_call("g", "crash", json!({}));
+    let crash = proxy.send_call("g", "crash", json!({}));
     assert_eq!(proxy.answer(subscribed).json()["result"], json!({}));
+    proxy.answer(crash);
     until("subscribed", || !record.lines(SUBSCRIBE).is_empty());
     proxy.call("g", "tell", json!({"method": UPDATED, "params": {"uri": "mem://one"}}));
     assert_eq!(heard(&mut proxy, UPDATED).json()["params"]["uri"], "mem://one");
