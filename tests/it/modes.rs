@@ -95,7 +95,7 @@ fn test_hybrid_mode_reconnects_after_idle_disconnect() {
     let first = proxy.upstream_pid("g");
     until_state(&mut proxy, "g", "discovered");
     assert_ne!(proxy.upstream_pid("g"), first);
-    assert!(proxy.log().contains("Connecting to g on-demand..."));
+    proxy.until_logged("Connecting to g on-demand...");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_failed_start_is_retried_by_itself_and_callers_wait_for_it() {
     let config = servers([("g", json!({"command": "sh", "args": ["-c", script]}))]);
     let mut proxy = Setup::new().args(&["--pure-lazy"]).config(&config).ready();
     assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
-    assert!(proxy.log().contains("exited with code 3"));
+    proxy.until_logged("exited with code 3");
     assert_eq!(proxy.group("g")["attempts"], 0, "success resets the counter");
 }
 

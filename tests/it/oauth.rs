@@ -52,7 +52,7 @@ fn groups_that_connect_by_themselves_do_so_after_a_login_in_another_process() {
         until("it has connected", || proxy.group("g")["tools"] == 2);
         assert_eq!(proxy.group("g")["error"], json!(null));
         assert!(world.authority.server.of("initialize").len() > before);
-        assert!(proxy.log().contains("somebody logged in, connecting"), "{}", proxy.log());
+        proxy.until_logged("somebody logged in, connecting");
     }
 }
 

@@ -62,6 +62,7 @@ fn what_cannot_be_judged_is_for_the_server_to_say() {
     for _ in 0..3 {
         assert_eq!(proxy.text("g", "added_odd", json!({"a": 1})), r#"{"a":1}"#);
     }
+    proxy.until_logged("the arguments of this tool are not checked");
     let warned = proxy.log().matches("the arguments of this tool are not checked").count();
     assert_eq!(warned, 1, "{}", proxy.log());
 }

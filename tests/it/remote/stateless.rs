@@ -66,6 +66,7 @@ fn it_is_found_by_its_refusal_and_told_what_it_needs() {
         let args = json!({"text": "x", "region": "Zürich", "count": 42});
         assert_eq!(proxy.text("g", "echo", args), "called", "{refused}");
         assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
+        proxy.until_logged("Connecting to g");
         assert_eq!(proxy.log().matches("Connecting to g").count(), 1, "one attempt");
         let call = server.of("tools/call").remove(0);
         assert_eq!(call.header("mcp-name"), "echo");

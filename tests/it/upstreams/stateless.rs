@@ -42,6 +42,7 @@ fn a_server_that_refuses_the_handshake_is_asked_who_it_is() {
         assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "{flags:?}");
         let revision = if flags == ["--dual"] { "2025-11-25" } else { "2026-07-28" };
         assert_eq!(proxy.group("g")["protocolVersion"], revision, "{flags:?}");
+        proxy.until_logged("Discovered g");
         assert_eq!(proxy.log().matches("Connecting to g").count(), 1, "{flags:?}: one attempt");
     }
 }
