@@ -212,9 +212,15 @@ fn methods_that_are_no_clients_are_refused() {
 #[test]
 fn an_upstream_that_asks_without_end_is_still_heard() {
     let mut proxy = client(&servers([("g", all(&[]))]), json!({"roots": {}}));
-    let asking: Vec<_> =
-        (0..300).map(|_| proxy.send_call("g", "ask", json!({"method": "roots/list"}))).collect();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "its answers are read");
-    let refused = proxy.answer(asking[299]).json();
-    assert!(refused.to_string().contains("too many requests are open"), "{refused}");
+    for _ in 0..300 {
+        proxy.send_call("g", "ask", json!({"method": "roots/list"}));
+    }
+    let echo = proxy.send_call("g", "echo", json!({"text": "x"})).to_string();
+    // Which of them are refused is the upstream's affair, that asks from many threads.
+    let (mut refused, mut heard) = (false, false);
+    while !(refused && heard) {
+        let message = proxy.next().unwrap();
+        refused |= message.line.contains("too many requests are open");
+        heard |= message.id() == Some(&*echo) && message.method().is_none();
+    }
 }
