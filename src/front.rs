@@ -46,6 +46,7 @@ pub mod greeting;
 pub mod keeper;
 pub mod list;
 pub mod listen;
+pub mod login;
 pub mod lookup;
 pub mod meta_tools;
 pub mod parking;

@@ -17,6 +17,7 @@ use crate::upstream::task::{self, Beginning, Shared};
 use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
+use invitations::Invitations;
 use logins::Awaited;
 use named::Named;
 use std::collections::{BTreeSet, HashMap};
@@ -29,6 +30,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
+pub mod invitations;
 mod logins;
 pub mod named;
 pub mod reload;
@@ -61,6 +63,7 @@ pub struct GroupManager {
     named: Mutex<Named>,
     /// What is wrong with the config file as it is now, while an older state of it is in force.
     reload_problems: Mutex<Vec<Problem>>,
+    invitations: Mutex<Invitations>,
     pub audience: Arc<Audience>,
     /// The schemas of tools that were called.
     pub checks: Checks,
@@ -101,6 +104,7 @@ impl GroupManager {
             shutting_down: AtomicBool::new(false),
             named: Mutex::default(),
             reload_problems: Mutex::default(),
+            invitations: Mutex::default(),
             audience: Arc::default(),
             checks: Checks::default(),
         })

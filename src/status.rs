@@ -44,7 +44,7 @@ pub fn of(groups: &[Upstream], manager: &GroupManager) -> Status {
         "error": error,
         "ready": ready,
         "total": snapshots.len(),
-        "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot)).collect::<Vec<_>>(),
+        "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot, manager)).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "warnings": warnings,
     });
@@ -54,7 +54,7 @@ pub fn of(groups: &[Upstream], manager: &GroupManager) -> Status {
     }
     for (group, snapshot) in &snapshots {
         text.push('\n');
-        text.push_str(&group_line(group, snapshot));
+        text.push_str(&group_line(group, snapshot, manager));
     }
     for problem in errors {
         text.push_str(&format!("\nconfig error: {problem}"));
@@ -65,7 +65,7 @@ pub fn of(groups: &[Upstream], manager: &GroupManager) -> Status {
     Status { json, text }
 }
 
-fn group_json(group: &Upstream, snapshot: &Snapshot) -> Value {
+fn group_json(group: &Upstream, snapshot: &Snapshot, manager: &GroupManager) -> Value {
     let (error, attempts) = failure(snapshot);
     let percentiles = group.stats.percentiles();
     let catalog = snapshot.catalog.as_ref();
@@ -77,6 +77,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot) -> Value {
         "connecting": snapshot.connecting.is_some(),
         "tools": tools(snapshot),
         "error": error,
+        "loginUrl": login_url(group, snapshot, manager),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "idleMs": snapshot.idle().map(millis),
@@ -97,7 +98,7 @@ fn tools(snapshot: &Snapshot) -> Option<usize> {
     Some(tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count())
 }
 
-fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
+fn group_line(group: &Upstream, snapshot: &Snapshot, manager: &GroupManager) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
@@ -127,7 +128,15 @@ fn group_line(group: &Upstream, snapshot: &Snapshot) -> String {
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
     }
+    if let Some(url) = login_url(group, snapshot, manager) {
+        line.push_str(&format!("\n    a login waits to be opened in a browser on this machine: {url}"));
+    }
     line
+}
+
+/// Where a login waits that would mend the group.
+fn login_url(group: &Upstream, snapshot: &Snapshot, manager: &GroupManager) -> Option<String> {
+    manager.open_login(&group.name).filter(|_| snapshot.state.needs_login())
 }
 
 fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {

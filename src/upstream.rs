@@ -54,6 +54,8 @@ enum Command {
     Refresh(oneshot::Sender<()>),
     /// The client is there: connect if the mode says so.
     Start,
+    /// Somebody logged in: connect, if the last attempt failed.
+    Mended,
     /// The config says something else of this group that needs no new connection.
     Reconfigure(Arc<Server>),
     /// Close and end.
@@ -183,6 +185,11 @@ impl Upstream {
     /// The client is there: eager and hybrid groups connect.
     pub async fn start(&self) {
         drop(self.mailbox.send(Command::Start).await);
+    }
+
+    /// Somebody logged in: a group that failed tries again, and who asks for it from now on waits for that.
+    pub async fn mended(&self) {
+        drop(self.mailbox.send(Command::Mended).await);
     }
 
     /// Other rules, the same connection.

@@ -2,8 +2,8 @@
 
 use super::vault::Vault;
 use super::{Account, Remedy, Secret, Trouble};
-use crate::config::{GroupName, Http};
-use crate::transport::remote::credentials::{BoxFuture, Credentials, Logins, Refusal, Verdict};
+use crate::config::{Flow, GroupName, Http};
+use crate::transport::remote::credentials::{Begun, BoxFuture, Credentials, Logins, Refusal, Verdict};
 use crate::transport::remote::fault::Fault;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
@@ -29,6 +29,23 @@ impl Logins for Kept {
         let vault = self.0.clone().filter(|_| !is_written(http));
         let key = super::place(group, http).map(|(_, key)| key);
         Box::pin(async move { vault?.changed(&key.ok()?).await })
+    }
+
+    fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>> {
+        let alone = http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials);
+        let vault = self.0.clone().filter(|_| !alone && !is_written(http));
+        let account = vault.map(|vault| Account::new(group, http, vault));
+        Box::pin(async move {
+            let Some(account) = account else { return Ok(None) };
+            let begun = async { account?.begin().await };
+            let super::Begun::Waiting(login) = begun.await.map_err(|trouble| fault(&trouble))? else {
+                return Ok(None);
+            };
+            let url = login.url().to_string();
+            let done =
+                Box::pin(async move { login.finish().await.map(drop).map_err(|trouble| fault(&trouble)) });
+            Ok(Some(Begun { url, done }))
+        })
     }
 }
 

@@ -131,7 +131,7 @@ fn given(groups: &GroupManager, request: &Request, target: Target, result: Raw) 
 /// Connects the group if need be and finds the tool in its catalog, which is read once more before a name is refused.
 async fn find(groups: &GroupManager, call: &Call, request: &Request) -> Result<Target, String> {
     let (group, name) = choose(groups, call)?;
-    let (group, lease) = reach::lease(groups, &group, request.caller.progress.as_ref()).await?;
+    let (group, lease) = reach::lease_for(&request.caller, groups, &group).await?;
     if group.take_lost_state() {
         return Err(errors::lost_state(&group.name));
     }

@@ -5,9 +5,11 @@ use super::tasks::Tasks;
 use crate::config::GroupName;
 use crate::protocol::{Era, meta};
 use crate::upstream::audience::client::{Carrier, Client, Wish};
+use crate::upstream::audience::questions::{self, Question};
 use crate::upstream::{Lease, dialect};
 use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
 use crate::wire::{Raw, Reply, raw};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -21,6 +23,8 @@ pub struct Caller {
     pub tasks: Arc<Tasks>,
     /// From this level on, log messages are wanted meanwhile.
     log_level: Option<String>,
+    /// Its client may be asked something before it is answered.
+    pub may_ask: bool,
     /// How the client hears what a server with a handshake asks it.
     pub carrier: Option<Carrier>,
 }
@@ -38,8 +42,37 @@ impl Caller {
             cancelled: Cancelled::default(),
             tasks,
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
+            may_ask: false,
             carrier: None,
             client,
+        }
+    }
+
+    /// Whether the client opens URLs for its user.
+    pub fn shows_urls(&self) -> bool {
+        let elicitation = match &self.carrier {
+            Some(carrier) => raw::get(&carrier.capabilities, "elicitation"),
+            None => self.client.capability("elicitation"),
+        };
+        elicitation.is_some_and(|modes| raw::get(&modes, "url").is_some())
+    }
+
+    /// Asks the user something about a group, on our own behalf.
+    pub async fn elicit(&self, group: &GroupName, params: Value) -> Reply {
+        let (method, params) = ("elicitation/create".to_owned(), Raw::from(params.to_string()));
+        if let Some(carrier) = &self.carrier {
+            let params = questions::named(&params, group.as_str());
+            return questions::pose_by(&carrier.posed, method, Some(params)).await;
+        }
+        let (group, params, cancelled) = (group.clone(), Some(params), Cancelled::default());
+        questions::ask(&self.client, Question { group, method, params, progress: None, cancelled }).await
+    }
+
+    /// What the user was sent away for is done. In the stateless era the answer itself says so.
+    pub fn tell_complete(&self, elicitation: &str) {
+        if self.era == Era::Handshake {
+            let params = json!({ "elicitationId": elicitation }).to_string();
+            self.client.peer().notify("notifications/elicitation/complete", Some(params.into()));
         }
     }
 

@@ -1,40 +1,32 @@
 //! `get_dynamic_tools`: which of a group's tools are told, and in how much detail.
 
 use super::arguments::{Detail, Listing};
+use super::caller::Caller;
 use super::forms::{self, Entry};
 use super::{errors, lookup, reach};
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Read, Tool};
 use crate::wire::Raw;
-use crate::wire::peer::Progress;
 use serde_json::json;
 
 /// English text and JSON have about four characters a token.
 const CHARACTERS_PER_TOKEN: usize = 4;
 
 /// Answers `get_dynamic_tools`.
-pub async fn get_dynamic_tools(
-    groups: &GroupManager,
-    arguments: Option<&Raw>,
-    progress: Option<&Progress>,
-) -> Raw {
+pub async fn get_dynamic_tools(groups: &GroupManager, arguments: Option<&Raw>, caller: &Caller) -> Raw {
     let listing = match Listing::read(arguments) {
         Ok(listing) => listing,
         Err(problem) => return errors::tool_error(&problem),
     };
-    match tell(groups, &listing, progress).await {
+    match tell(groups, &listing, caller).await {
         Ok(text) => json!({ "content": [{ "type": "text", "text": text }] }).to_string().into(),
         Err(problem) => errors::tool_error(&problem),
     }
 }
 
 /// `Err` is text for the model.
-async fn tell(
-    groups: &GroupManager,
-    listing: &Listing,
-    progress: Option<&Progress>,
-) -> Result<String, String> {
+async fn tell(groups: &GroupManager, listing: &Listing, caller: &Caller) -> Result<String, String> {
     let group = &lookup::named(groups, &listing.group)?;
     group.touch();
     let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
@@ -47,7 +39,7 @@ async fn tell(
             Answer::Partly(_) | Answer::DefinitionsLost => {}
         }
     }
-    let (group, _held_while_reading) = reach::lease(groups, group, progress).await?;
+    let (group, _held_while_reading) = reach::lease_for(caller, groups, group).await?;
     let catalog =
         group.snapshot().catalog.clone().ok_or("The group's tools are not known yet; call again.")?;
     match answer(&group, &catalog, listing, budget) {

@@ -10,15 +10,15 @@ use super::stateless::About;
 use super::subscriptions::Subscriptions;
 use super::tasks::Tasks;
 use super::{
-    call, describe, exposed, list, listen, lookup, meta_tools, programs, prompts, reach, resources, rounds,
-    tasks,
+    call, describe, exposed, list, listen, login, lookup, meta_tools, programs, prompts, reach, resources,
+    rounds, tasks,
 };
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::status;
 use crate::upstream::Upstream;
 use crate::upstream::audience::client::{Carrier, Client};
-use crate::wire::peer::{CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallOptions, Cancelled};
 use crate::wire::serving::Work;
 use crate::wire::{Raw, Reply, Request, raw};
 use futures_util::future::join_all;
@@ -69,14 +69,16 @@ impl Desk {
         if raw::entries(&params).is_none() {
             return Err(errors::bad_params("params must be an object"));
         }
-        let may_ask = era == Era::Stateless && rounds::may_ask(&request.method);
-        if may_ask && let Some(mut waiting) = self.lot.take(&params)? {
+        let may_ask = rounds::may_ask(&request.method);
+        let carries = may_ask && era == Era::Stateless;
+        if carries && let Some(mut waiting) = self.lot.take(&params)? {
             waiting.answered(&params);
             let cancelled = waiting.cancelled();
             return Ok((Box::pin(self.lot.clone().attend(waiting)), cancelled));
         }
         let mut caller = Caller::new(self.client.clone(), self.tasks.clone(), era, &params);
-        if !may_ask {
+        caller.may_ask = may_ask;
+        if !carries {
             return self.begin(request, params, caller);
         }
         let (posed, questions) = mpsc::channel(QUESTIONS);
@@ -129,7 +131,7 @@ impl Desk {
         Ok(match name.as_str() {
             meta_tools::GET => Box::pin(async move {
                 let arguments = raw::get(&params, "arguments");
-                Ok(describe::get_dynamic_tools(&groups, arguments.as_ref(), caller.progress.as_ref()).await)
+                Ok(describe::get_dynamic_tools(&groups, arguments.as_ref(), &caller).await)
             }),
             meta_tools::CALL | meta_tools::CALL_READONLY => {
                 let read_only = name == meta_tools::CALL_READONLY;
@@ -143,7 +145,7 @@ impl Desk {
                     Ok(finder.search_dynamic_tools(&groups, arguments.as_ref()).await)
                 })
             }
-            meta_tools::STATUS => Box::pin(std::future::ready(Ok(self.status(&params)))),
+            meta_tools::STATUS => Box::pin(async move { Ok(status(&groups, &params).await) }),
             name => {
                 let name = name.to_owned();
                 let direct = self.direct(&name)?;
@@ -151,9 +153,7 @@ impl Desk {
                     let found = match direct {
                         Direct::Of(group, tool) => Ok((group, tool)),
                         Direct::OfSeveral(candidates) => Err(candidates),
-                        Direct::OfOneOf(may_be) => {
-                            connected(&groups, may_be, &name, caller.progress.as_ref()).await
-                        }
+                        Direct::OfOneOf(may_be) => connected(&groups, may_be, &name, &caller).await,
                     };
                     let (group, tool) = match found {
                         Ok(found) => found,
@@ -187,21 +187,6 @@ impl Desk {
             (None, several) => {
                 Ok(Direct::OfSeveral(errors::several_have(name, several.iter().map(|group| &group.name))))
             }
-        }
-    }
-
-    fn status(&self, params: &Raw) -> Raw {
-        let all = self.groups.all();
-        let chosen = arguments::status_group(raw::get(params, "arguments").as_ref());
-        let chosen = chosen.and_then(|name| name.map(|name| lookup::group(&all, &name).cloned()).transpose());
-        match chosen {
-            Ok(group) => {
-                let status = status::of(&group.map_or(all, |group| vec![group]), &self.groups);
-                json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
-                    .to_string()
-                    .into()
-            }
-            Err(problem) => errors::tool_error(&problem),
         }
     }
 
@@ -244,18 +229,37 @@ impl Desk {
     }
 }
 
+/// Answers `get_status`. Whoever asks for a single group is shown where to log in to it.
+async fn status(groups: &GroupManager, params: &Raw) -> Raw {
+    let all = groups.all();
+    let chosen = arguments::status_group(raw::get(params, "arguments").as_ref());
+    let chosen = chosen.and_then(|name| name.map(|name| lookup::group(&all, &name).cloned()).transpose());
+    let chosen = match chosen {
+        Ok(Some(group)) => {
+            login::begin(groups, &group).await;
+            vec![group]
+        }
+        Ok(None) => all,
+        Err(problem) => return errors::tool_error(&problem),
+    };
+    let status = status::of(&chosen, groups);
+    json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
+        .to_string()
+        .into()
+}
+
 /// Connects the groups that may have a tool exposed as `name` until one has it. If none does, the first is the one to
 /// say so.
 async fn connected(
     groups: &GroupManager,
     may_be: Vec<Upstream>,
     name: &str,
-    progress: Option<&Progress>,
+    caller: &Caller,
 ) -> Result<(String, String), String> {
     let mut first = None;
     for group in may_be {
         let begins = exposed::plain(&group.name, "").len();
-        let outcome = reach::lease(groups, &group, progress).await.map(|_held| ());
+        let outcome = reach::lease_for(caller, groups, &group).await.map(|_held| ());
         if let Some((group, tool)) = list::tools(groups).resolve(name) {
             return Ok((group.to_string(), tool));
         }

@@ -11,6 +11,7 @@ use crate::wire::peer::CallError;
 use crate::wire::{Malformed, Raw, error_object};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Refused in this phase of the session.
 pub const NOT_NOW: i64 = -32005;
@@ -90,12 +91,15 @@ pub fn unknown_tool(name: &str) -> Refusal {
 
 /// A group that a method other than `tools/call` names, and that has no connection.
 pub fn unreachable(unreachable: &Unreachable) -> Refusal {
-    let Unreachable { group, why } = unreachable;
+    let Unreachable { group, why, login } = unreachable;
     let snapshot = group.snapshot();
-    let (attempts, cause) = match (&snapshot.state, why) {
+    let (attempts, mut cause) = match (&snapshot.state, why) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
-        (_, why) => (0, unavailable(&group.name, why)),
+        (_, why) => (0, unavailable(&group.name, why, None)),
     };
+    if let Some(login) = login {
+        cause = format!("{cause}\n{login}");
+    }
     let retry = match why {
         Unavailable::Failed(error) if !error.retryable() => None,
         _ => Some(5000),
@@ -185,15 +189,17 @@ pub fn tool_error(text: &str) -> Raw {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
 }
 
-/// Why a group has no connection, and what the model can do.
-pub fn unavailable(group: &GroupName, why: &Unavailable) -> String {
+/// Why a group has no connection, and what the model can do. `login`: what came of the login that would help.
+pub fn unavailable(group: &GroupName, why: &Unavailable, login: Option<&str>) -> String {
     match why {
         Unavailable::Failed(error) => {
-            let advice = if error.retryable() {
-                let wait = cool_down(error).as_secs();
-                format!("Call again in {wait} seconds to try once more; get_status shows all groups.")
-            } else {
-                "Trying again will not help before this is mended; tell the user.".to_owned()
+            let advice = match login {
+                Some(login) => login.to_owned(),
+                None if error.retryable() => {
+                    let wait = cool_down(error).as_secs();
+                    format!("Call again in {wait} seconds to try once more; get_status shows all groups.")
+                }
+                None => "Trying again will not help before this is mended; tell the user.".to_owned(),
             };
             format!("Group {group} is not available: {error}\n{advice}")
         }
@@ -203,6 +209,37 @@ pub fn unavailable(group: &GroupName, why: &Unavailable) -> String {
             waited.as_secs()
         ),
     }
+}
+
+pub const LOGIN_DECLINED: &str = "The user was offered the login and declined it. \
+    Leave this group alone unless the user asks for it.";
+
+pub const LOGIN_DISMISSED: &str = "The user was offered the login and dismissed it. \
+    Call again only if the user wants to log in.";
+
+/// A login that the client could not offer.
+pub fn login_url(url: &str, open: Duration) -> String {
+    let minutes = open.as_secs() / 60;
+    format!(
+        "Ask the user to log in: within {minutes} minutes, this address is to be opened in a browser on the machine \
+         that dynamic-mcp runs on. Then call again.\n{url}"
+    )
+}
+
+/// A login that takes long.
+pub fn login_goes_on(url: &str) -> String {
+    format!(
+        "The user has agreed to log in and is not done yet. Call again once that is done. The address:\n{url}"
+    )
+}
+
+/// Nobody came back from the browser in time.
+pub fn login_late(group: &GroupName) -> String {
+    format!("The login to group {group} was begun, and nobody finished it. Call again to begin another one.")
+}
+
+pub fn login_failed(why: &str) -> String {
+    format!("A login was begun and failed: {why}\nTell the user.")
 }
 
 /// A stateful server was lost: what it held is gone, and a call would run on nothing.

@@ -86,7 +86,7 @@ async fn target(asked: &Asked, name: &str) -> Result<(Upstream, String), Raw> {
     }
     let mut refusal = errors::bad_params(format!("unknown prompt: {name}"));
     for group in lookup::beginning(&asked.groups.all(), name) {
-        match reach::lease(&asked.groups, &group, asked.caller.progress.as_ref()).await {
+        match reach::lease_for(&asked.caller, &asked.groups, &group).await {
             Ok((group, _held)) => group.refresh().await,
             Err(unreachable) => refusal = errors::unreachable(&unreachable),
         }

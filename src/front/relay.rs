@@ -61,7 +61,7 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
     let mut repeated = false;
     let repeatable = !matches!(passed.method, "tasks/update" | "tasks/cancel");
     loop {
-        let reached = reach::lease(&asked.groups, group, asked.caller.progress.as_ref()).await;
+        let reached = reach::lease_for(&asked.caller, &asked.groups, group).await;
         let (group, lease) =
             reached.map_err(|unreachable| shut_down_or(asked, errors::unreachable(&unreachable)))?;
         let snapshot = group.snapshot();

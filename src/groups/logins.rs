@@ -1,4 +1,4 @@
-//! Groups that connect by themselves and wait for a person to log in, which happens in another process.
+//! Logins in other processes: who waits for one notices it.
 
 use super::GroupManager;
 use crate::config::{Endpoint, GroupName, Mode};
@@ -76,6 +76,22 @@ impl Awaited {
     }
 }
 
+impl GroupManager {
+    /// Has a group that failed for want of a login try again, if somebody logged in after that. False: nobody has.
+    pub async fn notice_login(&self, group: &Upstream) -> bool {
+        let failed = match &group.snapshot().state {
+            State::Failed(failure) => SystemTime::now().checked_sub(failure.at.elapsed()),
+            _ => None,
+        };
+        let changed = timeout(PATIENCE, changed(self, &group.name)).await.ok().flatten();
+        let is_new = failed.zip(changed).is_some_and(|(failed, changed)| changed > failed);
+        if is_new {
+            group.mended().await;
+        }
+        is_new
+    }
+}
+
 /// Whether a group would connect by itself, if there were a login.
 fn waits(snapshot: &Snapshot) -> bool {
     let wants = match snapshot.mode() {
@@ -83,8 +99,7 @@ fn waits(snapshot: &Snapshot) -> bool {
         Mode::Hybrid => snapshot.catalog.is_none(),
         Mode::Pure => false,
     };
-    let failed = matches!(&snapshot.state, State::Failed(failure) if failure.error.needs_login());
-    wants && failed && snapshot.connecting.is_none()
+    wants && snapshot.state.needs_login() && snapshot.connecting.is_none()
 }
 
 async fn changed(manager: &GroupManager, name: &GroupName) -> Option<SystemTime> {

@@ -67,6 +67,11 @@ impl State {
             Self::Failed(_) => "failed",
         }
     }
+
+    /// Whether a person who logs in mends it.
+    pub fn needs_login(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.error.needs_login())
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -100,6 +105,8 @@ pub enum Event {
     Failed(Arc<UpstreamError>, f64),
     /// The connection ended by itself.
     Lost,
+    /// What the last failure was about is no more: somebody logged in.
+    Mended,
     /// Time to look at the deadline, or the use of the connection changed.
     Tick,
     /// The config has other rules for this group now; `Start` follows where they have it connect.
@@ -190,6 +197,7 @@ impl Lifecycle {
                 self.lose(now);
                 None
             }
+            Event::Mended => self.mend(),
             Event::Tick => self.tick(usage, now),
             Event::Rules(policy) => {
                 self.policy = policy;
@@ -239,6 +247,15 @@ impl Lifecycle {
                 Some(self.attempt())
             }
         }
+    }
+
+    /// Whoever asks from now on waits for a new attempt, however young the failure is.
+    fn mend(&mut self) -> Option<Action> {
+        let failed = matches!(self.state, State::Failed(_)) && !self.hopeless();
+        (failed && self.effort != Effort::Attempting).then(|| {
+            self.in_round = 0;
+            self.attempt()
+        })
     }
 
     fn attempt(&mut self) -> Action {

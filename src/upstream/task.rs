@@ -185,6 +185,7 @@ impl<C: Connect> Task<C> {
                 self.urgent.notify_one();
             }
             Happening::Command(Some(Command::Start)) => self.decide(Event::Start),
+            Happening::Command(Some(Command::Mended)) => self.decide(Event::Mended),
             Happening::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());

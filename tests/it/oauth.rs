@@ -7,6 +7,7 @@ use world::{World, get};
 
 mod attacks;
 mod authority;
+mod offers;
 mod real;
 mod renewals;
 mod world;
@@ -67,7 +68,7 @@ fn a_group_that_waits_for_a_login_asks_its_server_nothing_meanwhile() {
     let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     std::fs::File::options().write(true).open(&world.files()[0]).unwrap().set_modified(hour_ago).unwrap();
     let mut proxy = world.proxy();
-    let attempts = |proxy: &mut crate::support::Proxy| proxy.group("g")["attempts"].clone();
+    let attempts = |proxy: &mut crate::support::Proxy| proxy.status()["groups"][0]["attempts"].clone();
     until("it has failed", || attempts(&mut proxy) == 1);
     let asked = world.authority.server.seen().len();
     let begin = tokio::time::Instant::now();

@@ -103,7 +103,7 @@ fn said(proxy: &mut Proxy) -> Message {
 }
 
 /// The next message of this method.
-fn heard(proxy: &mut Proxy, method: &str) -> Message {
+pub(crate) fn heard(proxy: &mut Proxy, method: &str) -> Message {
     loop {
         let message = said(proxy);
         if message.method() == Some(method) {
@@ -113,7 +113,7 @@ fn heard(proxy: &mut Proxy, method: &str) -> Message {
 }
 
 /// Answers what the program asked; `outcome` is the result or the error, with its name.
-fn reply(proxy: &mut Proxy, asked: &Message, outcome: &str) {
+pub(crate) fn reply(proxy: &mut Proxy, asked: &Message, outcome: &str) {
     let id = asked.id().unwrap();
     proxy.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
 }
@@ -125,7 +125,7 @@ fn send_tool(proxy: &mut Proxy, group: &str, name: &str, args: &str) -> u64 {
 }
 
 /// Nothing but `answer` has come when the client asks something else.
-fn hears_nothing(proxy: &mut Proxy) {
+pub(crate) fn hears_nothing(proxy: &mut Proxy) {
     let ping = proxy.send("ping", json!({}));
     let next = proxy.next().unwrap();
     assert_eq!(next.id(), Some(&*ping.to_string()), "{}", next.line);

@@ -17,6 +17,17 @@ pub trait Logins: Send + Sync {
 
     /// When what is kept for a server last changed, by whatever process. `None`: nothing is kept.
     fn changed(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Option<SystemTime>>;
+
+    /// Begins a login. `None`: there is none that a person could do in a browser.
+    fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>>;
+}
+
+/// A login that waits for a person.
+pub struct Begun {
+    /// To be opened in a browser on this machine.
+    pub url: String,
+    /// Resolves when the person has logged in and what was granted is kept, or when that failed.
+    pub done: BoxFuture<'static, Result<(), Fault>>,
 }
 
 /// One server's credentials, asked for with every request.

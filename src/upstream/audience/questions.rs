@@ -9,7 +9,7 @@ use crate::wire::peer::{CallOptions, Cancelled, Progress};
 use crate::wire::{Raw, Reply, error_object, raw};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 /// A person may have to answer.
@@ -83,9 +83,13 @@ async fn request(client: &Arc<Client>, capability: &str, question: Question) -> 
 
 /// By the answer to a call of the client that is open at this group.
 async fn pose(client: &Arc<Client>, capability: &str, question: Question) -> Reply {
-    let Question { group, method, params, .. } = question;
+    let carrier = client.carrier(&question.group, capability);
+    pose_by(&carrier.ok_or_else(|| unsupported(&question.method))?, question.method, question.params).await
+}
+
+/// By the answer to this call.
+pub async fn pose_by(carrier: &mpsc::Sender<Posed>, method: String, params: Option<Raw>) -> Reply {
     let (answer, answered) = oneshot::channel();
-    let carrier = client.carrier(&group, capability).ok_or_else(|| unsupported(&method))?;
     if carrier.send(Posed { method: method.clone(), params, answer }).await.is_err() {
         return Err(unsupported(&method));
     }

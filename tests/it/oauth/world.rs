@@ -68,12 +68,31 @@ impl World {
         self.config["mcpServers"]["g"] = with(entry, more);
     }
 
+    fn setup(&self) -> Setup {
+        let home = self.home.path().to_str().unwrap();
+        Setup::new().env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
+    }
+
     pub(crate) fn proxy(&self) -> Proxy {
-        Setup::new()
-            .env("XDG_DATA_HOME", self.home.path().to_str().unwrap())
-            .args(&["--log-level", "trace"])
-            .config(&self.config)
-            .ready()
+        self.setup().ready()
+    }
+
+    /// For a client that makes no handshake.
+    pub(crate) fn stateless_proxy(&self) -> Proxy {
+        self.setup().start()
+    }
+
+    /// For a client that has this capability of elicitation.
+    pub(crate) fn asking_proxy(&self, elicitation: Value) -> Proxy {
+        let mut proxy = self.setup().start();
+        let info = json!({"name": "e2e", "version": "1"});
+        let able = json!({"elicitation": elicitation});
+        proxy.ask(
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": able, "clientInfo": info}),
+        );
+        proxy.notify("notifications/initialized", json!({}));
+        proxy
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -190,6 +209,18 @@ impl Waiting {
 fn shows_no_secret(said: &str) {
     let secrets = ["access", "refresh", "code", "secret", "id", "word"].map(|kind| format!("s3cret-{kind}"));
     assert!(!secrets.iter().any(|secret| said.contains(secret)), "{said}");
+}
+
+/// The browser opens a login's URL and follows it back to us. What it then shows.
+pub(crate) fn visit(url: &str) -> String {
+    get(&back(url)).1
+}
+
+/// Where the authorization server sends a browser that opens this.
+pub(crate) fn back(url: &str) -> String {
+    let (head, _) = get(url);
+    let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
+    location.unwrap_or_else(|| panic!("no redirect: {head}")).to_owned()
 }
 
 /// What a browser gets: head and body.
