@@ -3,6 +3,7 @@
 use super::secret::Secret;
 use super::trouble::Trouble;
 use reqwest::Url;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,7 +39,15 @@ impl Callback {
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = bound.map_err(|error| {
             let port = port.map(|port| format!(" {port} (`oauth.redirect_port`)")).unwrap_or_default();
-            Trouble::Refused(format!("the port{port} for the browser's return cannot be opened: {error}"))
+            let other = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    "; if another login waits there, finish that one, or give it 5 minutes"
+                }
+                _ => "",
+            };
+            Trouble::Refused(format!(
+                "the port{port} for the browser's return cannot be opened: {error}{other}"
+            ))
         })?;
         Ok(Self { listener, port })
     }

@@ -157,6 +157,7 @@ fn a_registered_client_and_its_port_are_used_as_they_are() {
     let second = world.run(&["login", "g", "--no-browser"]);
     assert_eq!(second.code, 1);
     assert!(second.said.contains(&format!("{free} (`oauth.redirect_port`)")), "{}", second.said);
+    assert!(second.said.contains("if another login waits there"), "{}", second.said);
     waiting.visit();
     assert_eq!(waiting.ends().code, 0);
     let token = world.authority.server.seen().into_iter().find(|r| r.path == "/as/token").unwrap();

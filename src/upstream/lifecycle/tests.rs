@@ -68,6 +68,10 @@ async fn the_table_of_transitions() {
             ("connected", Event::Wanted, now, "connected", Some(Action::AnswerConnected)),
             ("failed", Event::Wanted, now, "failed", told()),
             ("failed", Event::Wanted, later, "failed", connect()),
+            ("pending", Event::Mended, now, "pending", None),
+            ("discovered", Event::Mended, now, "discovered", None),
+            ("connected", Event::Mended, now, "connected", None),
+            ("failed", Event::Mended, now, "failed", connect()),
             ("pending", Event::Succeeded, now, "connected", unwanted()),
             ("discovered", Event::Succeeded, now, "connected", unwanted()),
             ("failed", Event::Succeeded, now, "connected", unwanted()),
@@ -238,7 +242,7 @@ proptest! {
     #[test]
     fn never_two_attempts_at_once_never_closed_in_use_and_rounds_are_whole(
         mode in 0u8..3,
-        steps in proptest::collection::vec((0u8..9, 0u64..90, 0usize..2, -1.0..1.0f64), 0..80),
+        steps in proptest::collection::vec((0u8..10, 0u64..90, 0usize..2, -1.0..1.0f64), 0..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut now = runtime.block_on(async { Instant::now() });
@@ -255,7 +259,8 @@ proptest! {
                 3..=5 if attempting => Event::Failed(error(), jitter),
                 6 if connected => Event::Lost,
                 7 => Event::Start,
-                8 => { leases = leased; last_activity = now; Event::Tick }
+                8 => Event::Mended,
+                9 => { leases = leased; last_activity = now; Event::Tick }
                 _ => Event::Tick,
             };
             let (ended_badly, ended_well) = (matches!(event, Event::Failed(..)), matches!(event, Event::Succeeded));
