@@ -20,6 +20,13 @@ pub const WITH_TASKS: &str = "2025-11-25";
 /// The first revision without a handshake: every request says of itself what it needs.
 pub const STATELESS: &str = "2026-07-28";
 
+/// Whether a revision is of the stateless era, be it one that we do not know yet.
+pub fn is_stateless(revision: &str) -> bool {
+    revision.len() == STATELESS.len()
+        && revision.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        && revision >= STATELESS
+}
+
 /// All of them, newest first: what a client can choose from. With those of the other era, because an SDK tries
 /// `initialize` after a revision that is not spoken here only if one of them is named.
 pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {

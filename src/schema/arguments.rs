@@ -63,7 +63,8 @@ impl Checks {
         if full.recursive && depth(&args) > DEEPEST {
             return None;
         }
-        mistakes(&full.validator, &args)
+        mistakes(&full.validator, &args)?;
+        mistakes(&full.validator, &without_optional_nulls(args, &check.schema))
     }
 
     fn ready(&self, tool: impl Display, definition: &Raw) -> Option<Arc<Check>> {
@@ -80,6 +81,18 @@ impl Checks {
         kept.push_front((definition.clone(), check.clone()));
         check
     }
+}
+
+/// Whoever has nothing to say of an optional argument may say null: many servers take that as if it was not there.
+fn without_optional_nulls(mut args: Value, schema: &Value) -> Value {
+    let optional = |name: &str| {
+        let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|n| n == name));
+        !required && schema["properties"].get(name).is_some()
+    };
+    if let Some(members) = args.as_object_mut() {
+        members.retain(|name, value| !value.is_null() || !optional(name));
+    }
+    args
 }
 
 fn noted<T>(tool: impl Display, outcome: Result<T, String>) -> Option<T> {

@@ -7,9 +7,11 @@
 use super::audience::Audience;
 use super::catalog::{Catalog, Introduction};
 use super::error::UpstreamError;
-use super::session::Session;
+use super::session::{Session, error_code};
 use crate::config::Endpoint;
-use crate::protocol::{Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, meta};
+use crate::protocol::{
+    Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, STATELESS, code, is_stateless, meta,
+};
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
@@ -25,13 +27,21 @@ pub(super) const PROBE: Duration = Duration::from_secs(3);
 /// An upstream that could not be introduced.
 pub(super) struct Unknown {
     pub(super) error: UpstreamError,
-    /// It may be of the other era.
-    pub(super) try_other: bool,
+    pub(super) other: Other,
+}
+
+/// Whether an upstream may be of the other era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Other {
+    No,
+    Maybe,
+    /// It says so, and yet it would go on in this one.
+    Rather,
 }
 
 impl From<UpstreamError> for Unknown {
     fn from(error: UpstreamError) -> Self {
-        Self { error, try_other: false }
+        Self { error, other: Other::No }
     }
 }
 
@@ -46,12 +56,19 @@ impl Session {
     async fn shake_hands(&self, offer: &Raw, audience: &Audience) -> Result<Catalog, Unknown> {
         let answer = self.initialize(offer).await?;
         let introduction = Introduction::read(&answer, self.era);
+        let named_other = is_stateless(&introduction.protocol_version);
+        if named_other && !self.insists && matches!(self.server.endpoint, Endpoint::Http(_)) {
+            let what = format!("its revision is {}, which has no handshake", introduction.protocol_version);
+            return Err(Unknown { error: self.protocol("initialize", what), other: Other::Rather });
+        }
         check_introduction(&answer, &introduction);
         self.peer.notify("notifications/initialized", None);
         let logs = introduction.declares("logging");
         let level = audience.level().filter(|_| logs);
         self.set_level(level.as_deref()).await;
-        let catalog = self.catalog(introduction).await?;
+        // A process that took the handshake goes on with it; another one is started only if that leads nowhere.
+        let other = if named_other { Other::Maybe } else { Other::No };
+        let catalog = self.catalog(introduction).await.map_err(|error| Unknown { error, other })?;
         // Whoever sets another meanwhile does not find this connection yet.
         let now = audience.level().filter(|now| logs && level.as_ref() != Some(now));
         self.set_level(now.as_deref()).await;
@@ -69,19 +86,21 @@ impl Session {
     /// `initialize`; again with a revision the server names when it refuses ours.
     async fn initialize(&self, offer: &Raw) -> Result<Raw, Unknown> {
         let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await.map_err(|error| {
-            let try_other = matches!(&error, UpstreamError::Remote(fault) if fault.may_be_of_other_era());
-            Unknown { error, try_other }
+            let other = match &error {
+                UpstreamError::Remote(fault) if fault.may_be_of_other_era() => Other::Maybe,
+                _ => Other::No,
+            };
+            Unknown { error, other }
         })?;
         let Err(refusal) = &reply else { return Ok(self.accept("initialize", reply)?) };
-        let supported = raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported"));
-        let supported: Vec<String> =
-            supported.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
+        let supported = supported(refusal);
         let common = HANDSHAKE_REVISIONS.iter().rev().find(|known| supported.iter().any(|s| s == *known));
         if let Some(revision) = common {
             return Ok(self.accept("initialize", self.ask_initialize(revision, offer).await?)?);
         }
         // To a server of the stateless era this is a method it does not know; with which code it says so is its own affair.
-        self.accept("initialize", reply).map_err(|error| Unknown { error, try_other: true })
+        let other = if speaks_none_of_ours(refusal) { Other::No } else { Other::Maybe };
+        self.accept("initialize", reply).map_err(|error| Unknown { error, other })
     }
 
     async fn ask_initialize(&self, revision: &str, offer: &Raw) -> Result<Reply, UpstreamError> {
@@ -111,12 +130,19 @@ impl Session {
     /// A server that was stateless and is so no more does not know this method, or says nothing at all.
     async fn discover(&self) -> Result<Catalog, Unknown> {
         const STEP: &str = "server/discover";
-        let unlike = |error| Unknown { error, try_other: true };
-        let reply = self.ask(STEP, None, CallOptions::within(self.time())).await.map_err(unlike)?;
-        let answer = self.accept(STEP, reply).map_err(unlike)?;
-        let supported = raw::get(&answer, "supportedVersions");
-        let supported: Vec<String> =
-            supported.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
+        let unlike = |error| Unknown { error, other: Other::Maybe };
+        let ask = || self.ask(STEP, None, CallOptions::within(self.time()));
+        let mut reply = ask().await.map_err(unlike)?;
+        if let Err(refusal) = &reply
+            && supported(refusal).iter().any(|revision| revision == STATELESS)
+        {
+            // It names what it was asked in: once more.
+            reply = ask().await.map_err(unlike)?;
+        }
+        let certain = reply.as_ref().is_err_and(speaks_none_of_ours);
+        let other = if certain { Other::No } else { Other::Maybe };
+        let answer = self.accept(STEP, reply).map_err(|error| Unknown { error, other })?;
+        let supported = strings(raw::get(&answer, "supportedVersions"));
         if !supported.iter().any(|revision| revision == STATELESS) {
             return Err(unlike(self.protocol(STEP, format!("its revisions are {supported:?}"))));
         }
@@ -125,6 +151,23 @@ impl Session {
         let answer = info.map_or_else(|| answer.clone(), |info| raw::set(&answer, "serverInfo", &info));
         Ok(self.catalog(Introduction::read(&answer, self.era)).await?)
     }
+}
+
+/// The revisions that a refusal names.
+pub(super) fn supported(refusal: &Raw) -> Vec<String> {
+    strings(raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported")))
+}
+
+/// Whether a refusal says, as the stateless era has it, that we have no revision in common: then no other era helps.
+fn speaks_none_of_ours(refusal: &Raw) -> bool {
+    let supported = supported(refusal);
+    error_code(refusal) == code::UNSUPPORTED_REVISION
+        && !supported.is_empty()
+        && !supported.iter().any(|revision| REVISIONS.contains(&revision.as_str()))
+}
+
+fn strings(list: Option<Raw>) -> Vec<String> {
+    list.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default()
 }
 
 /// Old and sloppy servers are taken as they are; the log says so.

@@ -6,7 +6,7 @@ use super::audience::Audience;
 use super::catalog::{self, Catalog, Introduction, Lists};
 use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt};
 use super::error::UpstreamError;
-use super::introduce::{PROBE, Unknown};
+use super::introduce::{Other, PROBE, Unknown, supported};
 use super::listening::listen;
 use super::{Grace, Live, dialect};
 use crate::config::{GroupName, Server};
@@ -49,13 +49,12 @@ impl Connect for Connector {
 /// An attempt in one era that failed.
 struct Tried {
     failed: FailedAttempt,
-    /// The server may be of the other era.
-    try_other: bool,
+    other: Other,
 }
 
 impl From<UpstreamError> for Tried {
     fn from(error: UpstreamError) -> Self {
-        Self { failed: FailedAttempt { error, closing: None }, try_other: false }
+        Self { failed: FailedAttempt { error, closing: None }, other: Other::No }
     }
 }
 
@@ -68,10 +67,10 @@ impl Connector {
             true => (Era::Stateless, Era::Handshake),
         };
         let started = Instant::now();
-        let refused = match self.open_in(first, &server, None).await {
+        let Tried { failed: refused, other: why } = match self.open_in(first, &server, None, false).await {
             Ok(connected) => return Ok(connected),
-            Err(Tried { failed, try_other: false }) => return Err(failed),
-            Err(Tried { failed, .. }) => failed,
+            Err(Tried { failed, other: Other::No }) => return Err(failed),
+            Err(tried) => tried,
         };
         let took = started.elapsed();
         if let Some(closing) = refused.closing {
@@ -79,26 +78,36 @@ impl Connector {
         }
         // Whoever waits for the group is to hear of the refusal soon, unless the server was known to be of the other era.
         let at_most = (other == Era::Stateless).then(|| took + PROBE);
-        match self.open_in(other, &server, at_most).await {
+        let Tried { failed, other: again } = match self.open_in(other, &server, at_most, true).await {
             Ok(connected) => {
                 self.stateless.store(other == Era::Stateless, Ordering::Relaxed);
-                Ok(connected)
+                return Ok(connected);
             }
-            // Who gets as far as to be asked for a login has found the server's era.
-            Err(Tried { failed, .. }) if matches!(&failed.error, UpstreamError::Remote(fault) if fault.needs_person()) => {
-                Err(failed)
+            Err(tried) => tried,
+        };
+        // Who gets as far as to be asked for a login has found the server's era.
+        let needs_person = matches!(&failed.error, UpstreamError::Remote(fault) if fault.needs_person());
+        match why {
+            _ if needs_person => Err(failed),
+            Other::Rather => {
+                if let Some(closing) = failed.closing {
+                    closing.await;
+                }
+                self.open_in(first, &server, None, true).await.map_err(|tried| tried.failed)
             }
+            _ if again == Other::No => Err(failed),
             // What the server said first is what it has to say.
-            Err(Tried { failed, .. }) => Err(FailedAttempt { error: refused.error, closing: failed.closing }),
+            _ => Err(FailedAttempt { error: refused.error, closing: failed.closing }),
         }
     }
 
-    /// `at_most`: for the first answer, whatever the config says.
+    /// `at_most`: for the first answer, whatever the config says. `insists`: the other era was tried.
     async fn open_in(
         &self,
         era: Era,
         server: &Arc<Server>,
         at_most: Option<Duration>,
+        insists: bool,
     ) -> Result<(Connection, Catalog), Tried> {
         let opened =
             self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
@@ -124,6 +133,7 @@ impl Connector {
             server: server.clone(),
             era,
             at_most,
+            insists,
         };
         let outcome = session.introduce(&offer, &self.audience).await;
         let output = peer.output().clone();
@@ -152,10 +162,9 @@ impl Connector {
                 };
                 Ok((connection, catalog))
             }
-            Err(Unknown { error, try_other }) => Err(Tried {
-                failed: FailedAttempt { error, closing: Some(close(Grace::Ordinary)) },
-                try_other,
-            }),
+            Err(Unknown { error, other }) => {
+                Err(Tried { failed: FailedAttempt { error, closing: Some(close(Grace::Ordinary)) }, other })
+            }
         }
     }
 }
@@ -190,6 +199,8 @@ pub(super) struct Session {
     pub(super) server: Arc<Server>,
     pub(super) era: Era,
     pub(super) at_most: Option<Duration>,
+    /// Whatever revision the server names, it is taken for one of this era.
+    pub(super) insists: bool,
 }
 
 impl Session {
@@ -286,7 +297,11 @@ impl Session {
             Ok(_) => return Err(self.protocol(step, "a result that is no object".to_owned())),
             Err(error) => error,
         };
-        let message = raw::get_str(&error, "message").unwrap_or_else(|| "no message".to_owned());
+        let mut message = raw::get_str(&error, "message").unwrap_or_else(|| "no message".to_owned());
+        let named = supported(&error);
+        if !named.is_empty() {
+            message = format!("{message}; it speaks {}", named.join(", "));
+        }
         Err(UpstreamError::Refused {
             step,
             code: error_code(&error),

@@ -4,7 +4,7 @@
     conformance client --command "conformance_client.py PROGRAM" --scenario …
 
 The suite adds the address of its server. Asks for the tools, calls each with arguments that fit, and accepts
-what is asked on the way with its defaults. Who wants a schema gets that of the first tool."""
+what is asked on the way with its defaults. Reads each resource and gets each prompt. Who wants a schema gets that of the first tool."""
 import json, os, subprocess, sys, tempfile
 
 program, url = sys.argv[1], sys.argv[-1]
@@ -47,6 +47,9 @@ class Host:
         print(name, json.dumps(answer)[:300], file=sys.stderr)
         return answer
 
+    def listed(self, kind):
+        return self.ask(kind + "/list", {}).get("result", {}).get(kind, [])
+
     def end(self):
         self.process.stdin.close()
         self.process.wait(10)
@@ -69,6 +72,10 @@ def main():
         ]
         for call in calls:
             host.tool("call_dynamic_tool", {"group": "g", "name": call["name"], "args": call["arguments"]})
+        for resource in host.listed("resources"):
+            host.ask("resources/read", {"uri": resource["uri"]})
+        for prompt in host.listed("prompts"):
+            host.ask("prompts/get", {"name": prompt["name"]})
         host.end()
 
 

@@ -37,8 +37,11 @@ const SCENARIOS: [&str; 29] = [
 ];
 
 /// About everything else.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 10] = [
     "elicitation-sep1034-client-defaults",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "http-standard-headers",
     "initialize",
     "json-schema-2020-12-preservation",
     "json-schema-ref-no-deref",

@@ -31,10 +31,13 @@ fn mistakes_name_the_property_and_what_was_expected() {
         (r#"{"query":"ab","range":{}}"#, "- range/from is missing"),
         (r#"{"query":"ab","tags":["a",2]}"#, r#"- tags/1: 2 is not of type "string""#),
         (r#"{"query":"ab","q":1,"z":2}"#, "- q, z: there is no such parameter"),
+        (r#"{"query":null,"limit":null}"#, r#"- query: null is not of type "string""#),
+        (r#"{"query":"ab","q":null}"#, "- q: there is no such parameter"),
         ("[]", r#"- the arguments: [] is not of type "object""#),
     ] {
         assert_eq!(problem(&schema, args).as_deref(), Some(wanted), "{args}");
     }
+    assert_eq!(problem(&schema, r#"{"query":"ab","limit":null}"#), None, "as if it was not there");
     assert_eq!(problem(&schema, r#"{"limit":"x"}"#).unwrap().lines().count(), 2, "all at once");
     let long = problem(&schema, &format!(r#"{{"query":["{}"]}}"#, "x".repeat(5000))).unwrap();
     assert_eq!(long, r#"- query: the list is not of type "string""#);

@@ -5,6 +5,7 @@ use reqwest::header::HeaderName;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
+use tokio::sync::watch;
 
 const KEY: &str = "x-mcp-header";
 /// Beyond these a JavaScript server reads another number.
@@ -12,7 +13,11 @@ const SAFE: i64 = (1 << 53) - 1;
 
 /// The annotations of one server's tools, as far as its lists were read.
 #[derive(Default)]
-pub struct Annotations(Mutex<HashMap<String, Vec<Annotation>>>);
+pub struct Annotations {
+    of: Mutex<HashMap<String, Vec<Annotation>>>,
+    /// Lists that were read to their end.
+    read: watch::Sender<usize>,
+}
 
 /// One argument and its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +30,30 @@ impl Annotations {
     /// Takes note of what an answer to `tools/list` says; returns it without the tools that say it wrongly, which
     /// must not be used.
     pub fn learn(&self, result: &Raw) -> Raw {
+        let kept = self.read_page(result);
+        if raw::get_str(result, "nextCursor").is_none() {
+            self.read.send_modify(|count| *count += 1);
+        }
+        kept
+    }
+
+    /// Resolves when a list that is read after this call has come to its end.
+    pub fn next_read(&self) -> impl Future<Output = ()> + use<> {
+        let mut read = self.read.subscribe();
+        async move {
+            // It is ours, and lives as long as who waits.
+            drop(read.changed().await);
+        }
+    }
+
+    fn read_page(&self, result: &Raw) -> Raw {
         let Some(tools) = raw::elements(result, "tools") else { return result.clone() };
         let mut kept = Vec::with_capacity(tools.len());
         for tool in &tools {
             let name = raw::get_str(tool, "name").unwrap_or_default();
             match read(tool) {
                 Ok(annotations) => {
-                    self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, annotations);
+                    self.of.lock().unwrap_or_else(PoisonError::into_inner).insert(name, annotations);
                     kept.push(&tool[..]);
                 }
                 Err(why) => {
@@ -47,7 +69,7 @@ impl Annotations {
 
     /// The headers of a call with these arguments.
     pub fn of(&self, tool: &str, arguments: &Raw) -> Vec<(HeaderName, String)> {
-        let annotations = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
+        let annotations = self.of.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
         let annotations = annotations.unwrap_or_default();
         let said = annotations.into_iter().filter_map(|Annotation { path, header }| {
             let value = path.iter().try_fold(arguments.clone(), |object, key| raw::get(&object, key))?;

@@ -93,9 +93,11 @@ impl Driver {
             self.exchange.stateless.get_or_init(|| method != "initialize");
         }
         let stateless = self.exchange.is_stateless();
-        let headers = match stateless {
-            true => headers::of(&method, params.as_ref(), &self.exchange.annotations),
-            false => HeaderMap::new(),
+        let headers = match method.as_str() {
+            _ if stateless => headers::of(&method, params.as_ref(), &self.exchange.annotations),
+            // Nobody knows the server's era yet.
+            "initialize" => headers::method(&method),
+            _ => HeaderMap::new(),
         };
         let cancelled = params.filter(|_| method == "notifications/cancelled");
         let cancelled = cancelled.and_then(|params| raw::get(&params, "requestId"));

@@ -24,6 +24,8 @@ use tokio::sync::mpsc;
 const NOTICE: Duration = Duration::from_secs(30);
 /// What may still come behind an answer. Read to its end, the connection serves the next request too.
 const BEHIND: Duration = Duration::from_secs(1);
+/// The list of tools, before a call is made with what it says.
+const REREAD: Duration = Duration::from_secs(5);
 /// In a row, without anything new.
 const RESUMPTIONS: u32 = 5;
 const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
@@ -58,7 +60,7 @@ pub enum Done {
 }
 
 /// Why a request has no answer.
-enum Trouble {
+pub enum Trouble {
     Fault(Fault),
     TooLong(u64),
     /// A status that is none of success, and an error of JSON-RPC.
@@ -112,8 +114,14 @@ impl Exchange {
                 }
             };
         }
-        if let Err(trouble) = self.try_ask(&post).await {
-            if self.may_be_legacy(&post, &trouble)
+        let mut asked = self.try_ask(&post).await;
+        if let Err(Trouble::Refused(_, refusal)) = &asked
+            && let Some(corrected) = self.corrected(&post, refusal).await
+        {
+            asked = self.try_ask(&corrected).await;
+        }
+        if let Err(trouble) = asked {
+            if legacy::may_be_spoken(&self, &post, &trouble)
                 && let Ok(opened) = legacy::open(&self).await
             {
                 return Done::Legacy(Box::new((post, opened)));
@@ -271,6 +279,21 @@ impl Exchange {
         None
     }
 
+    /// A call whose tool wants other headers than its list said, with those that it wants by now. It was not made: a
+    /// server looks at the headers first.
+    async fn corrected(&self, post: &Post, refusal: &Raw) -> Option<Post> {
+        let mismatch = post::error_code(refusal) == code::HEADER_MISMATCH;
+        if !(self.is_stateless() && mismatch && post.method == "tools/call") {
+            return None;
+        }
+        let read = self.annotations.next_read();
+        // Whoever keeps the list reads it again, and it comes by here.
+        self.deliver(Raw::from_static(TOOLS_CHANGED)).await;
+        tokio::time::timeout(REREAD, read).await.ok()?;
+        let headers = post.headers_by(&self.annotations);
+        (headers != post.headers).then(|| Post { headers, ..post.clone() })
+    }
+
     /// Opens an event stream by GET.
     pub async fn listen(&self, last: Option<&HeaderValue>) -> Result<Events, Fault> {
         let mut headers = http::accept(EVENTS);
@@ -302,41 +325,19 @@ impl Exchange {
             }
         }
         match post.error(&one_line(body.into())) {
+            Some(line) if self.is_stateless() && post.meets_another_revision(&line) => {
+                Fault::revision_over().into()
+            }
             Some(line) if status.is_client_error() => Trouble::Refused(status, line),
             _ => Fault::status(status, said.as_deref()).into(),
         }
-    }
-
-    /// Whether a refused `initialize` may mean that the server speaks the legacy transport.
-    fn may_be_legacy(&self, post: &Post, trouble: &Trouble) -> bool {
-        // Errors of servers that would not take it on any transport.
-        const STATELESS: [i64; 5] = [
-            code::HEADER_MISMATCH,
-            code::MISSING_CAPABILITY,
-            code::UNSUPPORTED_REVISION,
-            code::METHOD_NOT_FOUND,
-            code::INVALID_PARAMS,
-        ];
-        let open = self.kind.is_none() && post.method == "initialize" && self.endpoint.get().is_none();
-        let status = match trouble {
-            Trouble::Fault(Fault { kind: Kind::Status(status), .. }) => *status,
-            Trouble::Refused(status, line) if !STATELESS.contains(&post::error_code(line)) => *status,
-            _ => return false,
-        };
-        open && matches!(status.as_u16(), 400 | 404 | 405)
     }
 
     /// Says what became of a request that has no answer.
     async fn trouble(&self, post: &Post, trouble: Trouble) {
         let id = post.id.clone();
         match trouble {
-            Trouble::Refused(_, line) => {
-                if post.method == "tools/call" && post::error_code(&line) == code::HEADER_MISMATCH {
-                    // The tool wants to be called otherwise than its list said: that is read again for the next call.
-                    self.deliver(Raw::from_static(TOOLS_CHANGED)).await;
-                }
-                self.deliver(line).await;
-            }
+            Trouble::Refused(_, line) => self.deliver(line).await,
             Trouble::TooLong(bytes) => {
                 self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
             }

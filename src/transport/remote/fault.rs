@@ -1,6 +1,7 @@
 //! What goes wrong with a remote server, told by what the reader can do about it. Never with more of an address than
 //! its origin: paths and queries may hold keys.
 
+use crate::protocol::STATELESS;
 use reqwest::{StatusCode, Url};
 use std::error::Error;
 use std::fmt;
@@ -25,7 +26,7 @@ pub enum Kind {
     LoginNeeded,
     /// Too many requests. The message was not looked at.
     Busy,
-    /// The session that the message belongs to is over. The message was not looked at.
+    /// The session, or the revision, that the message belongs to is over. The message was not looked at.
     SessionOver,
     /// A status that is no answer.
     Status(StatusCode),
@@ -87,6 +88,11 @@ impl Fault {
 
     pub fn session_over() -> Self {
         Self::new(Kind::SessionOver, "the server has ended the session")
+    }
+
+    pub fn revision_over() -> Self {
+        let what = format!("the server does not take revision {STATELESS} any more");
+        Self::new(Kind::SessionOver, what)
     }
 
     pub fn redirected(to: Option<&Url>) -> Self {

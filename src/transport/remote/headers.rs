@@ -19,7 +19,8 @@ pub fn of(method: &str, params: Option<&Raw>, annotations: &Annotations) -> Head
     let revision = params
         .and_then(|params| raw::get_str(&raw::get(params, "_meta")?, meta::VERSION))
         .unwrap_or_else(|| STATELESS.to_owned());
-    let mut headers = HeaderMap::from_iter([(REVISION, value(&revision)), (METHOD, value(method))]);
+    let mut headers = self::method(method);
+    headers.insert(REVISION, value(&revision));
     let name = match method {
         "tools/call" | "prompts/get" => member("name"),
         "resources/read" => member("uri"),
@@ -36,6 +37,11 @@ pub fn of(method: &str, params: Option<&Raw>, annotations: &Annotations) -> Head
         }
     }
     headers
+}
+
+/// What a message is, for those on its way who do not read its body.
+pub fn method(method: &str) -> HeaderMap {
+    HeaderMap::from_iter([(METHOD, value(method))])
 }
 
 /// A text as the value of a header: as it is, or as base64 where readers might take it for something else.

@@ -7,16 +7,18 @@ use crate::config;
 use crate::transport::OpenError;
 use crate::wire::{Raw, raw};
 use reqwest::header::{
-    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCEPT, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What an error may still have to say.
 const ERROR: Duration = Duration::from_secs(5);
 /// How often one message is sent again because the server had no time for it.
 const WAITS: usize = 3;
+/// What a server may ask for; whoever is told has limits of its own.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Redirects within a server that one request follows.
 const REDIRECTS: usize = 5;
 /// What is read of an answer that is an error.
@@ -183,10 +185,19 @@ pub fn said(body: &Raw) -> Option<String> {
     Some(message.escape_debug().take(500).collect())
 }
 
-/// Seconds; a date is not worth a clock here, and such a server is asked when it suits us.
+/// Seconds, or a date by the server's own clock if it tells it; one that is past is now.
 fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let header = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
+    let date = |text| httpdate::parse_http_date(text).ok();
+    let after = header(RETRY_AFTER)?;
+    let after = match after.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let now = header(DATE).and_then(date).unwrap_or_else(SystemTime::now);
+            date(after)?.duration_since(now).unwrap_or_default()
+        }
+    };
+    Some(after.min(LONGEST_WAIT))
 }
 
 fn client(config: &config::Http, connect: Duration) -> Result<Client, OpenError> {

@@ -1,8 +1,10 @@
 //! HTTP+SSE (2024-11-05): one stream for all that the server says, which first names the place for what we say.
 
 use super::events::Events;
-use super::exchange::Exchange;
-use super::fault::Fault;
+use super::exchange::{Exchange, Trouble};
+use super::fault::{Fault, Kind};
+use super::post::{self, Post};
+use crate::protocol::code;
 use reqwest::Url;
 use std::sync::Arc;
 
@@ -10,6 +12,25 @@ use std::sync::Arc;
 pub struct Opened {
     pub endpoint: Url,
     pub events: Events,
+}
+
+/// Whether a refused `initialize` may mean that the server speaks this.
+pub fn may_be_spoken(exchange: &Exchange, post: &Post, trouble: &Trouble) -> bool {
+    // Errors of servers that would not take it on any transport.
+    const STATELESS: [i64; 5] = [
+        code::HEADER_MISMATCH,
+        code::MISSING_CAPABILITY,
+        code::UNSUPPORTED_REVISION,
+        code::METHOD_NOT_FOUND,
+        code::INVALID_PARAMS,
+    ];
+    let open = exchange.kind.is_none() && post.method == "initialize" && exchange.endpoint.get().is_none();
+    let status = match trouble {
+        Trouble::Fault(Fault { kind: Kind::Status(status), .. }) => *status,
+        Trouble::Refused(status, line) if !STATELESS.contains(&post::error_code(line)) => *status,
+        _ => return false,
+    };
+    open && matches!(status.as_u16(), 400 | 404 | 405)
 }
 
 pub async fn open(exchange: &Exchange) -> Result<Opened, Fault> {

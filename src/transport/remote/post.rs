@@ -1,10 +1,14 @@
 //! A message that is to be sent, and which of the lines that come back answer it.
 
+use super::annotations::Annotations;
+use super::headers;
+use crate::protocol::code;
 use crate::wire::{Message, Raw, raw};
 use reqwest::header::HeaderMap;
 use std::time::Duration;
 
 /// A message to send.
+#[derive(Clone)]
 pub struct Post {
     /// Of a request.
     pub id: Option<Raw>,
@@ -18,6 +22,16 @@ impl Post {
     /// Whether it is the first word on a connection.
     pub fn introduces(&self) -> bool {
         matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+
+    /// The headers that it has by these annotations, to a stateless server.
+    pub fn headers_by(&self, annotations: &Annotations) -> HeaderMap {
+        headers::of(&self.method, raw::get(&self.line, "params").as_ref(), annotations)
+    }
+
+    /// Whether it is refused because the server has given up the revision that it was found to speak.
+    pub fn meets_another_revision(&self, refusal: &Raw) -> bool {
+        !self.introduces() && error_code(refusal) == code::UNSUPPORTED_REVISION
     }
 
     /// How long a server that is busy is waited for: within the time that its answer has.

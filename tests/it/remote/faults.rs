@@ -198,6 +198,36 @@ fn a_busy_server_is_asked_again_when_it_says() {
 }
 
 #[test]
+fn a_pause_may_be_a_date_by_the_servers_clock() {
+    const NOON: &str = "Fri, 01 Jan 2027 12:00:00 GMT";
+    let server = Server::start(|request| {
+        let when = request.body["params"]["arguments"]["when"].as_str()?.to_owned();
+        let busy = Reply::status(503).with("Retry-After", &when);
+        Some(if request.body["params"]["arguments"]["clock"] == true {
+            busy.with("Date", NOON)
+        } else {
+            busy
+        })
+    });
+    let mut proxy = proxy(&server);
+    let mut told = |when: &str, clock: bool| {
+        let before = server.of("tools/call").len();
+        let failure = proxy.failure("g", "echo", json!({"when": when, "clock": clock}));
+        (failure, server.of("tools/call").len() - before)
+    };
+    let (failure, calls) = told("Fri, 01 Jan 2027 12:00:40 GMT", true);
+    assert!(failure.contains("it wants to be asked again in 40 s"), "{failure}");
+    assert_eq!(calls, 1, "that is too long to wait for");
+    // Past, it is now, and a server that goes on so is not asked for ever.
+    assert_eq!(told("Fri, 01 Jan 2027 11:59:00 GMT", true).1, 4);
+    assert_eq!(told("Sunday, 06-Nov-94 08:49:37 GMT", false).1, 4);
+    let (failure, _) = told("Fri, 31 Dec 9999 23:59:59 GMT", false);
+    assert!(failure.contains("in 86400 s"), "{failure}");
+    let (failure, calls) = told("soon", false);
+    assert!(failure.contains("HTTP 503 Service Unavailable") && calls == 1, "{failure}");
+}
+
+#[test]
 fn a_login_that_ran_out_is_said_at_once_and_ends_the_connection() {
     let out = Arc::new(AtomicBool::new(false));
     let is_out = out.clone();

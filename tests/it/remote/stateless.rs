@@ -87,6 +87,50 @@ fn it_is_found_by_its_refusal_and_told_what_it_needs() {
     }
 }
 
+/// An answer to `initialize` that names a revision which has none.
+fn greeting(request: &Request, revision: &str) -> Reply {
+    let info = json!({"name": "both", "version": "1"});
+    let capabilities = json!({"tools": {}});
+    Reply::json(
+        request
+            .answer(json!({"protocolVersion": revision, "capabilities": capabilities, "serverInfo": info})),
+    )
+}
+
+#[test]
+fn it_is_found_by_the_revision_that_it_answers_a_handshake_with() {
+    for revision in [REVISION, "2027-01-31"] {
+        let server = Server::start(move |request| match request.rpc() {
+            "initialize" => Some(greeting(request, revision)),
+            _ => Some(answer(request)),
+        });
+        let mut proxy = proxy(&server);
+        assert_eq!(proxy.text("g", "echo", json!({"region": "x"})), "called");
+        assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
+        assert_eq!(server.of("tools/call")[0].header("mcp-param-region"), "x");
+        assert_eq!(server.of("initialize")[0].header("mcp-method"), "initialize");
+        let unsound: Vec<_> = server.seen().into_iter().filter(|request| !is_sound(request)).collect();
+        assert_eq!(unsound.iter().map(Request::rpc).collect::<Vec<_>>(), ["initialize"]);
+        assert!(!proxy.log().contains("does not know"), "{}", proxy.log());
+    }
+}
+
+#[test]
+fn a_handshake_holds_whatever_revision_it_names_where_there_is_no_other_way() {
+    let server = Server::start(|request| match request.rpc() {
+        "initialize" => Some(greeting(request, REVISION)),
+        _ => None,
+    });
+    let mut proxy = proxy(&server);
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+    assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
+    proxy.until_logged("speaks a protocol revision that dynamic-mcp does not know");
+    let methods: Vec<_> = server.of("POST").iter().map(|post| post.rpc().to_owned()).collect();
+    let expected = ["initialize", "server/discover", "initialize", "notifications/initialized", "tools/list"];
+    assert_eq!(methods[..5], expected);
+    assert!(server.of("tools/call")[0].header("mcp-method").is_empty(), "no headers of the other era");
+}
+
 #[test]
 fn a_tool_that_says_wrongly_what_its_headers_are_is_left_out() {
     let mut proxy = proxy(&strict(-32022));
@@ -180,7 +224,7 @@ fn a_stream_that_breaks_off_is_not_resumed() {
 }
 
 #[test]
-fn a_tool_that_wants_other_headers_than_its_list_said_is_listed_again() {
+fn a_call_with_other_headers_than_its_tool_wants_is_made_again_by_the_list_as_it_is_now() {
     let changed = Arc::new(AtomicBool::new(false));
     let is_changed = changed.clone();
     let server = Server::start(move |request| {
@@ -188,7 +232,8 @@ fn a_tool_that_wants_other_headers_than_its_list_said_is_listed_again() {
             return Some(Reply::text(400, "application/json", request.error(-32022, "no")));
         }
         let changed = is_changed.load(Ordering::SeqCst);
-        if changed && request.is_call() && request.header("mcp-param-text") != "x" {
+        let lacks = changed && request.header("mcp-param-text") != "x";
+        if request.is_call() && (lacks || request.body["params"]["name"] == "never") {
             return Some(Reply::text(400, "application/json", request.error(-32020, "Header mismatch")));
         }
         let text = if changed {
@@ -199,6 +244,7 @@ fn a_tool_that_wants_other_headers_than_its_list_said_is_listed_again() {
         Some(match request.rpc() {
             "tools/list" => Reply::json(request.answer(json!({"tools": [
                 {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": text}}},
+                {"name": "never", "inputSchema": {"type": "object"}},
             ]}))),
             _ => answer(request),
         })
@@ -206,11 +252,76 @@ fn a_tool_that_wants_other_headers_than_its_list_said_is_listed_again() {
     let mut proxy = proxy(&server);
     proxy.text("g", "echo", json!({"text": "x"}));
     changed.store(true, Ordering::SeqCst);
-    let call = |proxy: &mut crate::support::Proxy| {
-        let arguments = json!({"group": "g", "name": "echo", "args": {"text": "x"}});
-        proxy.ask("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}))
-    };
-    assert_eq!(call(&mut proxy)["error"]["message"], "Header mismatch");
-    server.until("tools/list", 2);
-    until("it is called as it wants", || call(&mut proxy)["result"].is_object());
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "called");
+    let calls = server.of("tools/call");
+    let said: Vec<_> = calls.iter().map(|call| call.header("mcp-param-text")).collect();
+    assert_eq!(said, ["", "", "x"], "once more, and as it is wanted");
+    assert_eq!(calls[1].text, calls[2].text);
+    let lists = server.of("tools/list").len();
+    let arguments = json!({"group": "g", "name": "never", "args": {}});
+    let refused = proxy.ask("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}));
+    assert_eq!(refused["error"]["message"], "Header mismatch", "nothing else is to be said: {refused}");
+    assert_eq!((server.of("tools/call").len(), server.of("tools/list").len()), (4, lists + 1));
+}
+
+/// A refusal of a request's revision that names these.
+fn unsupported(request: &Request, supported: &[&str]) -> Reply {
+    let error = json!({"code": -32022, "message": "Unsupported protocol version",
+        "data": {"supported": supported, "requested": REVISION}});
+    let reply = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error});
+    Reply::text(400, "application/json", reply.to_string())
+}
+
+#[test]
+fn one_that_has_no_revision_in_common_is_asked_for_no_other_era() {
+    for knows_initialize in [true, false] {
+        let server = Server::start(move |request| match request.rpc() {
+            "initialize" if !knows_initialize => {
+                Some(Reply::text(404, "application/json", request.error(-32601, "Method not found")))
+            }
+            _ => Some(unsupported(request, &["2030-01-01"])),
+        });
+        let mut proxy = proxy(&server);
+        let failure = proxy.failure("g", "echo", json!({}));
+        assert!(failure.contains("Unsupported protocol version; it speaks 2030-01-01"), "{failure}");
+        let methods: Vec<_> = server.seen().iter().map(|request| request.rpc().to_owned()).collect();
+        let expected =
+            if knows_initialize { &["initialize"][..] } else { &["initialize", "server/discover"] };
+        assert_eq!(methods, expected);
+    }
+}
+
+#[test]
+fn one_that_refuses_the_revision_that_it_names_is_asked_once_more() {
+    let refusals = AtomicUsize::new(0);
+    let server = Server::start(move |request| {
+        let is_first = request.rpc() == "server/discover" && refusals.fetch_add(1, Ordering::SeqCst) == 0;
+        let refuses = is_first || request.rpc() == "initialize";
+        Some(if refuses { unsupported(request, &[REVISION]) } else { answer(request) })
+    });
+    let mut proxy = proxy(&server);
+    assert_eq!(proxy.text("g", "echo", json!({})), "called");
+    assert_eq!((server.of("initialize").len(), server.of("server/discover").len()), (1, 2));
+}
+
+#[test]
+fn one_that_gives_up_the_revision_is_met_in_another_and_the_call_is_made_there() {
+    let older = Arc::new(AtomicBool::new(false));
+    let is_older = older.clone();
+    let server = Server::start(move |request| match is_older.load(Ordering::SeqCst) {
+        true if request.header("mcp-protocol-version") == REVISION => {
+            Some(unsupported(request, &["2025-11-25"]))
+        }
+        true => None,
+        false if is_sound(request) => Some(answer(request)),
+        false => Some(unsupported(request, &[REVISION])),
+    });
+    let mut proxy = proxy(&server);
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "called");
+    older.store(true, Ordering::SeqCst);
+    assert_eq!(proxy.text("g", "echo", json!({"text": "older"})), "older");
+    assert_eq!(proxy.group("g")["protocolVersion"], "2025-11-25");
+    let calls = server.of("tools/call");
+    let revisions: Vec<_> = calls.iter().map(|call| call.header("mcp-protocol-version")).collect();
+    assert_eq!(revisions, [REVISION, REVISION, "2025-11-25"]);
 }

@@ -78,10 +78,30 @@ fn what_a_server_is_was_remembered_and_may_change() {
     assert_eq!(run(&["--stateless"]), (json!("server/discover"), None), "as it was remembered");
     assert_eq!(run(&[]), (json!("server/discover"), Some(json!("initialize"))), "it is another one now");
     assert_eq!(run(&[]), (json!("initialize"), None));
-    // A revision that it should not name is no sign of the other era.
+    // It names a revision that has no handshake, and shook hands: it is taken at its deed.
     for _ in 0..2 {
         assert_eq!(run(&["--version", "2026-07-28"]), (json!("initialize"), None));
     }
+}
+
+#[test]
+fn a_process_that_names_this_revision_in_a_handshake_that_leads_nowhere_is_asked_who_it_is() {
+    let program = upstream(&[])["command"].as_str().unwrap().to_owned();
+    let greeting =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2026-07-28","capabilities":{"tools":{}}}}"#;
+    let script = format!(
+        r#"read -r line
+        case $line in
+            *'"initialize"'*) echo '{greeting}' ;;
+            *) {{ printf '%s\n' "$line"; cat; }} | exec '{program}' --stateless ;;
+        esac
+        while read -r line; do
+            id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+            [ -z "$id" ] || echo '{{"jsonrpc":"2.0","id":'$id',"error":{{"code":-32602,"message":"who asks?"}}}}'
+        done"#
+    );
+    let mut proxy = Proxy::new(&servers([("g", json!({"command": "sh", "args": ["-c", script]}))]));
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
 }
 
 #[test]
