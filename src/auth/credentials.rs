@@ -99,6 +99,9 @@ impl Credentials for Bearer {
                 Ok(Remedy::Again) => Verdict::Again,
                 Ok(Remedy::Unrelated) => Verdict::Unrelated,
                 // What this request lacks, others may do without: the connection is as good as before.
+                Err(Trouble::LoginNeeded(how)) if forbidden => {
+                    Verdict::Final(Fault::rights_needed(refusal.status, &how))
+                }
                 Err(trouble) if forbidden => {
                     Verdict::Final(Fault::status(refusal.status, Some(&trouble.to_string())))
                 }

@@ -61,6 +61,7 @@ pub async fn call_tool(groups: &GroupManager, request: Request, call: Call) -> R
 async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Reply, String> {
     let mut repeated = false;
     let mut confirmed = false;
+    let mut offered = false;
     loop {
         let target = find(groups, call, request).await?;
         let matter = Matter { group: &target.group.name, tool: &target.tool.name, args: &call.args };
@@ -93,7 +94,14 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
             continue;
         }
         let lost = target.lease.lost().map(|lost| lost.to_string());
-        return Err(errors::failed_call(&target.group.name, &target.tool.name, &error, lost));
+        let failed = errors::failed_call(&target.group.name, &target.tool.name, &error, lost);
+        if offered || !error.needs_login() {
+            return Err(failed);
+        }
+        offered = true;
+        if let Err(login) = reach::login_for(&request.caller, groups, &target.group).await {
+            return Err([Some(failed), login].into_iter().flatten().collect::<Vec<_>>().join("\n"));
+        }
     }
 }
 

@@ -67,6 +67,23 @@ pub async fn lease_for(
     }
 }
 
+/// Offers the user the login without which the group has just refused a request. `Ok`: it may be made once more.
+/// `Err`: what the model is told besides, if anything.
+pub async fn login_for(
+    caller: &Caller,
+    groups: &GroupManager,
+    group: &Upstream,
+) -> Result<(), Option<String>> {
+    if !caller.may_ask {
+        return Err(None);
+    }
+    match login::offer(caller, groups, group, &mut News::new(caller.progress.as_ref())).await {
+        Outcome::LoggedIn => Ok(()),
+        Outcome::Not(login) => Err(Some(login)),
+        Outcome::Impossible => Err(None),
+    }
+}
+
 fn needs_login(why: &Unavailable) -> bool {
     matches!(why, Unavailable::Failed(error) if error.needs_login())
 }

@@ -58,7 +58,7 @@ pub struct Passed<'a> {
 /// Connects the group if need be. Asked once more if the connection broke, unless that may do something twice: all else
 /// only reads, but for subscriptions, which may be made twice.
 pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply {
-    let mut repeated = false;
+    let (mut repeated, mut offered) = (false, false);
     let repeatable = !matches!(passed.method, "tasks/update" | "tasks/cancel");
     loop {
         let reached = reach::lease_for(&asked.caller, &asked.groups, group).await;
@@ -96,6 +96,12 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
                 repeated = true;
             }
             Err(error) => {
+                if !offered && error.needs_login() {
+                    offered = true;
+                    if reach::login_for(&asked.caller, &asked.groups, &group).await.is_ok() {
+                        continue;
+                    }
+                }
                 let lost = lease.lost().map(|lost| lost.to_string());
                 let refusal = errors::unanswered(&group.name, passed.method, &error, lost);
                 return Err(shut_down_or(asked, refusal));

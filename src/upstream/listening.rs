@@ -3,7 +3,7 @@
 use super::catalog::Introduction;
 use super::dialect;
 use crate::protocol::Era;
-use crate::wire::peer::{CallError, CallOptions, Peer, Text};
+use crate::wire::peer::{CallError, CallOptions, Cure, Peer, Text};
 use crate::wire::raw;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub async fn listen(peer: Arc<Peer>, introduction: Introduction) {
     let params = dialect::request(Some(params.into()), Era::Handshake, Era::Stateless);
     loop {
         match peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await {
-            Ok(Ok(_)) | Err(CallError::Failed { passing: true, .. }) => tokio::time::sleep(AGAIN).await,
+            Ok(Ok(_)) | Err(CallError::Failed { cure: Cure::Time, .. }) => tokio::time::sleep(AGAIN).await,
             Ok(Err(refusal)) => {
                 tracing::warn!(refusal = %Text(&refusal), "the server does not say when its lists change");
                 return;

@@ -39,9 +39,19 @@ pub enum CallError {
     TimedOut(Duration),
     #[error("the answer was longer than the limit of {limit} bytes ({bytes} bytes)")]
     TooLong { bytes: u64, limit: usize },
-    /// This request alone failed on its way; the connection goes on. `passing`: the same may go well next time.
+    /// This request alone failed on its way; the connection goes on.
     #[error("{why}")]
-    Failed { why: String, passing: bool },
+    Failed { why: String, cure: Cure },
+}
+
+/// What may help a request that failed on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cure {
+    /// The same may go well next time.
+    Time,
+    /// A person who logs in. The request was not carried out.
+    Login,
+    Nothing,
 }
 
 impl CallError {
@@ -49,9 +59,14 @@ impl CallError {
     pub fn may_be_repeated(&self, harmless: bool) -> bool {
         match self {
             Self::Closed { sent } => !sent || harmless,
-            Self::Failed { passing, .. } => *passing && harmless,
+            Self::Failed { cure, .. } => *cure == Cure::Time && harmless,
             Self::TimedOut(_) | Self::TooLong { .. } => false,
         }
+    }
+
+    /// Whether the same request may be made once a person has logged in.
+    pub fn needs_login(&self) -> bool {
+        matches!(self, Self::Failed { cure: Cure::Login, .. })
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::io::AsyncRead;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-pub use super::call::{CallError, CallOptions, Cancelled, Progress};
+pub use super::call::{CallError, CallOptions, Cancelled, Cure, Progress};
 
 /// An answer larger than this is given to its caller before the next line is read, so that large answers do not
 /// pile up in memory when the caller's own reader is slow.

@@ -5,7 +5,7 @@ use super::exchange::{Done, Exchange};
 use super::post::Post;
 use super::{Failure, headers, legacy, standing};
 use crate::wire::lines::Lines;
-use crate::wire::peer::CallError;
+use crate::wire::peer::{CallError, Cure};
 use crate::wire::{Message, Raw, raw};
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -137,7 +137,7 @@ impl Driver {
 
     fn refuse(&self, post: &Post) {
         let why = format!("{OPEN} requests of this server are under way already");
-        let error = CallError::Failed { why, passing: false };
+        let error = CallError::Failed { why, cure: Cure::Nothing };
         // If even this finds no room, the call runs out of its time.
         drop(self.exchange.failures.try_send(Failure { id: post.id.clone(), error }));
     }

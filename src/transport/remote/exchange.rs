@@ -345,7 +345,7 @@ impl Exchange {
                 self.end(fault, id).await;
             }
             Trouble::Fault(fault) => {
-                let error = CallError::Failed { why: fault.to_string(), passing: fault.is_passing() };
+                let error = CallError::Failed { why: fault.to_string(), cure: fault.cure() };
                 self.failed(Failure { id, error }).await;
             }
         }

@@ -2,6 +2,7 @@
 //! its origin: paths and queries may hold keys.
 
 use crate::protocol::STATELESS;
+use crate::wire::peer::Cure;
 use reqwest::{StatusCode, Url};
 use std::error::Error;
 use std::fmt;
@@ -24,6 +25,8 @@ pub enum Kind {
     Unreachable,
     /// A person has to log in. The message was not looked at.
     LoginNeeded,
+    /// The same, for this message alone: it takes more rights than were granted.
+    RightsNeeded,
     /// Too many requests. The message was not looked at.
     Busy,
     /// The session, or the revision, that the message belongs to is over. The message was not looked at.
@@ -112,6 +115,10 @@ impl Fault {
         Self::new(Kind::Status(status), format!("the server answered with HTTP {status}{said}"))
     }
 
+    pub fn rights_needed(status: StatusCode, how: &str) -> Self {
+        Self { kind: Kind::RightsNeeded, ..Self::status(status, Some(how)) }
+    }
+
     pub fn busy(status: StatusCode, retry_after: Option<Duration>) -> Self {
         let when = match retry_after {
             Some(after) => format!("it wants to be asked again in {} s", after.as_secs()),
@@ -123,7 +130,7 @@ impl Fault {
 
     /// Whether a person has to do something before there is a connection.
     pub fn needs_person(&self) -> bool {
-        matches!(self.kind, Kind::Config | Kind::LoginNeeded)
+        matches!(self.kind, Kind::Config | Kind::LoginNeeded | Kind::RightsNeeded)
     }
 
     /// Whether nothing can be done on this connection any more.
@@ -136,12 +143,13 @@ impl Fault {
         matches!(self.kind, Kind::Status(_) | Kind::Foreign | Kind::Broken)
     }
 
-    /// Whether the same may go well next time without a person doing something.
-    pub fn is_passing(&self) -> bool {
+    /// What may help a single request.
+    pub fn cure(&self) -> Cure {
         match self.kind {
-            Kind::Broken | Kind::SessionOver | Kind::Unreachable => true,
-            Kind::Status(status) => status.is_server_error(),
-            Kind::Config | Kind::LoginNeeded | Kind::Busy | Kind::Foreign => false,
+            Kind::Broken | Kind::SessionOver | Kind::Unreachable => Cure::Time,
+            Kind::Status(status) if status.is_server_error() => Cure::Time,
+            Kind::LoginNeeded | Kind::RightsNeeded => Cure::Login,
+            Kind::Config | Kind::Busy | Kind::Foreign | Kind::Status(_) => Cure::Nothing,
         }
     }
 

@@ -43,7 +43,7 @@ pub async fn listen(exchange: Arc<Exchange>) {
                 Kind::Unreachable | Kind::Busy | Kind::Broken => {}
                 Kind::Status(status) if status.is_server_error() && offered => {}
                 // Most often 405: the server has no such stream.
-                Kind::Status(_) | Kind::Foreign | Kind::SessionOver => {
+                Kind::Status(_) | Kind::RightsNeeded | Kind::Foreign | Kind::SessionOver => {
                     tracing::debug!(%fault, "the server offers no stream of its own");
                     return;
                 }

@@ -309,3 +309,39 @@ fn who_waits_for_the_browser_hears_that_it_does() {
     visit(asked.json()["params"]["url"].as_str().unwrap());
     assert_eq!(text_of(&result(&mut proxy, call)), "in");
 }
+
+#[test]
+fn a_call_that_needs_more_rights_is_made_again_with_them() {
+    let world = World::new();
+    world.logged_in();
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    let call = proxy.send_call("g", "look", json!({}));
+    let asked = heard(&mut proxy, "elicitation/create");
+    let url = asked.json()["params"]["url"].as_str().unwrap().to_owned();
+    assert!(url.contains("write"), "{url}");
+    // Others go on meanwhile.
+    let other = echo(&mut proxy);
+    assert_eq!(text_of(&result(&mut proxy, other)), "in");
+    reply(&mut proxy, &asked, ACCEPT);
+    visit(&url);
+    let looked = result(&mut proxy, call);
+    assert!(looked["isError"] != true, "{looked}");
+    let made = world.authority.server.of("tools/call");
+    let looks: Vec<_> = made.iter().filter(|call| call.body["params"]["name"] == "look").collect();
+    assert!(looks.len() <= 3, "{}", looks.len());
+}
+
+#[test]
+fn a_call_whose_rights_are_declined_is_told_what_it_lacks() {
+    let world = World::new();
+    world.logged_in();
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    let call = proxy.send_call("g", "look", json!({}));
+    let asked = heard(&mut proxy, "elicitation/create");
+    reply(&mut proxy, &asked, r#""result":{"action":"decline"}"#);
+    let told = result(&mut proxy, call);
+    for said in ["more rights for this (write)", "declined it"] {
+        assert!(text_of(&told).contains(said), "{told}");
+    }
+}
