@@ -6,6 +6,7 @@ use crate::support::{Proxy, Setup, servers, with};
 pub(crate) use server::{Reply, Request, Server};
 
 mod faults;
+mod http2;
 mod legacy;
 pub(crate) mod server;
 mod sessions;

@@ -95,6 +95,11 @@ impl Reply {
         }
     }
 
+    /// Its status, and the text of a whole body.
+    pub(crate) fn into_parts(self) -> (u16, String) {
+        (self.status, self.into_text())
+    }
+
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
