@@ -8,6 +8,7 @@ pub(crate) use server::{Reply, Request, Server};
 mod faults;
 mod http2;
 mod legacy;
+pub(crate) mod proxies;
 pub(crate) mod server;
 mod sessions;
 mod stateless;
@@ -138,13 +139,4 @@ fn a_redirect_within_the_server_is_followed_with_the_message() {
     let mut proxy = proxy(&server);
     assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
     assert!(server.of("tools/call").iter().any(|call| call.path == "/mcp/?moved"));
-}
-
-#[test]
-fn the_proxy_of_the_environment_is_used() {
-    let web = Server::start(|_| None);
-    let config = servers([("g", json!({"url": "http://far.invalid/mcp"}))]);
-    let mut proxy = Setup::new().env("HTTP_PROXY", &web.origin).config(&config).ready();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
-    assert!(web.seen().iter().all(|request| request.path == "http://far.invalid/mcp"));
 }

@@ -10,7 +10,7 @@ use super::{Server, remote};
 use crate::support::{Proxy, Setup};
 
 /// A server, and the certificate that it has, as PEM.
-fn server() -> (Server, String) {
+pub(super) fn server() -> (Server, String) {
     let _set = rustls::crypto::ring::default_provider().install_default();
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
