@@ -74,6 +74,28 @@ fn headers_of_the_config_are_sent_and_their_values_are_told_to_nobody() {
 }
 
 #[test]
+fn each_server_is_sent_its_own_token_and_no_other() {
+    let all: Vec<_> = (0..3).map(|_| Server::start(|_| None)).collect();
+    let entries = all.iter().enumerate().map(|(n, server)| {
+        let token = format!("Bearer s3cret-{n}");
+        (format!("g{n}"), json!({"url": server.url(), "headers": {"Authorization": token}}))
+    });
+    let mut proxy = Proxy::new(&json!({"mcpServers": entries.collect::<serde_json::Map<_, _>>()}));
+    let calls: Vec<_> =
+        (0..30).map(|n| proxy.send_call(&format!("g{}", n % 3), "echo", json!({"text": "x"}))).collect();
+    for id in calls {
+        assert!(proxy.answer(id).json()["result"].is_object());
+    }
+    for (n, server) in all.iter().enumerate() {
+        assert_eq!(server.of("tools/call").len(), 10);
+        for request in server.seen() {
+            assert_eq!(request.header("authorization"), format!("Bearer s3cret-{n}"));
+            assert!(!request.text.contains("s3cret") && !request.path.contains("s3cret"));
+        }
+    }
+}
+
+#[test]
 fn what_a_server_says_arrives_as_it_is() {
     const RESULT: &str =
         r#"{"content":[],"x":1e400,"y":123456789012345678901234567890,"z":"\ud83d\u0000 \u2028"}"#;

@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) slow: Duration,
     /// It has no handshake.
     pub(crate) is_stateless: bool,
+    /// This path redirects there.
+    pub(crate) moved: Option<(&'static str, String)>,
     /// The token endpoint redirects there.
     pub(crate) redirect: Option<String>,
     pub(crate) gives_secret: bool,
@@ -166,6 +168,9 @@ fn answer(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     if state.is_old && path.starts_with("/.well-known/") {
         return Some(Reply::status(404));
+    }
+    if let Some((_, to)) = state.moved.as_ref().filter(|(moved, _)| *moved == path) {
+        return Some(Reply::status(302).with("Location", to));
     }
     let at_root = format!("/as{path}");
     match if state.is_old && path != "/mcp" { &at_root } else { path } {
