@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) authority: Authority,
     pub(crate) home: TempDir,
     config: Value,
+    /// Variables of whatever is started.
+    pub(crate) env: Vec<(&'static str, String)>,
     /// What the browser trusts.
     trusted: rustls::RootCertStore,
 }
@@ -47,7 +49,7 @@ impl World {
         let authority = Authority::start();
         let config = servers([("g", json!({"url": authority.url(), "oauth": oauth}))]);
         let trusted = rustls::RootCertStore::empty();
-        Self { authority, home: TempDir::new().unwrap(), config, trusted }
+        Self { authority, home: TempDir::new().unwrap(), config, env: Vec::new(), trusted }
     }
 
     /// By TLS, with a certificate that `ca_file` and the browser trust.
@@ -60,7 +62,7 @@ impl World {
         let config = servers([("g", json!({"url": authority.url(), "ca_file": file}))]);
         let mut trusted = rustls::RootCertStore::empty();
         trusted.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
-        Self { authority, home, config, trusted }
+        Self { authority, home, config, env: Vec::new(), trusted }
     }
 
     pub(crate) fn set(&mut self, more: Value) {
@@ -70,7 +72,8 @@ impl World {
 
     fn setup(&self) -> Setup {
         let home = self.home.path().to_str().unwrap();
-        Setup::new().env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
+        let setup = self.env.iter().fold(Setup::new(), |setup, (name, value)| setup.env(name, value));
+        setup.env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
     }
 
     pub(crate) fn proxy(&self) -> Proxy {
@@ -99,7 +102,8 @@ impl World {
         let config = self.home.path().join("servers.json");
         std::fs::write(&config, self.config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
+        command.env_clear().envs(self.env.iter().cloned());
+        command.env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
         command.env("DYNAMIC_MCP_LOG", "trace,rmcp=trace,rmcp::transport::auth=trace").args(args);
         command.arg("--config").arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
