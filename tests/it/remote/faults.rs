@@ -239,7 +239,7 @@ fn a_login_that_ran_out_is_said_at_once_and_ends_the_connection() {
     out.store(true, Ordering::Relaxed);
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("login needed: run `dynamic-mcp login g`"), "{failure}");
-    assert!(failure.contains("will not help"), "{failure}");
+    assert!(failure.contains("Tell the user.") && !failure.contains("Call again in"), "{failure}");
     assert_eq!(server.of("tools/call").len(), 2);
     assert_eq!(proxy.group("g")["state"], "failed");
     out.store(false, Ordering::Relaxed);
