@@ -51,10 +51,6 @@ class Proxy:
             if answer.get("id") == self.id and "method" not in answer:
                 return answer
 
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait(10)
-
     def tool(self, name, arguments):
         result = self.ask("tools/call", {"name": name, "arguments": arguments})["result"]
         text = "".join(part.get("text", "") for part in result["content"])
@@ -87,15 +83,13 @@ def main():
             if done or "dynamic-mcp login" not in text:
                 break
             logins += 1
-            if logins > 3:
+            if logins > 3 or not login():
                 return
-            # The login that it offers waits at the port that ours may need. And what failed is tried again five
-            # seconds later at the earliest; another instance tries at once.
-            proxy.end()
-            if not login():
-                return
+            # What failed is tried again five seconds later at the earliest; another instance tries at once.
+            proxy.process.stdin.close()
             proxy = Proxy()
-    proxy.end()
+    proxy.process.stdin.close()
+    proxy.process.wait(10)
 
 
 main()
