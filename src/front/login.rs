@@ -28,7 +28,11 @@ pub enum Outcome {
 
 /// Has the user log in to a group, on behalf of a request that waits for it.
 pub async fn offer(caller: &Caller, groups: &GroupManager, group: &Upstream, news: &mut News<'_>) -> Outcome {
-    let Some(invitation) = groups.invite(group) else { return Outcome::Impossible };
+    let invitation = match caller.shows_urls() {
+        true => groups.invite(group),
+        false => groups.invite_in_words(group),
+    };
+    let Some(invitation) = invitation else { return Outcome::Impossible };
     let what = format!("the login to group {} begins", group.name);
     let url = match news.while_waiting(&what, invitation.begun()).await {
         Stage::Open(url) => url,
@@ -90,7 +94,7 @@ fn outcome(group: &Upstream, stage: Stage) -> Outcome {
 /// Begins the login of a group that waits for one, so that its status can say where it is.
 pub async fn begin(groups: &GroupManager, group: &Upstream) {
     let waits = group.snapshot().state.needs_login();
-    if let Some(invitation) = waits.then(|| groups.invite(group)).flatten() {
+    if let Some(invitation) = waits.then(|| groups.invite_in_words(group)).flatten() {
         // What it says then is as much as is known.
         drop(timeout(BEGIN, invitation.begun()).await);
     }

@@ -99,6 +99,15 @@ impl GroupManager {
         Some(invitation)
     }
 
+    /// The same for who is only told of it. Its port may be the one that `dynamic-mcp login` needs, which is told as well:
+    /// then the login is left to that.
+    pub fn invite_in_words(&self, group: &Upstream) -> Option<Invitation> {
+        let server = group.snapshot().server.clone()?;
+        let Endpoint::Http(http) = &server.endpoint else { return None };
+        let port = http.oauth.as_ref().and_then(|oauth| oauth.redirect_port);
+        if port.is_none() { self.invite(group) } else { None }
+    }
+
     /// The URL of the login to this group that waits for somebody to open it.
     pub fn open_login(&self, group: &GroupName) -> Option<String> {
         match &*lock(&self.invitations).latest.get(group)?.1.stage.borrow() {

@@ -345,3 +345,25 @@ fn a_call_whose_rights_are_declined_is_told_what_it_lacks() {
         assert!(text_of(&told).contains(said), "{told}");
     }
 }
+
+#[test]
+fn a_port_that_the_command_needs_is_left_to_it() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let world = World::with(json!({"redirect_port": free}));
+    let mut proxy = world.asking_proxy(json!({}));
+    let told = proxy.failure("g", "echo", json!({}));
+    assert!(told.contains("dynamic-mcp login g") && !told.contains("authorize?"), "{told}");
+    assert_eq!(proxy.group("g")["loginUrl"], Value::Null);
+    world.logged_in();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    // Who is shown the URL by the client need not run the command.
+    assert_eq!(world.run(&["logout", "g"]).code, 0);
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    let call = echo(&mut proxy);
+    let asked = heard(&mut proxy, "elicitation/create");
+    let url = asked.json()["params"]["url"].as_str().unwrap().to_owned();
+    assert!(url.contains(&format!("127.0.0.1%3A{free}%2Fcallback")), "{url}");
+    reply(&mut proxy, &asked, ACCEPT);
+    visit(&url);
+    assert_eq!(text_of(&result(&mut proxy, call)), "in");
+}
