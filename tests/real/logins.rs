@@ -62,6 +62,8 @@ fn the_suites_other_scenarios_of_clients_pass() {
 
 fn pass(host: &str, scenarios: impl IntoIterator<Item = String>) {
     let Some(scratch) = Scratch::new() else { return };
+    let documented =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.md")).unwrap();
     let suite = scratch.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let client = format!(
         "{} {} {}",
@@ -70,6 +72,8 @@ fn pass(host: &str, scenarios: impl IntoIterator<Item = String>) {
         env!("CARGO_BIN_EXE_dynamic-mcp")
     );
     for scenario in scenarios {
+        let name = scenario.trim_start_matches("auth/");
+        assert!(documented.contains(&format!("`{name}`")), "docs/protocol.md does not name {name}");
         let mut command = scratch.command(scratch.real.join("bin/node"));
         command.arg(&suite).args(["client", "--command", &client]);
         command.args(["--scenario", &scenario, "-o"]).arg(scratch.path("results"));
