@@ -4,11 +4,13 @@
 //! one. Where a file is a link, the directories it leads through are watched too, since one of those links may be what
 //! changes. A save is many events, so one is told once things are quiet.
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::{AccessKind, AccessMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::future::pending;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -30,6 +32,8 @@ pub struct Follower {
 struct Files {
     paths: Vec<PathBuf>,
     watching: Watching,
+    /// What is on the way to the files. Other things happen in their directories as well.
+    names: Arc<Mutex<BTreeSet<OsString>>>,
     last: Vec<Option<Vec<u8>>>,
 }
 
@@ -45,7 +49,8 @@ impl Follower {
     /// What is another after this will be told, so the files are to be read after this.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let last = contents(&paths);
-        Self { happened: Arc::default(), files: Some(Files { paths, watching: Watching::NotYet, last }) }
+        let files = Files { paths, watching: Watching::NotYet, names: Arc::default(), last };
+        Self { happened: Arc::default(), files: Some(files) }
     }
 
     /// Returns when the content of a file is another than when this last returned. Not to be called again after it
@@ -86,9 +91,18 @@ impl Files {
     }
 
     fn watch(&mut self, happened: &Arc<Notify>) {
+        let ways: Vec<_> = self.paths.iter().map(|file| way(file)).collect();
+        let names = ways.iter().flat_map(|way| &way.names).cloned().collect();
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
         if matches!(self.watching, Watching::NotYet) {
-            let tell = happened.clone();
-            self.watching = match notify::recommended_watcher(move |_| tell.notify_one()) {
+            let (tell, names) = (happened.clone(), self.names.clone());
+            let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+                let names = names.lock().unwrap_or_else(PoisonError::into_inner);
+                if event.map_or(true, |event| concerns(&event, &names)) {
+                    tell.notify_one();
+                }
+            });
+            self.watching = match watcher {
                 Ok(watcher) => Watching::By(watcher, BTreeSet::new()),
                 Err(error) => {
                     tracing::debug!(%error, "the system cannot watch files");
@@ -97,7 +111,7 @@ impl Files {
             };
         }
         let Watching::By(watcher, watched) = &mut self.watching else { return };
-        let wanted: BTreeSet<_> = self.paths.iter().flat_map(|file| directories(file)).collect();
+        let wanted: BTreeSet<_> = ways.into_iter().flat_map(|way| way.directories).collect();
         for gone in watched.difference(&wanted) {
             watcher.unwatch(gone).ok();
         }
@@ -118,23 +132,72 @@ fn contents(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
     files.iter().map(|file| std::fs::read(file).ok()).collect()
 }
 
-/// The directory of `file` and of everything it leads to; of a missing directory, the nearest that exists.
-fn directories(file: &Path) -> Vec<PathBuf> {
+/// Whether a config may be another after this. That a file is read is none of it: we do that ourselves.
+fn concerns(event: &Event, names: &BTreeSet<OsString>) -> bool {
+    match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => {}
+        EventKind::Access(_) => return false,
+        _ => {}
+    }
+    let named = |path: &PathBuf| path.file_name().is_none_or(|name| names.contains(name));
+    event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(named)
+}
+
+/// Where a file is.
+#[derive(Default)]
+struct Way {
+    /// Its directory and those of everything it leads to; of a missing directory, the nearest that exists.
+    directories: Vec<PathBuf>,
+    /// All that is named on the way: any of it may be a link.
+    names: BTreeSet<OsString>,
+}
+
+fn way(file: &Path) -> Way {
     /// As many links as Linux follows.
     const LINKS: usize = 40;
-    let mut directories = Vec::new();
+    let mut way = Way::default();
     let mut path = file.to_owned();
     for _ in 0..LINKS {
+        way.names.extend(path.iter().map(OsString::from));
         let parent =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         let existing = parent.ancestors().find(|dir| dir.is_dir());
-        directories.extend(existing.map(Path::to_owned));
+        way.directories.extend(existing.map(Path::to_owned));
         // A directory on the way may be the link (as Kubernetes swaps `..data`).
         if let Ok(real) = parent.canonicalize() {
-            directories.push(real);
+            way.names.extend(real.iter().map(OsString::from));
+            way.directories.push(real);
         }
         let Ok(target) = std::fs::read_link(&path) else { break };
         path = parent.join(target);
     }
-    directories
+    way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use notify::event::{CreateKind, DataChange, Flag, ModifyKind};
+
+    #[test]
+    fn neighbours_and_readers_are_no_reason_to_look() {
+        let names = way(Path::new("/nowhere/etc/servers.json")).names;
+        let on = |kind, path: &str| Event::new(kind).add_path(path.into());
+        let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let closed = |mode| EventKind::Access(AccessKind::Close(mode));
+        for (event, is_ours) in [
+            (on(written, "/nowhere/etc/servers.json"), true),
+            (on(written, "/nowhere/etc/other.log"), false),
+            (on(written, "./servers.json"), true),
+            (on(EventKind::Access(AccessKind::Open(AccessMode::Any)), "/nowhere/etc/servers.json"), false),
+            (on(closed(AccessMode::Read), "/nowhere/etc/servers.json"), false),
+            (on(closed(AccessMode::Write), "/nowhere/etc/servers.json"), true),
+            (on(written, "/nowhere/etc/servers.json.tmp").add_path("/nowhere/etc/servers.json".into()), true),
+            // A directory on the way that was not there.
+            (on(EventKind::Create(CreateKind::Folder), "/nowhere/etc"), true),
+            (Event::new(EventKind::Other).set_flag(Flag::Rescan), true),
+        ] {
+            assert_eq!(concerns(&event, &names), is_ours, "{event:?}");
+        }
+    }
 }
