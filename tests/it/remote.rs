@@ -7,6 +7,7 @@ pub(crate) use server::{Reply, Request, Server};
 
 mod faults;
 mod legacy;
+mod sdk;
 pub(crate) mod server;
 mod sessions;
 mod stateless;
