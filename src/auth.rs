@@ -2,13 +2,14 @@
 //!
 //! An `Account` is one server's login. `discovery` finds out where to log in, `login` has a person do it in a browser
 //! (which comes back to `callback`), `renewal` gets new tokens without one, `revocation` ends it. The `vault` keeps
-//! what was granted, the `gate` lets requests out. rmcp does the protocol; what it leaves to its user is done here.
+//! what was granted, in the system's `keyring` where there is one; the `gate` lets requests out. rmcp does the protocol;
+//! what it leaves to its user is done here.
 
 use crate::config::{Flow, GroupName, Http, OAuth};
 use crate::transport::remote::http::certificates;
 use reqwest::{Certificate, Url};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 mod addresses;
@@ -18,6 +19,7 @@ mod callback;
 mod credentials;
 mod discovery;
 mod gate;
+pub mod keyring;
 mod login;
 mod refusal;
 mod renewal;
@@ -56,8 +58,16 @@ pub struct Account {
     certificates: Vec<Certificate>,
     vault: Vault,
     key: Key,
-    /// What the file had when it was last read.
-    seen: Mutex<Option<(Instant, Option<Record>)>>,
+    seen: Mutex<Option<Seen>>,
+}
+
+/// What was kept when it was last looked at.
+#[derive(Clone)]
+struct Seen {
+    at: Instant,
+    /// When that was written, as far as is known.
+    written: Option<SystemTime>,
+    record: Option<Record>,
 }
 
 impl Account {
@@ -84,9 +94,9 @@ impl Account {
         }
         match renewal::renew(self, None).await {
             Ok(record) => Ok(record.access_token),
-            Err(Trouble::Unreachable(why)) => {
+            Err(trouble @ (Trouble::Unreachable(_) | Trouble::Keyring(_))) => {
                 let rest = record.as_ref().and_then(Record::live_token);
-                rest.cloned().map(Some).ok_or(Trouble::Unreachable(why))
+                rest.cloned().map(Some).ok_or(trouble)
             }
             Err(trouble) => Err(trouble),
         }
@@ -108,25 +118,32 @@ impl Account {
     async fn record(&self) -> Result<Option<Record>, Trouble> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match seen {
-            Some((at, record)) if at.elapsed() < FRESH => Ok(record),
+            Some(seen) if seen.at.elapsed() < FRESH => Ok(seen.record),
+            // Its file tells of a change; the keyring need not be asked every second.
+            Some(seen) if seen.written.is_some() && seen.written == self.vault.changed(&self.key).await => {
+                self.saw(seen.written, seen.record.clone());
+                Ok(seen.record)
+            }
             _ => self.read().await,
         }
     }
 
     async fn read(&self) -> Result<Option<Record>, Trouble> {
+        let written = self.vault.changed(&self.key).await;
         let record = self.vault.read(&self.key, self.url.as_str()).await?;
-        self.saw(record.clone());
+        self.saw(written, record.clone());
         Ok(record)
     }
 
     /// For who holds the lock.
     async fn write(&self, record: &Record) -> Result<(), Trouble> {
         self.vault.write(&self.key, record).await?;
-        self.saw(Some(record.clone()));
+        self.saw(self.vault.changed(&self.key).await, Some(record.clone()));
         Ok(())
     }
 
-    fn saw(&self, record: Option<Record>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), record));
+    fn saw(&self, written: Option<SystemTime>, record: Option<Record>) {
+        let seen = Seen { at: Instant::now(), written, record };
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 }

@@ -313,6 +313,8 @@ pub struct Settings {
     /// Bytes of one message; a longer one fails its call.
     pub max_message_bytes: usize,
     pub discovery: Discovery,
+    /// Whether logins are kept in the system's keyring, where there is one.
+    pub keyring: bool,
 }
 
 impl Default for Settings {
@@ -323,6 +325,7 @@ impl Default for Settings {
             names_budget: 600,
             max_message_bytes: 32 << 20,
             discovery: Discovery::Cached,
+            keyring: true,
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::addresses::{self, Reach};
 use super::secret::cleaned;
 use super::trouble::Trouble;
+use crate::transport::remote::proxy;
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -31,6 +32,8 @@ pub(super) struct Gate {
 struct Rules {
     /// The server's own host is where the config says; its address is not the server's choice.
     own_host: String,
+    /// Those are the user's choice too.
+    proxies: Vec<String>,
     reach: Reach,
 }
 
@@ -45,6 +48,7 @@ impl Gate {
         drop(rustls::crypto::ring::default_provider().install_default());
         let rules = Rules {
             own_host: server.host_str().unwrap_or_default().to_owned(),
+            proxies: proxy::hosts(),
             reach: Reach::of(server, allow_private),
         };
         let mut client = Client::builder()
@@ -74,7 +78,11 @@ impl Gate {
             "http" if self.rules.reach.is_loopback() && addresses::is_loopback(url) => {}
             _ => return refuse("which is not https"),
         }
-        if host != self.rules.own_host && !self.rules.reach.allows_host(url) {
+        let own = host == self.rules.own_host;
+        if !own && self.rules.proxies.iter().any(|proxy| proxy == host) {
+            return refuse("the proxy's own address");
+        }
+        if !own && !self.rules.reach.allows_host(url) {
             return refuse("a private address (`oauth.allow_private_addresses` allows a company's own)");
         }
         Ok(())
@@ -112,10 +120,19 @@ impl Gate {
         for (name, value) in request.headers_mut() {
             value.set_sensitive(name == AUTHORIZATION);
         }
-        let origin = request.url().origin().ascii_serialization();
-        let failed = |error: &reqwest::Error| Trouble::Unreachable(format!("{origin}: {}", reason(error)));
+        let url = request.url().clone();
+        let origin = url.origin().ascii_serialization();
+        let failed = |error: &reqwest::Error| {
+            let proxy = proxy::failed(error, &url).map(|(_, what)| what);
+            Trouble::Unreachable(proxy.unwrap_or_else(|| format!("{origin}: {}", reason(error))))
+        };
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
+        if status == 407
+            && let Some((_, what)) = proxy::refused(&url)
+        {
+            return Err(Trouble::Unreachable(what));
+        }
         // A token endpoint that is not well says nothing of the token.
         if posted && (status.is_server_error() || status == 429) {
             return Err(Trouble::Unreachable(format!("{origin} answered with HTTP status {status}")));
@@ -154,7 +171,7 @@ impl Resolve for Rules {
         let rules = self.clone();
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let own = name.as_str() == rules.own_host;
+            let own = name.as_str() == rules.own_host || rules.proxies.iter().any(|p| p == name.as_str());
             let allowed: Vec<SocketAddr> =
                 found.filter(|address| own || rules.reach.allows(address.ip())).collect();
             match allowed.is_empty() {
@@ -188,5 +205,28 @@ fn reason(error: &reqwest::Error) -> String {
     match error.is_timeout() {
         true => "no answer in time".to_owned(),
         false => innermost.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_at_a_private_address_is_reached_and_nobody_is_sent_to_it() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let server: Url = "https://mcp.example/".parse().unwrap();
+        let rules = |proxies: &[&str]| Rules {
+            own_host: "mcp.example".to_owned(),
+            proxies: proxies.iter().map(|proxy| (*proxy).to_owned()).collect(),
+            reach: Reach::of(&server, false),
+        };
+        let resolve = |rules: Rules| rules.resolve("localhost".parse().unwrap());
+        assert!(resolve(rules(&[])).await.is_err());
+        assert!(resolve(rules(&["localhost"])).await.is_ok());
+        let gate =
+            Gate { client: Client::new(), rules: rules(&["proxy.example"]), trouble: Mutex::default() };
+        assert!(gate.check(&"https://login.example/".parse().unwrap()).is_ok());
+        assert!(gate.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
     }
 }

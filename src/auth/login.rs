@@ -47,7 +47,11 @@ impl Account {
         };
         // Before anything is asked of anybody: a port that is taken is the end of it.
         let callback = Callback::listen(self.oauth.redirect_port).await?;
-        let before = self.read().await?;
+        let before = match self.read().await {
+            // The way out of that is a login.
+            Err(Trouble::Keyring(_)) => None,
+            before => before?,
+        };
         let scopes = self.scopes(&found, before.map(|record| record.wanted).unwrap_or_default()).await;
         let client = self.client(&mut found, &callback.address(), &scopes).await?;
         let named: Vec<&str> = scopes.iter().map(String::as_str).collect();

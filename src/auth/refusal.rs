@@ -45,7 +45,7 @@ impl Account {
         if self.oauth.flow == Flow::Browser
             && record.as_ref().is_none_or(|record| record.access_token.is_none())
         {
-            return Err(self.login_needed("it wants one"));
+            return Err(self.login_needed("the server asks for one"));
         }
         if let Some(record) = &record
             && let Some(token) = record.fresh_token()

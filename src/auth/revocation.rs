@@ -32,7 +32,7 @@ impl Account {
             },
         };
         self.vault.remove(&self.key).await?;
-        self.saw(None);
+        self.saw(None, None);
         Ok(ended)
     }
 

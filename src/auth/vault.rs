@@ -1,5 +1,9 @@
 //! Where logins are kept: a file each, readable by its owner alone, replaced as a whole. Several instances use it.
+//!
+//! Where the system has a keyring that works, a login is an entry there, and its file says so; the file's time is how
+//! others learn of a change.
 
+use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
 use super::trouble::Trouble;
 use crate::config::GroupName;
@@ -16,9 +20,34 @@ const VERSION: u32 = 1;
 /// Seconds before a token expires that it is renewed in, at most.
 const EARLY: u64 = 30;
 
-/// The directory of all logins of this user.
+/// All logins of this user.
 #[derive(Debug, Clone)]
-pub struct Vault(PathBuf);
+pub struct Vault {
+    dir: PathBuf,
+    keyring: Keyring,
+}
+
+/// What a file has.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    /// Nothing that is secret.
+    InKeyring(Mark),
+    Here(Box<Record>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    version: u32,
+    url: String,
+    kept: Place,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Place {
+    #[serde(rename = "in the keyring")]
+    Keyring,
+}
 
 /// What is kept of one login.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +105,10 @@ pub fn now() -> u64 {
 
 /// Names one login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key(String);
+pub struct Key {
+    id: String,
+    name: GroupName,
+}
 
 impl Key {
     /// A server may be in the config twice, for two accounts; its name says which.
@@ -89,7 +121,16 @@ impl Key {
         let readable =
             name.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(40);
         let digest: String = hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-        Self(readable.chain(['-']).chain(digest.chars()).collect())
+        Self { id: readable.chain(['-']).chain(digest.chars()).collect(), name: name.clone() }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The server's.
+    pub fn name(&self) -> &GroupName {
+        &self.name
     }
 }
 
@@ -97,18 +138,30 @@ impl Key {
 pub struct Lock(#[expect(dead_code, reason = "held")] File);
 
 impl Vault {
-    pub fn new(dir: PathBuf) -> Self {
-        Self(dir)
+    pub fn new(dir: PathBuf, keyring: Keyring) -> Self {
+        Self { dir, keyring }
     }
 
     pub fn file(&self, key: &Key) -> PathBuf {
-        self.0.join(format!("{}.json", key.0))
+        self.dir.join(format!("{}.json", key.id))
     }
 
+    /// A login that is damaged, or gone from the keyring, is as none: the way out is a login either way.
     pub async fn read(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
-        let (file, url) = (self.file(key), url.to_owned());
-        let record = blocking(move || read(&file)).await?;
-        Ok(record.filter(|record| record.url == url))
+        let record = match self.kept(key).await? {
+            Some(Kept::Here(record)) => Some(*record),
+            Some(Kept::InKeyring(mark)) if mark.url == url => {
+                let text = self.keyring.get(key).await.map_err(|why| out_of_reach(key, &why))?;
+                text.and_then(|text| serde_json::from_str(text.expose()).ok())
+            }
+            Some(Kept::InKeyring(_)) | None => None,
+        };
+        Ok(record.filter(|record| record.version == VERSION && record.url == url))
+    }
+
+    async fn kept(&self, key: &Key) -> Result<Option<Kept>, Trouble> {
+        let file = self.file(key);
+        blocking(move || read(&file)).await
     }
 
     /// When it was last written. Each writing makes another file of it, so this is another time then.
@@ -118,12 +171,50 @@ impl Vault {
         metadata.ok()?.modified().ok()
     }
 
+    /// The keyring first: whoever sees that the file changed finds the new entry.
     pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
-        let (dir, file, record) = (self.0.clone(), self.file(key), record.clone());
-        blocking(move || write(&dir, &file, &record)).await
+        let here = || Kept::Here(Box::new(record.clone()));
+        let was_here = matches!(self.kept(key).await, Ok(Some(Kept::Here(_))));
+        if was_here {
+            // Until the keyring has it: whatever happens meanwhile, what is used up is not all that there is.
+            self.keep(key, here()).await?;
+        }
+        match self.in_keyring(key, record).await {
+            Ok(()) => {
+                let mark = Mark { version: VERSION, url: record.url.clone(), kept: Place::Keyring };
+                self.keep(key, Kept::InKeyring(mark)).await
+            }
+            Err(why) => {
+                let group = &key.name;
+                match why {
+                    Unusable::Off => {}
+                    Unusable::Missing => {
+                        tracing::debug!(%group, "the login is kept in a file: no keyring can be reached");
+                    }
+                    why => tracing::info!(%group, "the login is kept in a file: the system's keyring {why}"),
+                }
+                if was_here { Ok(()) } else { self.keep(key, here()).await }
+            }
+        }
+    }
+
+    async fn in_keyring(&self, key: &Key, record: &Record) -> Result<(), Unusable> {
+        let text = serde_json::to_string(record).map_err(|error| Unusable::Failed(error.to_string()))?;
+        self.keyring.put(key, Secret::new(text)).await
+    }
+
+    async fn keep(&self, key: &Key, kept: Kept) -> Result<(), Trouble> {
+        let (dir, file) = (self.dir.clone(), self.file(key));
+        blocking(move || write(&dir, &file, &kept)).await
     }
 
     pub async fn remove(&self, key: &Key) -> Result<(), Trouble> {
+        let marked = matches!(self.kept(key).await, Ok(Some(Kept::InKeyring(_))));
+        match self.keyring.remove(key).await {
+            Err(why) if marked => return Err(out_of_reach(key, &why)),
+            // At most an entry from before the login came back to its file, whose tokens are used up or replaced.
+            Err(_) | Ok(()) => {}
+        }
         let file = self.file(key);
         blocking(move || match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&file, &error)),
@@ -134,7 +225,7 @@ impl Vault {
 
     /// Waits for whoever else is changing this login.
     pub async fn lock(&self, key: &Key) -> Result<Lock, Trouble> {
-        let (dir, path) = (self.0.clone(), self.0.join(format!("{}.lock", key.0)));
+        let (dir, path) = (self.dir.clone(), self.dir.join(format!("{}.lock", key.id)));
         let opened = path.clone();
         let file = blocking(move || {
             make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
@@ -163,7 +254,7 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(Trouble::Store("the file of the login could not be read".to_owned())))
 }
 
-fn read(path: &Path) -> Result<Option<Record>, Trouble> {
+fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
     let mut file = match private().read(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|error| unusable(path, &error))?,
@@ -182,17 +273,16 @@ fn read(path: &Path) -> Result<Option<Record>, Trouble> {
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
-    // Of another version, or damaged: as if there were none, since the way out is a login either way.
-    Ok(serde_json::from_str(&text).ok().filter(|record: &Record| record.version == VERSION))
+    Ok(serde_json::from_str(&text).ok())
 }
 
-fn write(dir: &Path, path: &Path, record: &Record) -> Result<(), Trouble> {
+fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), Trouble> {
     let written = || -> io::Result<()> {
         make_private_dir(dir)?;
         let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
         fs::remove_file(&temporary).ok();
         let mut file = private().write(true).create_new(true).open(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(record)?)?;
+        file.write_all(&serde_json::to_vec_pretty(kept)?)?;
         // A refresh token is used up once: a power failure must not leave the old one.
         file.sync_all()?;
         fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
@@ -221,6 +311,20 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
 
 fn unusable(path: &Path, error: &io::Error) -> Trouble {
     Trouble::Store(format!("{}: {error}", path.display()))
+}
+
+/// The login is in the keyring, which cannot be used.
+fn out_of_reach(key: &Key, why: &Unusable) -> Trouble {
+    let login = format!("run `dynamic-mcp login {}`", key.name);
+    let way_out = match why {
+        Unusable::Locked => format!("unlock it, or {login}"),
+        // A login would go to the same keyring, if its shell reaches it.
+        Unusable::Missing => {
+            format!("set DBUS_SESSION_BUS_ADDRESS, or set `\"keyring\": false` in `settings` and {login}")
+        }
+        Unusable::Off | Unusable::Silent | Unusable::Failed(_) => login,
+    };
+    Trouble::Keyring(format!("its login is in the system's keyring, which {why}: {way_out}"))
 }
 
 #[cfg(test)]

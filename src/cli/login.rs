@@ -2,11 +2,12 @@
 
 use super::Cli;
 use super::serve::config_files;
+use crate::auth::keyring::Keyring;
 use crate::auth::vault::Vault;
 use crate::auth::{Account, Begun, Ended, Login, Trouble, browser};
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
-use crate::config::{Endpoint, Flow, GroupName, Http};
+use crate::config::{Endpoint, Flow, GroupName, Http, Settings};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,20 +40,22 @@ impl From<Trouble> for Failure {
         let code = match trouble {
             Trouble::LoginNeeded(_) => LOGIN_NEEDED,
             Trouble::Unreachable(_) => UNREACHABLE,
-            Trouble::Refused(_) | Trouble::Store(_) => 1,
+            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Keyring(_) => 1,
         };
         Self(code, trouble.to_string())
     }
 }
 
-/// Where logins are kept: `$XDG_DATA_HOME/dynamic-mcp/logins`, on Windows in `%LOCALAPPDATA%`.
-pub fn vault(env: &Env) -> Option<Vault> {
+/// Where logins are kept: `$XDG_DATA_HOME/dynamic-mcp/logins`, on Windows in `%LOCALAPPDATA%`; and in the keyring, which
+/// a `person` may be asked to unlock.
+pub fn vault(env: &Env, settings: &Settings, person: bool) -> Option<Vault> {
     let absolute = |name| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = match cfg!(windows) {
         true => absolute("LOCALAPPDATA"),
         false => absolute("XDG_DATA_HOME").or_else(|| Some(env.home()?.join(".local").join("share"))),
     };
-    Some(Vault::new(base?.join("dynamic-mcp").join("logins")))
+    let keyring = if settings.keyring { Keyring::of_system(env, person) } else { Keyring::off() };
+    Some(Vault::new(base?.join("dynamic-mcp").join("logins"), keyring))
 }
 
 /// Logs in to a server, in a browser.
@@ -124,8 +127,8 @@ fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(Http, Arc<Account>), Fail
         let text = "the config has its `Authorization` header, which is sent in place of any login";
         return Err(Failure(2, text.to_owned()));
     }
-    let vault =
-        vault(env).ok_or_else(|| wrong("there is no place for logins: HOME is not set".to_owned()))?;
+    let vault = vault(env, &config.settings, true);
+    let vault = vault.ok_or_else(|| wrong("there is no place for logins: HOME is not set".to_owned()))?;
     Ok((http.clone(), Account::new(&group, http, vault)?))
 }
 

@@ -39,7 +39,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<Exi
     let transport = Transport {
         ambient: Arc::new(ambient),
         warden: Warden::new(),
-        logins: Arc::new(Kept(super::login::vault(env))),
+        logins: Arc::new(Kept(super::login::vault(env, &config.settings, false))),
     };
     let groups = GroupManager::new(config, transport, Cache::open(cache_dir(cli, env)));
     let session = Session::new(groups.clone(), Peer::new(output.clone()));

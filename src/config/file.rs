@@ -163,6 +163,9 @@ pub struct Settings {
     /// Whether a hybrid server whose tools are known from the last day is asked again at start ("always") or not
     /// ("cached", the default).
     pub discovery: Option<Discovery>,
+    /// Whether logins are kept in the system's keyring, where there is one that works; false: in files. Read at start.
+    /// Default true.
+    pub keyring: Option<bool>,
 }
 
 /// Login to a remote server.

@@ -94,6 +94,7 @@ fn merged(earlier: file::Settings, later: file::Settings) -> file::Settings {
         names_budget: later.names_budget.or(earlier.names_budget),
         max_message_bytes: later.max_message_bytes.or(earlier.max_message_bytes),
         discovery: later.discovery.or(earlier.discovery),
+        keyring: later.keyring.or(earlier.keyring),
     }
 }
 
@@ -114,6 +115,7 @@ fn instance(settings: &file::Settings, overrides: &Overrides) -> Settings {
         names_budget: settings.names_budget.unwrap_or(default.names_budget),
         max_message_bytes: settings.max_message_bytes.map_or(default.max_message_bytes, usize::from),
         discovery: discovery.unwrap_or(default.discovery),
+        keyring: settings.keyring.unwrap_or(default.keyring),
     }
 }
 

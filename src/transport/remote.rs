@@ -4,7 +4,7 @@
 //! by an `exchange`; what comes back goes to the peer through `intake`. A request that has no answer is a `Failure`,
 //! beside the lines. `http` sends, `events` reads event streams, `standing` is the stream that belongs to no request,
 //! `legacy` the older transport, `headers` and `annotations` what a stateless request says beside its body,
-//! `credentials` who we are, `fault` what went wrong.
+//! `credentials` who we are, `fault` what went wrong, `proxy` what of it is a proxy's fault.
 
 use super::{Ending, Failures, Link, OpenError, Opened};
 use crate::config;
@@ -35,6 +35,7 @@ pub mod http;
 pub mod intake;
 pub mod legacy;
 pub mod post;
+pub mod proxy;
 pub mod standing;
 
 /// Messages that were received and not read yet; streams wait beyond that.

@@ -7,6 +7,7 @@ use world::{World, get};
 
 mod attacks;
 mod authority;
+mod keyring;
 mod offers;
 mod real;
 mod renewals;

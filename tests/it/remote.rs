@@ -6,7 +6,9 @@ use crate::support::{Proxy, Setup, servers, with};
 pub(crate) use server::{Reply, Request, Server};
 
 mod faults;
+mod http2;
 mod legacy;
+pub(crate) mod proxies;
 mod sdk;
 pub(crate) mod server;
 mod sessions;
@@ -70,6 +72,28 @@ fn headers_of_the_config_are_sent_and_their_values_are_told_to_nobody() {
     }
     let status = proxy.status().to_string();
     assert!(!(proxy.log() + &failure + &status).contains("s3cret"), "{}", proxy.log());
+}
+
+#[test]
+fn each_server_is_sent_its_own_token_and_no_other() {
+    let all: Vec<_> = (0..3).map(|_| Server::start(|_| None)).collect();
+    let entries = all.iter().enumerate().map(|(n, server)| {
+        let token = format!("Bearer s3cret-{n}");
+        (format!("g{n}"), json!({"url": server.url(), "headers": {"Authorization": token}}))
+    });
+    let mut proxy = Proxy::new(&json!({"mcpServers": entries.collect::<serde_json::Map<_, _>>()}));
+    let calls: Vec<_> =
+        (0..30).map(|n| proxy.send_call(&format!("g{}", n % 3), "echo", json!({"text": "x"}))).collect();
+    for id in calls {
+        assert!(proxy.answer(id).json()["result"].is_object());
+    }
+    for (n, server) in all.iter().enumerate() {
+        assert_eq!(server.of("tools/call").len(), 10);
+        for request in server.seen() {
+            assert_eq!(request.header("authorization"), format!("Bearer s3cret-{n}"));
+            assert!(!request.text.contains("s3cret") && !request.path.contains("s3cret"));
+        }
+    }
 }
 
 #[test]
@@ -138,13 +162,4 @@ fn a_redirect_within_the_server_is_followed_with_the_message() {
     let mut proxy = proxy(&server);
     assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
     assert!(server.of("tools/call").iter().any(|call| call.path == "/mcp/?moved"));
-}
-
-#[test]
-fn the_proxy_of_the_environment_is_used() {
-    let web = Server::start(|_| None);
-    let config = servers([("g", json!({"url": "http://far.invalid/mcp"}))]);
-    let mut proxy = Setup::new().env("HTTP_PROXY", &web.origin).config(&config).ready();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
-    assert!(web.seen().iter().all(|request| request.path == "http://far.invalid/mcp"));
 }

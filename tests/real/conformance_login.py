@@ -26,7 +26,7 @@ def oauth():
 
 config = os.path.join(home.name, "servers.json")
 with open(config, "w") as file:
-    json.dump({"mcpServers": {"g": {"url": url, "oauth": oauth()}}, "settings": {"lazy_startup": "pure"}}, file)
+    json.dump({"mcpServers": {"g": {"url": url, "oauth": oauth()}}, "settings": {"lazy_startup": "pure", "keyring": False}}, file)
 environment = {"HOME": os.environ["HOME"], "XDG_DATA_HOME": home.name, "PATH": os.environ["PATH"]}
 
 

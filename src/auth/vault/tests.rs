@@ -1,9 +1,16 @@
 use super::*;
+use crate::auth::keyring::tests::Fake;
+
+const URL: &str = "https://a.example/";
 
 fn vault() -> (tempfile::TempDir, Vault, Key) {
+    with(Keyring::off())
+}
+
+fn with(keyring: Keyring) -> (tempfile::TempDir, Vault, Key) {
     let dir = tempfile::tempdir().unwrap();
-    let vault = Vault::new(dir.path().join("a").join("logins"));
-    (dir, vault, Key::new(&GroupName::new("a/../b"), "https://a.example/", None))
+    let vault = Vault::new(dir.path().join("a").join("logins"), keyring);
+    (dir, vault, Key::new(&GroupName::new("a/../b"), URL, None))
 }
 
 fn record(token: &str) -> Record {
@@ -34,7 +41,7 @@ fn each_account_has_a_file_of_its_own_inside_the_directory() {
     ] {
         assert_ne!(one, other);
     }
-    let file = Vault::new("/dir".into()).file(&key("../../é x", "https://a.example/", None));
+    let file = Vault::new("/dir".into(), Keyring::off()).file(&key("../../é x", "https://a.example/", None));
     assert_eq!(file.parent(), Some(Path::new("/dir")));
 }
 
@@ -114,4 +121,103 @@ fn debug_shows_no_token() {
         ..record("MARKER-A")
     };
     assert!(!format!("{record:?}").contains("MARKER"));
+}
+
+fn text(vault: &Vault, key: &Key) -> String {
+    fs::read_to_string(vault.file(key)).unwrap()
+}
+
+#[tokio::test]
+async fn a_login_is_in_the_keyring_and_its_file_says_so() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = with(fake.keyring());
+    for token in ["MARKER-1", "MARKER-2"] {
+        let before = vault.changed(&key).await;
+        vault.write(&key, &record(token)).await.unwrap();
+        assert_ne!(vault.changed(&key).await, before);
+        assert_eq!(vault.read(&key, URL).await, Ok(Some(record(token))));
+        assert!(!text(&vault, &key).contains("MARKER"));
+        assert!(fake.entries.lock().unwrap()[key.id()].contains(token));
+    }
+    let asked = *fake.asked.lock().unwrap();
+    assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
+    assert_eq!(*fake.asked.lock().unwrap(), asked, "it is asked for no other server's login");
+
+    vault.remove(&key).await.unwrap();
+    assert!(fake.entries.lock().unwrap().is_empty());
+    assert_eq!(vault.read(&key, URL).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_login_in_a_file_moves_to_the_keyring_when_it_is_written_again() {
+    let fake = Fake::default();
+    let (dir, vault, key) = vault();
+    vault.write(&key, &record("MARKER-1")).await.unwrap();
+    let vault = Vault { keyring: fake.keyring(), ..vault };
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-1"))));
+    assert_eq!(*fake.asked.lock().unwrap(), 0);
+    vault.write(&key, &record("MARKER-2")).await.unwrap();
+    assert!(!text(&vault, &key).contains("MARKER"));
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
+    drop(dir);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keyring_that_cannot_be_used_costs_no_login() {
+    for trouble in
+        [Unusable::Missing, Unusable::Locked, Unusable::Silent, Unusable::Failed("too long".to_owned())]
+    {
+        let fake = Fake::default();
+        let (_dir, vault, key) = with(fake.keyring());
+        vault.write(&key, &record("one")).await.unwrap();
+        fake.fails(Some(trouble.clone()));
+        // What is there cannot be read, and the reader is told what to do.
+        let Err(Trouble::Keyring(why)) = vault.read(&key, URL).await else { panic!("{trouble}") };
+        assert!(why.contains("login a/../b") && why.contains(&trouble.to_string()), "{why}");
+        let Err(Trouble::Keyring(_)) = vault.remove(&key).await else { panic!("{trouble}: gone") };
+        // What is new goes to the file; what is in the keyring is older then, and does not count.
+        vault.write(&key, &record("two")).await.unwrap();
+        assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))), "{trouble}");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        fake.fails(None);
+        assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))), "{trouble}");
+        vault.remove(&key).await.unwrap();
+        assert!(fake.entries.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_moves_to_the_keyring_is_in_its_file_until_it_is_there() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("one")).await.unwrap();
+    fake.fails(Some(Unusable::Silent));
+    let vault = Vault { keyring: fake.keyring(), ..vault };
+    // Cut off while the keyring keeps it waiting.
+    let written = tokio::time::timeout(Duration::from_millis(200), vault.write(&key, &record("two"))).await;
+    assert!(written.is_err());
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))));
+}
+
+#[tokio::test]
+async fn an_entry_that_somebody_took_out_of_the_keyring_or_changed_is_as_none() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = with(fake.keyring());
+    vault.write(&key, &record("t")).await.unwrap();
+    for text in ["", "{", r#"{"version": 2, "url": "https://a.example/"}"#] {
+        fake.entries.lock().unwrap().insert(key.id().to_owned(), text.to_owned());
+        assert_eq!(vault.read(&key, URL).await, Ok(None), "{text}");
+    }
+    fake.entries.lock().unwrap().clear();
+    assert_eq!(vault.read(&key, URL).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_login_in_a_keyring_that_is_turned_off_is_not_lost_silently() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = with(fake.keyring());
+    vault.write(&key, &record("t")).await.unwrap();
+    let vault = Vault { keyring: Keyring::off(), ..vault };
+    let Err(Trouble::Keyring(why)) = vault.read(&key, URL).await else { panic!("read") };
+    assert!(why.contains("`keyring` in `settings`"), "{why}");
 }

@@ -1,6 +1,7 @@
 //! What goes wrong with a remote server, told by what the reader can do about it. Never with more of an address than
 //! its origin: paths and queries may hold keys.
 
+use super::proxy;
 use crate::protocol::STATELESS;
 use crate::wire::peer::Cure;
 use reqwest::{StatusCode, Url};
@@ -57,6 +58,9 @@ impl Fault {
             );
             return Self::new(Kind::Config, what);
         }
+        if let Some((kind, what)) = proxy::failed(error, url) {
+            return Self::new(kind, what);
+        }
         let why = match () {
             () if error.is_timeout() => format!("no connection within {} s", connect.as_secs_f32()),
             () => cause(error),
@@ -87,6 +91,11 @@ impl Fault {
 
     pub fn unreachable(what: &str) -> Self {
         Self::new(Kind::Unreachable, what)
+    }
+
+    /// HTTP 407: not the server's answer, where there is a proxy.
+    pub fn of_proxy(url: &Url) -> Option<Self> {
+        proxy::refused(url).map(|(kind, what)| Self::new(kind, what))
     }
 
     pub fn session_over() -> Self {
@@ -188,6 +197,10 @@ fn certificate(error: &reqwest::Error) -> Option<String> {
         rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
         _ => None,
     })
+}
+
+pub(super) fn is_of_tls(error: &reqwest::Error) -> bool {
+    sources(error).any(|error| of_tls(error).is_some())
 }
 
 /// The sources of an I/O error leave out the error that it was made of.

@@ -96,6 +96,11 @@ impl Http {
                     }
                     waits += 1;
                 }
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                    if let Some(fault) = Fault::of_proxy(&request.url) =>
+                {
+                    return Err(fault);
+                }
                 status if status.is_redirection() => {
                     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
                     return Err(Fault::redirected(to.and_then(|to| response.url().join(to).ok()).as_ref()));

@@ -1,5 +1,7 @@
 //! Servers that mean harm.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::world::{World, get, get_as};
@@ -21,6 +23,20 @@ fn addresses_that_are_no_web_pages_are_not_opened() {
         "data:text/html,x",
         "vbscript:x",
         "ms-msdt:/id",
+        "JAVASCRIPT:alert(1)",
+        " javascript:alert(1)",
+        "blob:https://login.example/x",
+        "smb://login.example/share",
+        "search-ms:query=x",
+        "vscode://file/etc/passwd",
+        "https://login.example/\r\nX: y",
+        "https://login.example/\u{1b}[31m",
+        "https://user@login.example/",
+        "https://",
+        "//login.example/authorize",
+        "https://2130706433.example@10.0.0.1/",
+        "https://0x0a000001/",
+        "https://[::ffff:a00:1]/",
         "a:$(calc)",
         "https://x/\u{0}",
         "https://user:word@login.example/",
@@ -60,6 +76,32 @@ fn tokens_are_asked_for_in_safe_places_only() {
     world.authority.state().redirect = Some(format!("{}/", canary.origin));
     refused(&world, "");
     assert!(canary.seen().is_empty(), "a redirect of the token endpoint was followed");
+}
+
+#[test]
+fn metadata_that_has_moved_to_another_server_is_not_followed() {
+    let canary = Server::start(|_| Some(Reply::json("{}")));
+    let world = World::new();
+    for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server/as"] {
+        world.authority.state().moved = Some((path, canary.url()));
+        assert_ne!(world.login().code, 0, "{path}");
+    }
+    assert!(canary.seen().is_empty());
+    assert!(world.authority.forms("/as/token").is_empty());
+}
+
+#[test]
+fn an_answer_without_measure_or_without_end_ends_the_login() {
+    let world = World::new();
+    world.authority.state().metadata = json!({"filler": "x".repeat(1 << 20)});
+    refused(&world, "answered with more than 1 MiB");
+    let world = World::new();
+    world.authority.state().slow = Duration::from_secs(12);
+    let begin = tokio::time::Instant::now();
+    let outcome = world.login();
+    assert_eq!(outcome.code, 4, "{}", outcome.said);
+    assert!(outcome.said.contains("no answer in time"), "{}", outcome.said);
+    assert!(begin.elapsed() < Duration::from_secs(12), "{:?}", begin.elapsed());
 }
 
 #[test]
@@ -201,7 +243,7 @@ fn an_authorization_server_that_was_replaced_gets_nothing_of_the_old_one() {
     let new = World::new();
     let server = format!("{}/as", new.authority.server.origin);
     world.authority.state().resource = json!({"authorization_servers": [server]});
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     let mut proxy = world.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use ring::signature::{UnparsedPublicKey, VerificationAlgorithm};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -36,6 +37,8 @@ pub(crate) struct State {
     pub(crate) slow: Duration,
     /// It has no handshake.
     pub(crate) is_stateless: bool,
+    /// This path redirects there.
+    pub(crate) moved: Option<(&'static str, String)>,
     /// The token endpoint redirects there.
     pub(crate) redirect: Option<String>,
     pub(crate) gives_secret: bool,
@@ -43,6 +46,8 @@ pub(crate) struct State {
     pub(crate) is_old: bool,
     /// No refresh token is good twice.
     pub(crate) used_twice: bool,
+    /// What words of its client `me` are signed with: their `alg`, how to look at it, and the public key.
+    pub(crate) signer: Option<(&'static str, &'static dyn VerificationAlgorithm, Vec<u8>)>,
     /// The sessions that its server knows, if it has such.
     pub(crate) sessions: Option<BTreeSet<String>>,
     codes: BTreeMap<String, Form>,
@@ -164,6 +169,9 @@ fn answer(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
     if state.is_old && path.starts_with("/.well-known/") {
         return Some(Reply::status(404));
     }
+    if let Some((_, to)) = state.moved.as_ref().filter(|(moved, _)| *moved == path) {
+        return Some(Reply::status(302).with("Location", to));
+    }
     let at_root = format!("/as{path}");
     match if state.is_old && path != "/mcp" { &at_root } else { path } {
         "/.well-known/oauth-protected-resource/mcp" => json_reply(&changed(
@@ -259,7 +267,7 @@ fn token(state: &mut State, request: &Request) -> Option<Reply> {
             }
             None => return refusal("invalid_grant", request),
         },
-        "client_credentials" if knows_client(request, &form) => of("scope"),
+        "client_credentials" if knows_client(state, request, &form) => of("scope"),
         _ => return refusal("invalid_client", request),
     };
     let (access, refresh) = (state.name("access"), state.name("refresh"));
@@ -275,17 +283,25 @@ fn token(state: &mut State, request: &Request) -> Option<Reply> {
     json_reply(&answer)
 }
 
-/// `me`, with the secret `s3cret-word`, or some signed word of its own.
-fn knows_client(request: &Request, form: &Form) -> bool {
+/// `me`, with the secret `s3cret-word`, or a word of its own that is signed as it should be.
+fn knows_client(state: &State, request: &Request, form: &Form) -> bool {
     let basic = format!("Basic {}", BASE64_STANDARD.encode("me:s3cret-word"));
     let is = |name: &str, value: &str| form.get(name).is_some_and(|found| found == value);
-    let signed = form.get("client_assertion").and_then(|word| {
-        let claims = BASE64_URL_SAFE_NO_PAD.decode(word.split('.').nth(1)?).ok()?;
-        serde_json::from_slice::<Value>(&claims)
-            .ok()
-            .filter(|claims| claims["sub"] == "me" && claims["iss"] == "me")
-    });
-    request.header("authorization") == basic || is("client_secret", "s3cret-word") || signed.is_some()
+    let signed = form.get("client_assertion").and_then(|word| is_signed(state, word)).unwrap_or_default();
+    request.header("authorization") == basic || is("client_secret", "s3cret-word") || signed
+}
+
+fn is_signed(state: &State, word: &str) -> Option<bool> {
+    let (name, algorithm, key) = state.signer.as_ref()?;
+    let (message, signature) = word.rsplit_once('.')?;
+    let (header, claims) = message.split_once('.')?;
+    let read = |part: &str| -> Option<Value> {
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+    };
+    let (header, claims) = (read(header)?, read(claims)?);
+    let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
+    let signed = UnparsedPublicKey::new(*algorithm, key).verify(message.as_bytes(), &signature).is_ok();
+    Some(signed && header["alg"] == *name && claims["sub"] == "me" && claims["iss"] == "me")
 }
 
 /// The tool `look` needs the scope `write`, others `read`, if any.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::world::World;
+use crate::remote::proxies::Tunnels;
 use crate::support::{Proxy, until};
 
 /// What the model asks for while its token is renewed: every answer is the one it asked for.
@@ -60,4 +61,25 @@ fn a_day_with_a_real_server() {
     assert_eq!(proxy.group("g")["error"], Value::Null);
     let all = proxy.log() + &proxy.status().to_string();
     assert!(!all.contains("s3cret-"), "{all}");
+}
+
+#[test]
+fn a_login_passes_the_proxy_of_the_environment() {
+    let mut world = World::tls();
+    let tunnels = Tunnels::start(200);
+    world.env = vec![("HTTPS_PROXY", tunnels.url())];
+    world.logged_in();
+    let browser = 1;
+    assert_eq!(world.authority.server.connections(), tunnels.asked().len() + browser);
+    let mut proxy = world.proxy();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    assert_eq!(world.authority.server.connections(), tunnels.asked().len() + browser);
+    assert!(!proxy.log().contains("s3cret-"), "{}", proxy.log());
+
+    let refuses = Tunnels::start(407);
+    world.env = vec![("HTTPS_PROXY", refuses.url())];
+    let outcome = world.run(&["login", "g"]);
+    let said = "which the environment names, wants other credentials than its address has (HTTP 407)";
+    assert_eq!(outcome.code, 4, "{}", outcome.said);
+    assert!(outcome.said.contains(said) && !outcome.said.contains("s3cret-"), "{}", outcome.said);
 }

@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+    RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, VerificationAlgorithm,
+};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
 use super::world::World;
@@ -154,17 +163,34 @@ fn more_rights_are_asked_for_once() {
     assert_eq!(kept["granted"], json!(["read"]), "what was in vain is not asked for again");
 }
 
+/// A key as PEM, and what is seen of its signatures.
+type Signer = (String, (&'static str, &'static dyn VerificationAlgorithm, Vec<u8>));
+
+fn ec() -> Signer {
+    let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+    let der = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+    let public = EcdsaKeyPair::from_pkcs8(algorithm, der.as_ref(), &random).unwrap();
+    let pem = BASE64_STANDARD.encode(der.as_ref());
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----\n");
+    (pem, ("ES256", &ECDSA_P256_SHA256_FIXED, public.public_key().as_ref().to_vec()))
+}
+
+/// ring makes none.
+fn rsa() -> Signer {
+    let pem = include_str!("../../helpers/rsa.pem");
+    let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let public = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).unwrap().public().as_ref().to_vec();
+    (pem.to_owned(), ("RS256", &RSA_PKCS1_2048_8192_SHA256, public))
+}
+
 #[test]
 fn a_client_logs_in_by_itself() {
-    let key = ring::signature::EcdsaKeyPair::generate_pkcs8(
-        &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING,
-        &ring::rand::SystemRandom::new(),
-    );
-    let key = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, key.unwrap());
-    let key = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
-    for proof in [json!({"client_secret": "s3cret-word"}), json!({"private_key": key})] {
+    let (secret, keys) = (json!({"client_secret": "s3cret-word"}), [ec(), rsa()]);
+    let keys = keys.map(|(pem, signer)| (json!({"private_key": pem}), Some(signer)));
+    for (proof, signer) in [(secret, None)].into_iter().chain(keys) {
         let oauth = crate::support::with(json!({"flow": "client_credentials", "client_id": "me"}), proof);
         let world = World::with(oauth);
+        world.authority.state().signer = signer;
         world.authority.state().metadata =
             json!({"code_challenge_methods_supported": null, "registration_endpoint": null});
         let mut proxy = world.proxy();

@@ -13,12 +13,14 @@ use tempfile::TempDir;
 
 use super::authority::Authority;
 use crate::remote::tls;
-use crate::support::{Proxy, Setup, servers, with};
+use crate::support::{NO_BUS, Proxy, Setup, servers, with};
 
 pub(crate) struct World {
     pub(crate) authority: Authority,
     pub(crate) home: TempDir,
     config: Value,
+    /// Variables of whatever is started.
+    pub(crate) env: Vec<(&'static str, String)>,
     /// What the browser trusts.
     trusted: rustls::RootCertStore,
 }
@@ -45,9 +47,16 @@ impl World {
     /// With this in the server's `oauth`.
     pub(crate) fn with(oauth: Value) -> Self {
         let authority = Authority::start();
-        let config = servers([("g", json!({"url": authority.url(), "oauth": oauth}))]);
-        let trusted = rustls::RootCertStore::empty();
-        Self { authority, home: TempDir::new().unwrap(), config, trusted }
+        let server = json!({"url": authority.url(), "oauth": oauth});
+        Self::of(authority, TempDir::new().unwrap(), server, rustls::RootCertStore::empty())
+    }
+
+    fn of(authority: Authority, home: TempDir, server: Value, trusted: rustls::RootCertStore) -> Self {
+        let config = servers([("g", server)]);
+        let mut world = Self { authority, home, config, env: Vec::new(), trusted };
+        // Without a bus there is none on Linux; on macOS everybody has one.
+        world.settings(json!({"keyring": cfg!(not(target_os = "macos"))}));
+        world
     }
 
     /// By TLS, with a certificate that `ca_file` and the browser trust.
@@ -57,10 +66,10 @@ impl World {
         let home = TempDir::new().unwrap();
         let file = home.path().join("ca.pem");
         std::fs::write(&file, &pem).unwrap();
-        let config = servers([("g", json!({"url": authority.url(), "ca_file": file}))]);
         let mut trusted = rustls::RootCertStore::empty();
         trusted.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
-        Self { authority, home, config, trusted }
+        let server = json!({"url": authority.url(), "ca_file": file});
+        Self::of(authority, home, server, trusted)
     }
 
     pub(crate) fn set(&mut self, more: Value) {
@@ -68,9 +77,15 @@ impl World {
         self.config["mcpServers"]["g"] = with(entry, more);
     }
 
+    pub(crate) fn settings(&mut self, more: Value) {
+        let settings = self.config["settings"].take();
+        self.config["settings"] = with(settings, more);
+    }
+
     fn setup(&self) -> Setup {
         let home = self.home.path().to_str().unwrap();
-        Setup::new().env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
+        let setup = self.env.iter().fold(Setup::new(), |setup, (name, value)| setup.env(name, value));
+        setup.env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
     }
 
     pub(crate) fn proxy(&self) -> Proxy {
@@ -99,7 +114,8 @@ impl World {
         let config = self.home.path().join("servers.json");
         std::fs::write(&config, self.config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
+        command.env_clear().env("DBUS_SESSION_BUS_ADDRESS", NO_BUS).envs(self.env.iter().cloned());
+        command.env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
         command.env("DYNAMIC_MCP_LOG", "trace,rmcp=trace,rmcp::transport::auth=trace").args(args);
         command.arg("--config").arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -121,6 +121,7 @@ fn a_call_that_fails_on_its_way_leaves_the_connection() {
             "page" => Reply::text(200, "text/html", "<h1>"),
             "cut" => Reply::live("application/json", |out| out.cut("{\"jsonrpc\":")),
             "events" => Reply::events(|out| out.write(": hello\n\n") && out.cut("data: {\"half")),
+            "reset" => Reply::events(|out| out.reset("data: {\"half")),
             "moved" => Reply::status(302).with("Location", "http://127.0.0.1:9/mcp"),
             "busy" => Reply::status(503).with("Retry-After", "3600"),
             _ => return None,
@@ -132,6 +133,7 @@ fn a_call_that_fails_on_its_way_leaves_the_connection() {
         ("page", "text/html"),
         ("cut", "broke before the answer was complete"),
         ("events", "broke before the answer was complete"),
+        ("reset", "broke before the answer was complete: Connection reset by peer"),
         ("moved", "redirects to http://127.0.0.1:9"),
         ("busy", "HTTP 503 Service Unavailable); it wants to be asked again in 3600 s"),
     ] {
@@ -145,7 +147,7 @@ fn a_call_that_fails_on_its_way_leaves_the_connection() {
     assert_eq!(refused["error"]["message"], "no such page", "an error of the server's own: {refused}");
     assert_eq!(proxy.text("g", "echo", json!({"text": "on"})), "on");
     assert_eq!(server.of("initialize").len(), 1);
-    assert_eq!(server.of("tools/call").len(), 8, "none was made twice");
+    assert_eq!(server.of("tools/call").len(), 9, "none was made twice");
 }
 
 #[test]
@@ -237,7 +239,7 @@ fn a_login_that_ran_out_is_said_at_once_and_ends_the_connection() {
     out.store(true, Ordering::Relaxed);
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("login needed: run `dynamic-mcp login g`"), "{failure}");
-    assert!(failure.contains("will not help"), "{failure}");
+    assert!(failure.contains("Tell the user.") && !failure.contains("Call again in"), "{failure}");
     assert_eq!(server.of("tools/call").len(), 2);
     assert_eq!(proxy.group("g")["state"], "failed");
     out.store(false, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
 
@@ -95,6 +95,11 @@ impl Reply {
         }
     }
 
+    /// Its status, and the text of a whole body.
+    pub(crate) fn into_parts(self) -> (u16, String) {
+        (self.status, self.into_text())
+    }
+
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -118,6 +123,13 @@ impl Out<'_> {
         false
     }
 
+    /// The same, without a word of farewell.
+    pub(crate) fn reset(&mut self, text: &str) -> bool {
+        self.write(text);
+        self.0.reset();
+        false
+    }
+
     pub(crate) fn event(&mut self, id: &str, data: &str) -> bool {
         let id = if id.is_empty() { String::new() } else { format!("id: {id}\n") };
         self.write(&format!("{id}data: {data}\n\n"))
@@ -133,17 +145,52 @@ impl Out<'_> {
 
 trait Stream: Read + Write + Send {
     fn cut(&mut self);
+    /// Ends it with a reset once it is dropped.
+    fn reset(&mut self);
 }
 
-impl Stream for TcpStream {
-    fn cut(&mut self) {
-        let _gone = self.shutdown(Shutdown::Both);
+struct Socket {
+    stream: Arc<TcpStream>,
+    is_reset: bool,
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        (&*self.stream).read(bytes)
     }
 }
 
-impl Stream for rustls::StreamOwned<rustls::ServerConnection, TcpStream> {
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        (&*self.stream).write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        (&*self.stream).flush()
+    }
+}
+
+impl Stream for Socket {
     fn cut(&mut self) {
-        let _gone = self.sock.shutdown(Shutdown::Both);
+        if !self.is_reset {
+            let _gone = self.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn reset(&mut self) {
+        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+        nix::sys::socket::setsockopt(&self.stream, nix::sys::socket::sockopt::Linger, &at_once).unwrap();
+        self.is_reset = true;
+    }
+}
+
+impl Stream for rustls::StreamOwned<rustls::ServerConnection, Socket> {
+    fn cut(&mut self) {
+        self.sock.cut();
+    }
+
+    fn reset(&mut self) {
+        self.sock.reset();
     }
 }
 
@@ -155,7 +202,7 @@ pub(crate) struct Server {
     pub(crate) origin: String,
     seen: Arc<Mutex<Vec<Request>>>,
     connections: Arc<AtomicUsize>,
-    open: Arc<Mutex<Option<Vec<TcpStream>>>>,
+    open: Arc<Mutex<Option<Vec<Weak<TcpStream>>>>>,
 }
 
 impl Server {
@@ -183,11 +230,12 @@ impl Server {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut open = accepting.open.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(open) = open.as_mut() else { return };
-                open.push(stream.try_clone().unwrap());
+                let stream = Socket { stream: Arc::new(stream), is_reset: false };
+                open.push(Arc::downgrade(&stream.stream));
                 accepting.connections.fetch_add(1, Ordering::Relaxed);
                 let (server, handler, tls) = (accepting.clone(), handler.clone(), tls.clone());
                 std::thread::spawn(move || {
-                    let _nodelay = stream.set_nodelay(true);
+                    let _nodelay = stream.stream.set_nodelay(true);
                     match tls {
                         None => server.serve(stream, &*handler),
                         Some(tls) => {
@@ -204,7 +252,9 @@ impl Server {
     /// Listens no more, and cuts what it had.
     pub(crate) fn close(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-        open.into_iter().flatten().for_each(|mut stream| stream.cut());
+        for stream in open.into_iter().flatten().filter_map(|stream| stream.upgrade()) {
+            let _gone = stream.shutdown(Shutdown::Both);
+        }
         let address = self.address();
         let _woken = TcpStream::connect(&address);
         until("it listens no more", || TcpStream::connect(&address).is_err());

@@ -7,10 +7,10 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 
 use super::{Server, remote};
-use crate::support::{Proxy, Setup};
+use crate::support::{Proxy, Setup, servers};
 
 /// A server, and the certificate that it has, as PEM.
-fn server() -> (Server, String) {
+pub(super) fn server() -> (Server, String) {
     let _set = rustls::crypto::ring::default_provider().install_default();
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -54,6 +54,25 @@ fn a_certificate_that_is_not_trusted_is_said_with_its_reason_and_the_remedy() {
     );
     assert!(failure.contains("\"ca_file\""), "{failure}");
     assert_eq!(server.seen().len(), 0, "nothing was sent");
+}
+
+#[test]
+fn what_else_is_wrong_with_tls_is_said() {
+    let (certificate, pem) = company();
+    let (secure, plain) = (Server::tls(certificate), Server::start(|_| None));
+    let port = |server: &Server| server.address().rsplit(':').next().unwrap().to_owned();
+    for (url, said) in [
+        (format!("https://localhost:{}/mcp", port(&secure)), "the certificate of https://localhost:"),
+        (format!("https://127.0.0.1:{}/mcp", port(&plain)), "cannot be reached: "),
+        (format!("http://127.0.0.1:{}/mcp", port(&secure)), "before the answer was complete: "),
+    ] {
+        let setup = Setup::new();
+        fs::write(setup.dir().join("ca.pem"), &pem).unwrap();
+        let config = servers([("g", json!({"url": url, "ca_file": "ca.pem"}))]);
+        let failure = setup.config(&config).ready().failure("g", "echo", json!({}));
+        assert!(failure.contains(said), "{url}: {failure}");
+    }
+    assert_eq!((secure.seen().len(), plain.seen().len()), (0, 0));
 }
 
 #[test]

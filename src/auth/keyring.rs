@@ -1,0 +1,122 @@
+//! The system's keyring, where there is one: the Secret Service, the keychain of macOS, Windows' credential manager.
+//!
+//! It may be locked, or never answer. Nobody waits for it for long, and only where a person just ran a command is that
+//! person asked to unlock it: a proxy opens no windows by itself.
+
+use super::secret::Secret;
+use super::vault::Key;
+use crate::config::vars::Env;
+use crate::transport::remote::credentials::BoxFuture;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+#[cfg(any(target_os = "macos", windows))]
+#[path = "keyring/native.rs"]
+mod system;
+#[cfg(not(any(target_os = "macos", windows)))]
+#[path = "keyring/secret_service.rs"]
+mod system;
+
+/// Who all our entries belong to.
+const SERVICE: &str = "dynamic-mcp";
+/// A keyring that works answers in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// For a person to type a password.
+const UNLOCKING: Duration = Duration::from_secs(60);
+/// One that is locked or silent is not asked again for so long: requests wait for it.
+const HOLD: Duration = Duration::from_secs(10);
+
+/// Keeps one text for each login.
+pub trait Ring: Send + Sync {
+    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>>;
+    fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>>;
+    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>>;
+}
+
+/// Why the keyring cannot be used. Completes "the system's keyring …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    #[error("is turned off (`keyring` in `settings`)")]
+    Off,
+    #[error("cannot be reached from here")]
+    Missing,
+    #[error("is locked")]
+    Locked,
+    #[error("does not answer")]
+    Silent,
+    #[error("does not work: {0}")]
+    Failed(String),
+}
+
+/// The keyring, or why it is not used.
+#[derive(Clone)]
+pub struct Keyring(Result<Arc<Asked>, Unusable>);
+
+struct Asked {
+    ring: Box<dyn Ring>,
+    patience: Duration,
+    trouble: Mutex<Option<(Instant, Unusable)>>,
+}
+
+impl Keyring {
+    /// The logins are in files.
+    pub fn off() -> Self {
+        Self(Err(Unusable::Off))
+    }
+
+    /// That of this user; nothing is asked of it yet. With `person` there is one who can unlock it.
+    pub fn of_system(env: &Env, person: bool) -> Self {
+        let patience = if person { UNLOCKING } else { PATIENCE };
+        match system::ring(env, person) {
+            Some(ring) => Self::new(ring, patience),
+            None => Self(Err(Unusable::Missing)),
+        }
+    }
+
+    fn new(ring: impl Ring + 'static, patience: Duration) -> Self {
+        Self(Ok(Arc::new(Asked { ring: Box::new(ring), patience, trouble: Mutex::default() })))
+    }
+
+    pub(super) async fn get(&self, key: &Key) -> Result<Option<Secret>, Unusable> {
+        self.ask(|ring| ring.get(key)).await
+    }
+
+    pub(super) async fn put(&self, key: &Key, text: Secret) -> Result<(), Unusable> {
+        self.ask(|ring| ring.put(key, text)).await
+    }
+
+    pub(super) async fn remove(&self, key: &Key) -> Result<(), Unusable> {
+        self.ask(|ring| ring.remove(key)).await
+    }
+
+    async fn ask<'a, T>(
+        &'a self,
+        what: impl FnOnce(&'a dyn Ring) -> BoxFuture<'a, Result<T, Unusable>>,
+    ) -> Result<T, Unusable> {
+        let asked = self.0.as_ref().map_err(Clone::clone)?;
+        let known = asked.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, trouble)) = known
+            && at.elapsed() < HOLD
+        {
+            return Err(trouble);
+        }
+        let outcome = timeout(asked.patience, what(&*asked.ring)).await.unwrap_or(Err(Unusable::Silent));
+        if let Err(trouble @ (Unusable::Locked | Unusable::Silent)) = &outcome {
+            let known = Some((Instant::now(), trouble.clone()));
+            *asked.trouble.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        }
+        outcome
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keyring").field(&self.0.as_ref().map(|_| ())).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "keyring/tests.rs"]
+pub(super) mod tests;
