@@ -9,6 +9,7 @@ mod faults;
 mod http2;
 mod legacy;
 pub(crate) mod proxies;
+mod sdk;
 pub(crate) mod server;
 mod sessions;
 mod stateless;

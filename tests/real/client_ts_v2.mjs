@@ -2,14 +2,18 @@
 // server/discover first, in a process of its own.
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { answer, readPlan, runPlan } from "./run_plan.mjs";
+import { answer, capabilities, listRoots, readPlan, runPlan, sample } from "./run_plan.mjs";
 
 const plan = readPlan();
 const [command, ...args] = plan.command;
 const probing = plan.mode === "auto" ? { versionNegotiation: { mode: "auto" } } : {};
-const options = { ...probing, capabilities: { elicitation: {} } };
+const options = { ...probing, capabilities: capabilities(plan) };
 const client = new Client({ name: "real-ts-v2", version: "1" }, options);
 client.setRequestHandler("elicitation/create", answer);
+if (plan.tells) {
+  client.setRequestHandler("sampling/createMessage", sample);
+  client.setRequestHandler("roots/list", listRoots);
+}
 await client.connect(new StdioClientTransport({ command, args }));
 const version = client.getNegotiatedProtocolVersion();
 await runPlan(client, plan, version, (request, options) => client.callTool(request, options));

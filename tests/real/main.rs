@@ -7,6 +7,7 @@
 
 mod agents;
 mod conformance;
+mod http;
 mod logins;
 mod pairs;
 mod remote;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// How a client is started, and whether it asks `server/discover` before it says `initialize`; then it needs no
 /// handshake.
 pub(crate) struct Client {
-    program: &'static str,
+    pub(crate) program: &'static str,
     script: &'static str,
     pub(crate) mode: &'static str,
 }
@@ -24,6 +24,8 @@ pub(crate) const TS_V2_PROBING: Client =
     Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "auto" };
 pub(crate) const PY_V1: Client =
     Client { program: "python1/bin/python", script: "client_py.py", mode: "legacy" };
+pub(crate) const PY_V2: Client =
+    Client { program: "python2/bin/python", script: "client_py.py", mode: "legacy" };
 pub(crate) const PY_V2_PROBING: Client =
     Client { program: "python2/bin/python", script: "client_py.py", mode: "auto" };
 
@@ -82,7 +84,10 @@ pub(crate) fn run(
     command: &[String],
     calls: &[Value],
 ) -> Value {
-    let plan = json!({ "command": command, "mode": mode, "calls": calls });
+    run_plan(scratch, client, json!({ "command": command, "mode": mode, "calls": calls }))
+}
+
+pub(crate) fn run_plan(scratch: &Scratch, client: &Client, plan: Value) -> Value {
     let plan = scratch.write("plan.json", &plan.to_string());
     let mut program = scratch.command(scratch.real.join(client.program));
     program.args([scratch.path(client.script), plan]);

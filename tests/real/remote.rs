@@ -1,7 +1,7 @@
 //! The reference server over HTTP, on both transports that it has: what comes through us is what it says on stdio.
 
 use crate::pairs::{TS_V1, check_calls, run, tool_call};
-use crate::scratch::{Scratch, text};
+use crate::scratch::Scratch;
 use crate::servers;
 use serde_json::json;
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const STARTED: Duration = Duration::from_secs(60);
 
 /// Ends with its test.
-struct Listening(Child);
+pub(crate) struct Listening(pub(crate) Child);
 
 impl Drop for Listening {
     fn drop(&mut self) {
@@ -50,9 +50,7 @@ fn over(transport: &str, path: &str) {
         std::thread::sleep(Duration::from_millis(20));
     }
 
-    let config = json!({"mcpServers": {"everything": {"url": format!("http://127.0.0.1:{port}{path}")}}});
-    let config = scratch.write("servers.json", &config.to_string());
-    let proxy = [env!("CARGO_BIN_EXE_dynamic-mcp").to_owned(), "--config".to_owned(), text(&config)];
+    let proxy = scratch.serve(&json!({ "everything": { "url": format!("http://127.0.0.1:{port}{path}") } }));
     let through = server.calls.iter().map(|call| {
         let arguments = json!({"group": "everything", "name": call.tool, "args": call.arguments});
         tool_call("call_dynamic_tool", &arguments)

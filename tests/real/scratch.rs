@@ -95,6 +95,11 @@ impl Scratch {
                 ((*name).to_owned(), json!({ "command": command, "lazy_startup": "pure" }))
             })
             .collect();
+        self.serve(&servers.into())
+    }
+
+    /// The command that serves a config of these servers.
+    pub(crate) fn serve(&self, servers: &Value) -> Vec<String> {
         let config = self.write("servers.json", &json!({ "mcpServers": servers }).to_string());
         [env!("CARGO_BIN_EXE_dynamic-mcp").into(), "--config".into(), text(&config)].into()
     }

@@ -50,16 +50,20 @@ fn calls() -> [(Value, &'static str); 4] {
 }
 
 /// Made by a client that wants to know how far it is.
-fn watched(mut call: Value) -> Value {
+pub(crate) fn watched(mut call: Value) -> Value {
     call["watch"] = true.into();
     call
 }
 
 /// Through the tool of ours that calls it.
-fn through(call: &Value) -> Value {
+pub(crate) fn through(call: &Value) -> Value {
     let arguments = json!({ "group": "sdk", "name": call["name"], "args": call["arguments"] });
     let through = tool_call("call_dynamic_tool", &arguments);
-    if call["watch"] == true { watched(through) } else { through }
+    let mut through = if call["watch"] == true { watched(through) } else { through };
+    if !call["until"].is_null() {
+        through["until"] = call["until"].clone();
+    }
+    through
 }
 
 /// `more` are arguments of the server when it is not asked directly.
@@ -89,7 +93,7 @@ fn with(client: &Client, program: &str, script: &str, more: &[&str]) {
 }
 
 /// In order and as they were told. Clients lose those that they read together with the result; not the first one.
-fn check_steps(steps: &Value) {
+pub(crate) fn check_steps(steps: &Value) {
     let steps = steps.as_array().unwrap();
     assert!(!steps.is_empty());
     let mut last = 0;
