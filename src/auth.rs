@@ -6,8 +6,8 @@
 //! what it leaves to its user is done here.
 
 use crate::config::{Flow, GroupName, Http, OAuth};
-use crate::transport::remote::http::certificates;
-use reqwest::{Certificate, Url};
+use reqwest::Url;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -54,8 +54,8 @@ pub struct Account {
     oauth: OAuth,
     /// What the config sends with every request; may hold secrets.
     headers: Vec<(String, String)>,
-    /// Trusted beside the system's.
-    certificates: Vec<Certificate>,
+    /// Its authorities are trusted beside the system's.
+    ca_file: Option<PathBuf>,
     vault: Vault,
     key: Key,
     seen: Mutex<Option<Seen>>,
@@ -72,12 +72,20 @@ struct Seen {
 
 impl Account {
     pub fn new(name: &GroupName, http: &Http, vault: Vault) -> Result<Arc<Self>, Trouble> {
-        let certificates = certificates(http).map_err(|error| Trouble::Refused(error.to_string()))?;
         let (url, key) = place(name, http)?;
         let oauth = http.oauth.clone().unwrap_or_default();
         let headers = http.headers.clone();
         let seen = Mutex::default();
-        Ok(Arc::new(Self { name: name.clone(), url, oauth, headers, certificates, vault, key, seen }))
+        Ok(Arc::new(Self {
+            name: name.clone(),
+            url,
+            oauth,
+            headers,
+            ca_file: http.ca_file.clone(),
+            vault,
+            key,
+            seen,
+        }))
     }
 
     /// A token to send, if there is one; renewed if it is about to expire.

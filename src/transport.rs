@@ -149,7 +149,7 @@ impl Transport {
             Endpoint::Stdio(stdio) => Child::start(self, stdio, server.timeout.connect).await,
             Endpoint::Http(http) => {
                 let credentials = self.logins.of(group, http)?;
-                Remote::start(http, server.timeout.connect, limit, credentials)
+                Remote::start(http, server.timeout.connect, limit, credentials).await
             }
         }
     }

@@ -5,6 +5,7 @@ use super::gate::Gate;
 use super::secret::cleaned;
 use super::trouble::Trouble;
 use crate::config::Flow;
+use crate::transport::remote::tls;
 use oauth2::http::Request;
 use reqwest::Url;
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
@@ -53,13 +54,15 @@ pub(super) enum Answer {
 }
 
 impl Account {
-    pub(super) fn gate(&self) -> Result<Arc<Gate>, Trouble> {
-        Gate::new(&self.url, self.oauth.allow_private_addresses, &self.certificates)
+    pub(super) async fn gate(&self) -> Result<Arc<Gate>, Trouble> {
+        let tls = tls::config(self.ca_file.as_deref()).await;
+        let tls = tls.map_err(|fault| Trouble::Refused(fault.to_string()))?;
+        Gate::new(&self.url, self.oauth.allow_private_addresses, tls)
     }
 
     /// Asks the server for what it answers with 401, if it does. A ping leaves no session behind.
     pub(super) async fn knock(&self) -> Result<Answer, Trouble> {
-        let gate = self.gate()?;
+        let gate = self.gate().await?;
         let mut request = Request::post(self.url.as_str())
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
@@ -80,7 +83,7 @@ impl Account {
 
     /// Finds the authorization server and looks at what it says of itself.
     pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<Found, Trouble> {
-        let gate = self.gate()?;
+        let gate = self.gate().await?;
         let manager = AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), gate.clone()).await;
         let mut manager = manager.map_err(|error| Trouble::of(&error, &gate, &[]))?;
         let found = manager.resolve_metadata_from_challenge(challenge).await;

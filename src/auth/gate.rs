@@ -10,8 +10,9 @@ use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
-use reqwest::{Certificate, Client, Url, redirect};
+use reqwest::{Client, Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
+use rustls::ClientConfig;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,26 +40,18 @@ struct Rules {
 
 impl Gate {
     /// For the logins at one server.
-    pub(super) fn new(
-        server: &Url,
-        allow_private: bool,
-        certificates: &[Certificate],
-    ) -> Result<Arc<Self>, Trouble> {
-        // Fails when it is done already.
-        drop(rustls::crypto::ring::default_provider().install_default());
+    pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, Trouble> {
         let rules = Rules {
             own_host: server.host_str().unwrap_or_default().to_owned(),
             proxies: proxy::hosts(),
             reach: Reach::of(server, allow_private),
         };
-        let mut client = Client::builder()
+        let client = Client::builder()
             .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
             .timeout(PATIENCE)
             .redirect(redirect::Policy::none())
-            .dns_resolver(Arc::new(rules.clone()));
-        for certificate in certificates {
-            client = client.tls_certs_merge([certificate.clone()]);
-        }
+            .dns_resolver(Arc::new(rules.clone()))
+            .tls_backend_preconfigured(tls);
         let client = client.build().map_err(|error| Trouble::Refused(format!("no HTTP client: {error}")))?;
         Ok(Arc::new(Self { client, rules, trouble: Mutex::default() }))
     }

@@ -37,6 +37,7 @@ pub mod legacy;
 pub mod post;
 pub mod proxy;
 pub mod standing;
+pub mod tls;
 
 /// Messages that were received and not read yet; streams wait beyond that.
 const RECEIVED: usize = 2;
@@ -69,13 +70,13 @@ impl Drop for Inner {
 
 impl Remote {
     /// Nothing is sent yet: the first message opens the connection.
-    pub fn start(
+    pub async fn start(
         config: &config::Http,
         connect: Duration,
         limit: usize,
         credentials: Arc<dyn Credentials>,
     ) -> Result<Opened, OpenError> {
-        let http = Http::new(config, connect, credentials)?;
+        let http = Http::new(config, connect, credentials).await?;
         let (incoming, received) = mpsc::channel(RECEIVED);
         let (failures, failed) = mpsc::channel(FAILURES);
         let exchange = Exchange::new(http, config.kind, limit, (incoming, failures));

@@ -3,6 +3,7 @@
 
 use super::credentials::{Credentials, Refusal, Verdict};
 use super::fault::Fault;
+use super::tls;
 use crate::config;
 use crate::transport::OpenError;
 use crate::wire::{Raw, raw};
@@ -10,6 +11,7 @@ use reqwest::header::{
     ACCEPT, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -47,7 +49,7 @@ pub struct Request {
 }
 
 impl Http {
-    pub fn new(
+    pub async fn new(
         config: &config::Http,
         connect: Duration,
         credentials: Arc<dyn Credentials>,
@@ -62,7 +64,8 @@ impl Http {
             Ok((name, value))
         });
         let headers = headers.collect::<Result<_, OpenError>>()?;
-        Ok(Self { client: client(config, connect)?, url, headers, credentials, connect })
+        let tls = tls::config(config.ca_file.as_deref()).await?;
+        Ok(Self { client: client(tls, connect)?, url, headers, credentials, connect })
     }
 
     /// Sends it, and again after new credentials or a wait that the server asked for. Whatever status is no refusal of
@@ -205,36 +208,13 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(after.min(LONGEST_WAIT))
 }
 
-fn client(config: &config::Http, connect: Duration) -> Result<Client, OpenError> {
-    // Set once for the process; later ones find it set.
-    let _set = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = Client::builder()
+fn client(tls: ClientConfig, connect: Duration) -> Result<Client, OpenError> {
+    let builder = Client::builder()
         .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect)
-        .redirect(redirect::Policy::custom(within_origin));
-    let certificates = certificates(config)?;
-    if !certificates.is_empty() {
-        builder = builder.tls_certs_merge(certificates);
-    }
+        .redirect(redirect::Policy::custom(within_origin))
+        .tls_backend_preconfigured(tls);
     builder.build().map_err(|error| unusable(format!("no HTTP client: {}", super::fault::cause(&error))))
-}
-
-/// What is trusted beside the system's.
-pub fn certificates(config: &config::Http) -> Result<Vec<reqwest::Certificate>, OpenError> {
-    match &config.ca_file {
-        None => Ok(Vec::new()),
-        Some(file) => {
-            let wrong =
-                |what: &dyn std::fmt::Display| unusable(format!("ca_file {}: {what}", file.display()));
-            let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
-            let certificates =
-                reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| wrong(&"not certificates in PEM"))?;
-            if certificates.is_empty() {
-                return Err(wrong(&"has no certificate"));
-            }
-            Ok(certificates)
-        }
-    }
 }
 
 /// Follows what stays on the server and keeps the method; credentials never leave their origin.
