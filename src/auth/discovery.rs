@@ -1,7 +1,7 @@
 //! Where to log in: the server's word, its resource metadata, the metadata of its authorization server.
 
 use super::Account;
-use super::gate::Gate;
+use super::gate::{Gate, PATIENCE};
 use super::secret::cleaned;
 use super::trouble::Trouble;
 use crate::config::Flow;
@@ -55,7 +55,7 @@ pub(super) enum Answer {
 
 impl Account {
     pub(super) async fn gate(&self) -> Result<Arc<Gate>, Trouble> {
-        let tls = tls::config(self.ca_file.as_deref()).await;
+        let tls = tls::config(self.ca_file.as_deref(), PATIENCE).await;
         let tls = tls.map_err(|fault| Trouble::Refused(fault.to_string()))?;
         Gate::new(&self.url, self.oauth.allow_private_addresses, tls)
     }

@@ -64,7 +64,7 @@ impl Http {
             Ok((name, value))
         });
         let headers = headers.collect::<Result<_, OpenError>>()?;
-        let tls = tls::config(config.ca_file.as_deref()).await?;
+        let tls = tls::config(config.ca_file.as_deref(), connect).await?;
         Ok(Self { client: client(tls, connect)?, url, headers, credentials, connect })
     }
 

@@ -1,6 +1,8 @@
 //! Whom remote servers have to be certified by: the authorities that the system trusts, and those of a `ca_file`.
 
 use super::fault::Fault;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -9,47 +11,49 @@ use rustls_platform_verifier::Verifier;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// The system's authorities are in hundreds of files, which take milliseconds to read and a third of a megabyte to keep:
 /// all connections share them. Who adds one to the system need not start us again: they are read anew after so long.
 const FRESH: Duration = Duration::from_secs(60);
 
-type Known = HashMap<Option<PathBuf>, (Instant, ClientConfig)>;
+/// A reading that is under way or over: whoever wants the same waits for it.
+type Reading = Shared<BoxFuture<'static, Result<ClientConfig, Fault>>>;
+
+/// By `ca_file`, with when it began.
+type Known = HashMap<Option<PathBuf>, (Instant, Reading)>;
 
 /// They are the system's, whichever instance asks.
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// Sets up TLS for connections that trust the authorities in this file too.
-pub async fn config(ca_file: Option<&Path>) -> Result<ClientConfig, Fault> {
-    let key = ca_file.map(Path::to_owned);
-    if let Ok(known) = KNOWN.try_lock()
-        && let Some(config) = fresh(&known, &key)
-    {
-        return Ok(config);
-    }
-    // Whoever comes meanwhile waits there for the one who reads.
-    let read = tokio::task::spawn_blocking(move || {
-        let mut known = lock();
-        if let Some(config) = fresh(&known, &key) {
-            return Ok(config);
-        }
-        let config = read(key.as_deref())?;
-        known.retain(|_, (at, _)| at.elapsed() < FRESH);
-        known.insert(key, (Instant::now(), config.clone()));
-        Ok(config)
+pub async fn config(ca_file: Option<&Path>, within: Duration) -> Result<ClientConfig, Fault> {
+    timeout(within, reading(ca_file)).await.unwrap_or_else(|_| {
+        let what = match ca_file {
+            Some(file) => format!("ca_file {} was not read", file.display()),
+            None => "the authorities that the system trusts were not read".to_owned(),
+        };
+        Err(Fault::unreachable(&format!("{what} within {} s", within.as_secs_f32())))
+    })
+}
+
+fn reading(ca_file: Option<&Path>) -> Reading {
+    // No code that can panic runs under this lock.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|_, (at, reading)| match reading.peek() {
+        None => true,
+        Some(Ok(_)) => at.elapsed() < FRESH,
+        Some(Err(_)) => false,
     });
-    read.await.unwrap_or_else(|_| Err(Fault::config("TLS could not be set up")))
-}
-
-fn fresh(known: &Known, key: &Option<PathBuf>) -> Option<ClientConfig> {
-    known.get(key).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, config)| config.clone())
-}
-
-fn lock() -> MutexGuard<'static, Known> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    let (_, reading) = known.entry(ca_file.map(Path::to_owned)).or_insert_with_key(|file| {
+        let file = file.clone();
+        let read = tokio::task::spawn_blocking(move || read(file.as_deref()));
+        let failed = |_| Err(Fault::config("TLS could not be set up"));
+        (Instant::now(), read.map(move |read| read.unwrap_or_else(failed)).boxed().shared())
+    });
+    reading.clone()
 }
 
 fn read(ca_file: Option<&Path>) -> Result<ClientConfig, Fault> {

@@ -7,7 +7,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 
 use super::{Server, remote};
-use crate::support::{Proxy, Setup, servers};
+use crate::support::{Proxy, Setup, servers, until};
 
 /// A server, and the certificate that it has, as PEM.
 pub(super) fn server() -> (Server, String) {
@@ -87,4 +87,22 @@ fn a_ca_file_that_cannot_be_used_is_named() {
         let failure = proxy.failure("g", "echo", json!({}));
         assert!(failure.contains("ca.pem") && failure.contains(said), "{failure}");
     }
+}
+
+#[test]
+fn a_ca_file_that_is_never_read_holds_up_its_own_group_alone() {
+    let (server, _) = server();
+    let setup = Setup::new();
+    let pipe = setup.dir().join("ca.pem");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let plain = Server::start(|_| None);
+    let slow = json!({"url": server.url(), "ca_file": "ca.pem", "timeout": {"connect": "1s"}, "lazy_startup": "eager"});
+    let config = servers([("slow", slow), ("g", json!({"url": plain.url()}))]);
+    let mut proxy = setup.config(&config).ready();
+    until("it has failed", || proxy.group("slow")["attempts"] != 0);
+    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    let error = proxy.group("slow")["error"].take().to_string();
+    assert!(error.contains("ca.pem was not read within 1 s"), "{error}");
+    // Whoever reads it gets to the end of it now.
+    drop(fs::File::options().write(true).open(&pipe).unwrap());
 }
