@@ -12,7 +12,7 @@ use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
 use crate::upstream::connect::BoxFuture;
 use crate::upstream::optional::until;
-use crate::upstream::session::Connector;
+use crate::upstream::session::{Connector, Found};
 use crate::upstream::task::{self, Beginning, Shared};
 use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
@@ -233,9 +233,7 @@ impl GroupManager {
             transport: self.transport.clone(),
             audience: self.audience.clone(),
             max_message: self.config().settings.max_message_bytes,
-            stateless: Arc::new(AtomicBool::new(
-                cached.as_ref().is_some_and(|catalog| catalog.introduction.era == Era::Stateless),
-            )),
+            found: Found::new(cached.as_ref().map_or(Era::Handshake, |catalog| catalog.introduction.era)),
         };
         let beginning = Beginning {
             name: name.clone(),

@@ -77,7 +77,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, manager: &GroupManager) -> 
         "connecting": snapshot.connecting.is_some(),
         "tools": tools(snapshot),
         "error": error,
-        "loginUrl": login_url(group, snapshot, manager),
+        "loginUrl": manager.open_login(group),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "idleMs": snapshot.idle().map(millis),
@@ -128,15 +128,10 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, manager: &GroupManager) -> 
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
     }
-    if let Some(url) = login_url(group, snapshot, manager) {
+    if let Some(url) = manager.open_login(group) {
         line.push_str(&format!("\n    a login waits to be opened in a browser on this machine: {url}"));
     }
     line
-}
-
-/// Where a login waits that would mend the group.
-fn login_url(group: &Upstream, snapshot: &Snapshot, manager: &GroupManager) -> Option<String> {
-    manager.open_login(&group.name).filter(|_| snapshot.state.needs_login())
 }
 
 fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {

@@ -3,6 +3,7 @@
 
 use super::reach::Unreachable;
 use crate::config::GroupName;
+use crate::groups::invitations::Purpose;
 use crate::protocol::{REVISIONS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
@@ -37,6 +38,17 @@ pub struct Refusal {
 }
 
 impl Eq for Refusal {}
+
+impl Refusal {
+    /// With what came of the login that would help, if that says anything.
+    pub fn with_login(mut self, login: Option<String>) -> Self {
+        if let (Some(login), Some(data)) = (login, &mut self.data) {
+            let cause = data["cause"].as_str().unwrap_or_default();
+            data["cause"] = Value::from(format!("{cause}\n{login}"));
+        }
+        self
+    }
+}
 
 impl From<Refusal> for Raw {
     fn from(refusal: Refusal) -> Self {
@@ -93,13 +105,10 @@ pub fn unknown_tool(name: &str) -> Refusal {
 pub fn unreachable(unreachable: &Unreachable) -> Refusal {
     let Unreachable { group, why, login } = unreachable;
     let snapshot = group.snapshot();
-    let (attempts, mut cause) = match (&snapshot.state, why) {
+    let (attempts, cause) = match (&snapshot.state, why) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
         (_, why) => (0, unavailable(&group.name, why, None)),
     };
-    if let Some(login) = login {
-        cause = format!("{cause}\n{login}");
-    }
     let retry = match why {
         Unavailable::Failed(error) if !error.retryable() => None,
         _ => Some(5000),
@@ -111,7 +120,8 @@ pub fn unreachable(unreachable: &Unreachable) -> Refusal {
         "retryAfterMs": retry,
         "cause": cause,
     });
-    Refusal { data: Some(data), ..refusal(UNAVAILABLE, format!("group {} is not available", group.name)) }
+    let refusal = refusal(UNAVAILABLE, format!("group {} is not available", group.name));
+    Refusal { data: Some(data), ..refusal }.with_login(login.clone())
 }
 
 /// A request that reached the upstream and has no answer.
@@ -211,18 +221,30 @@ pub fn unavailable(group: &GroupName, why: &Unavailable, login: Option<&str>) ->
     }
 }
 
-pub const LOGIN_DECLINED: &str = "The user was offered the login and declined it. \
-    Leave this group alone unless the user asks for it.";
+pub fn login_declined(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Connecting => {
+            "The user was offered the login and declined it. Leave this group alone unless the user asks for it."
+        }
+        Purpose::Rights => {
+            "The user was offered a login with more rights and declined it. What needs no more rights can be used."
+        }
+    }
+}
 
 pub const LOGIN_DISMISSED: &str = "The user was offered the login and dismissed it. \
     Call again only if the user wants to log in.";
 
-/// A login that the client could not offer.
+/// A login that the client could not offer; it is open for so long.
 pub fn login_url(url: &str, open: Duration) -> String {
-    let minutes = open.as_secs() / 60;
+    let time = match open.as_secs() / 60 {
+        0 => "at once".to_owned(),
+        1 => "within a minute".to_owned(),
+        minutes => format!("within {minutes} minutes"),
+    };
     format!(
-        "Ask the user to log in: within {minutes} minutes, this address is to be opened in a browser on the machine \
-         that dynamic-mcp runs on. Then call again.\n{url}"
+        "Ask the user to log in: this address is to be opened {time}, in a browser on the machine that dynamic-mcp \
+         runs on. Then call again.\n{url}"
     )
 }
 

@@ -4,13 +4,13 @@ use super::caller::Caller;
 use super::errors;
 use super::reach::News;
 use crate::groups::GroupManager;
-use crate::groups::invitations::{Invitation, OPEN, Stage};
+use crate::groups::invitations::{Asking, Invitation, Purpose, Stage};
 use crate::protocol::Era;
 use crate::upstream::Upstream;
 use crate::wire::raw;
 use serde_json::json;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long a request waits for a login that the user has agreed to. The login itself waits longer.
 const PATIENCE: Duration = Duration::from_secs(2 * 60);
@@ -26,75 +26,145 @@ pub enum Outcome {
     Impossible,
 }
 
+/// One login on behalf of one request.
+struct Offer<'a> {
+    caller: &'a Caller,
+    group: &'a Upstream,
+    invitation: Invitation,
+    url: String,
+    until: Instant,
+}
+
 /// Has the user log in to a group, on behalf of a request that waits for it.
-pub async fn offer(caller: &Caller, groups: &GroupManager, group: &Upstream, news: &mut News<'_>) -> Outcome {
+pub async fn offer(
+    caller: &Caller,
+    groups: &GroupManager,
+    group: &Upstream,
+    purpose: Purpose,
+    news: &mut News<'_>,
+) -> Outcome {
     let invitation = match caller.shows_urls() {
-        true => groups.invite(group),
-        false => groups.invite_in_words(group),
+        true => groups.invite(group, purpose),
+        false => groups.invite_in_words(group, purpose),
     };
     let Some(invitation) = invitation else { return Outcome::Impossible };
     let what = format!("the login to group {} begins", group.name);
-    let url = match news.while_waiting(&what, invitation.begun()).await {
-        Stage::Open(url) => url,
-        stage => return outcome(group, stage),
+    let (url, until) = match news.while_waiting(&what, invitation.begun()).await {
+        Stage::Open(url, until) => (url, until),
+        stage => return outcome(group, purpose, stage),
     };
+    let offer = Offer { caller, group, invitation, url, until };
     if !caller.shows_urls() {
-        return Outcome::Not(errors::login_url(&url, OPEN));
+        return offer.in_words();
     }
-    // Of several calls at once, one asks.
-    if let Some(_showing) = invitation.show() {
-        let answer = tokio::select! {
-            biased;
-            // Whoever else saw to it.
-            stage = invitation.over() => return outcome(group, stage),
-            answer = ask(caller, group, &invitation, &url) => answer,
-        };
-        match answer.as_deref() {
-            Some("accept") => {}
-            Some("decline") => {
-                invitation.decline();
-                return Outcome::Not(errors::LOGIN_DECLINED.to_owned());
-            }
-            Some("cancel") => return Outcome::Not(errors::LOGIN_DISMISSED.to_owned()),
-            _ => return Outcome::Not(errors::login_url(&url, OPEN)),
-        }
-    }
+    let what = format!("group {} waits for the user to agree to a login", group.name);
+    let asked = news.while_waiting(&what, offer.agree()).await;
+    let asks = match asked {
+        Ok(asks) => asks,
+        Err(outcome) => return outcome,
+    };
     let what = format!("group {} waits for its login in the browser", group.name);
-    match news.while_waiting(&what, timeout(PATIENCE, invitation.over())).await {
+    match news.while_waiting(&what, timeout(PATIENCE, offer.invitation.over())).await {
         Ok(stage) => {
-            caller.tell_complete(&invitation.id);
-            outcome(group, stage)
+            if asks && matches!(stage, Stage::LoggedIn(_) | Stage::Failed { .. }) {
+                caller.tell_complete(&offer.invitation.id);
+            }
+            outcome(group, purpose, stage)
         }
-        Err(_) => Outcome::Not(errors::login_goes_on(&url)),
+        Err(_) => Outcome::Not(errors::login_goes_on(&offer.url)),
     }
 }
 
-/// The action that the user chose.
-async fn ask(caller: &Caller, group: &Upstream, invitation: &Invitation, url: &str) -> Option<String> {
-    let message = "The server wants you to log in. The page comes back to dynamic-mcp on this machine, which keeps \
-                   what the login grants; neither the client nor the model sees it.";
-    let mut params = json!({ "mode": "url", "message": message, "url": url });
-    if caller.era == Era::Handshake {
-        params["elicitationId"] = json!(&*invitation.id);
+impl Offer<'_> {
+    /// Of several requests at once, one asks the user; all hear of it. `Ok`: the user agreed, and whether this one asked.
+    async fn agree(&self) -> Result<bool, Outcome> {
+        loop {
+            let Some(turn) = self.invitation.turn() else {
+                tokio::select! {
+                    biased;
+                    stage = self.invitation.over() => return Err(self.outcome(stage)),
+                    asked = self.invitation.asked() => match self.judged(asked) {
+                        Some(outcome) => return outcome.map(|()| false),
+                        None => continue,
+                    },
+                }
+            };
+            let answer = tokio::select! {
+                biased;
+                // Whoever else saw to it.
+                stage = self.invitation.over() => return Err(self.outcome(stage)),
+                answer = self.ask() => answer,
+            };
+            let answer = match answer.as_deref() {
+                Some("accept") => Asking::Agreed,
+                Some("decline") => {
+                    self.invitation.decline();
+                    return Err(self.outcome(Stage::Declined(Instant::now())));
+                }
+                Some("cancel") => Asking::Dismissed,
+                _ => Asking::Unable,
+            };
+            turn.answered(answer);
+            return self.judged(answer).unwrap_or(Ok(())).map(|()| true);
+        }
     }
-    let answer = caller.elicit(&group.name, params).await.ok()?;
-    raw::get_str(&answer, "action")
+
+    /// What follows from an answer of the user; `None`: there is none.
+    fn judged(&self, asked: Asking) -> Option<Result<(), Outcome>> {
+        match asked {
+            Asking::Agreed => Some(Ok(())),
+            Asking::Dismissed => Some(Err(Outcome::Not(errors::LOGIN_DISMISSED.to_owned()))),
+            Asking::Unable => Some(Err(self.in_words())),
+            Asking::Nobody | Asking::Somebody => None,
+        }
+    }
+
+    /// The action that the user chose.
+    async fn ask(&self) -> Option<String> {
+        let wish = match self.invitation.purpose {
+            Purpose::Connecting => "The server wants you to log in.",
+            Purpose::Rights => {
+                "The server refuses this call for want of rights. To grant them, log in once more: \
+                 the page says which they are."
+            }
+        };
+        let message = format!(
+            "{wish} The page comes back to dynamic-mcp on this machine, which keeps what the login grants; neither the \
+             client nor the model sees it."
+        );
+        let mut params = json!({ "mode": "url", "message": message, "url": self.url });
+        if self.caller.era == Era::Handshake {
+            params["elicitationId"] = json!(&*self.invitation.id);
+        }
+        let answer = self.caller.elicit(&self.group.name, params).await.ok()?;
+        raw::get_str(&answer, "action")
+    }
+
+    fn in_words(&self) -> Outcome {
+        Outcome::Not(errors::login_url(&self.url, self.until.saturating_duration_since(Instant::now())))
+    }
+
+    fn outcome(&self, stage: Stage) -> Outcome {
+        outcome(self.group, self.invitation.purpose, stage)
+    }
 }
 
-fn outcome(group: &Upstream, stage: Stage) -> Outcome {
+fn outcome(group: &Upstream, purpose: Purpose, stage: Stage) -> Outcome {
     match stage {
-        Stage::LoggedIn => Outcome::LoggedIn,
+        Stage::LoggedIn(_) => Outcome::LoggedIn,
         Stage::Impossible => Outcome::Impossible,
-        Stage::Failed(fault, _) => Outcome::Not(errors::login_failed(&fault.to_string())),
-        Stage::Declined(_) => Outcome::Not(errors::LOGIN_DECLINED.to_owned()),
-        Stage::Beginning | Stage::Open(_) | Stage::Late => Outcome::Not(errors::login_late(&group.name)),
+        Stage::Failed { why, .. } => Outcome::Not(errors::login_failed(&why.to_string())),
+        Stage::Declined(_) => Outcome::Not(errors::login_declined(purpose).to_owned()),
+        Stage::Beginning | Stage::Open(..) | Stage::Late => Outcome::Not(errors::login_late(&group.name)),
     }
 }
 
 /// Begins the login of a group that waits for one, so that its status can say where it is.
 pub async fn begin(groups: &GroupManager, group: &Upstream) {
-    let waits = group.snapshot().state.needs_login();
-    if let Some(invitation) = waits.then(|| groups.invite_in_words(group)).flatten() {
+    if !group.snapshot().state.needs_login() || groups.notice_login(group).await {
+        return;
+    }
+    if let Some(invitation) = groups.invite_in_words(group, Purpose::Connecting) {
         // What it says then is as much as is known.
         drop(timeout(BEGIN, invitation.begun()).await);
     }

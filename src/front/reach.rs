@@ -3,6 +3,7 @@
 use super::caller::Caller;
 use super::{errors, login};
 use crate::groups::GroupManager;
+use crate::groups::invitations::Purpose;
 use crate::upstream::{Lease, Unavailable, Upstream};
 use crate::wire::peer::Progress;
 use crate::wire::{Frame, raw};
@@ -60,8 +61,9 @@ pub async fn lease_for(
         Err(unreachable) if caller.may_ask && needs_login(&unreachable.why) => unreachable,
         outcome => return outcome,
     };
-    match login::offer(caller, groups, &unreachable.group, &mut news).await {
-        Outcome::LoggedIn => follow(groups, &unreachable.group, &mut news).await,
+    let group = &unreachable.group;
+    match login::offer(caller, groups, group, Purpose::Connecting, &mut news).await {
+        Outcome::LoggedIn => follow(groups, group, &mut news).await,
         Outcome::Not(login) => Err(Unreachable { login: Some(login), ..unreachable }),
         Outcome::Impossible => Err(unreachable),
     }
@@ -77,7 +79,8 @@ pub async fn login_for(
     if !caller.may_ask {
         return Err(None);
     }
-    match login::offer(caller, groups, group, &mut News::new(caller.progress.as_ref())).await {
+    match login::offer(caller, groups, group, Purpose::Rights, &mut News::new(caller.progress.as_ref())).await
+    {
         Outcome::LoggedIn => Ok(()),
         Outcome::Not(login) => Err(Some(login)),
         Outcome::Impossible => Err(None),

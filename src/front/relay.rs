@@ -96,14 +96,15 @@ pub async fn pass(asked: &Asked, group: &Upstream, passed: Passed<'_>) -> Reply 
                 repeated = true;
             }
             Err(error) => {
+                let lost = lease.lost().map(|lost| lost.to_string());
+                let mut refusal = errors::unanswered(&group.name, passed.method, &error, lost);
                 if !offered && error.needs_login() {
                     offered = true;
-                    if reach::login_for(&asked.caller, &asked.groups, &group).await.is_ok() {
-                        continue;
+                    match reach::login_for(&asked.caller, &asked.groups, &group).await {
+                        Ok(()) => continue,
+                        Err(login) => refusal = refusal.with_login(login),
                     }
                 }
-                let lost = lease.lost().map(|lost| lost.to_string());
-                let refusal = errors::unanswered(&group.name, passed.method, &error, lost);
                 return Err(shut_down_or(asked, refusal));
             }
         }

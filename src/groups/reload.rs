@@ -66,6 +66,7 @@ impl GroupManager {
         }
         self.config.send_replace(Arc::new(config.clone()));
         let starting = self.change_groups(&old, &config, &known).await;
+        self.end_strange_logins();
         self.announce(true);
         if self.started.load(Ordering::Relaxed) {
             self.begin(&starting).await;

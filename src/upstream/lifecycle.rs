@@ -143,6 +143,8 @@ pub struct Lifecycle {
     wanted: bool,
     /// A catalog is known, from this run or from the cache.
     discovered: bool,
+    /// What was wrong was mended after the attempt began: if it fails, another one follows at once.
+    mended: bool,
     /// Failed attempts of the present round.
     in_round: usize,
     /// Attempts made in the background since the last round.
@@ -161,6 +163,7 @@ impl Lifecycle {
             effort: Effort::Rest,
             wanted: false,
             discovered,
+            mended: false,
             in_round: 0,
             background: 0,
             losses: 0,
@@ -251,8 +254,12 @@ impl Lifecycle {
 
     /// Whoever asks from now on waits for a new attempt, however young the failure is.
     fn mend(&mut self) -> Option<Action> {
+        if self.effort == Effort::Attempting {
+            self.mended = true;
+            return None;
+        }
         let failed = matches!(self.state, State::Failed(_)) && !self.hopeless();
-        (failed && self.effort != Effort::Attempting).then(|| {
+        failed.then(|| {
             self.in_round = 0;
             self.attempt()
         })
@@ -260,6 +267,7 @@ impl Lifecycle {
 
     fn attempt(&mut self) -> Action {
         self.effort = Effort::Attempting;
+        self.mended = false;
         Action::Connect
     }
 
@@ -284,6 +292,10 @@ impl Lifecycle {
         let asked = error.retry_after().unwrap_or_default().min(BACKGROUND.1);
         self.state = State::Failed(Failure { error, at: now, attempts });
         self.effort = Effort::Rest;
+        if self.mended {
+            self.in_round = 0;
+            return Some(self.attempt());
+        }
         if !mendable {
             return Some(self.answer_failed());
         }

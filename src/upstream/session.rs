@@ -35,8 +35,22 @@ pub struct Connector {
     pub audience: Arc<Audience>,
     /// Bytes of one message.
     pub max_message: usize,
-    /// The server was last found to be of the stateless era.
-    pub stateless: Arc<AtomicBool>,
+    /// How the server was last found.
+    pub found: Arc<Found>,
+}
+
+/// What of a server's eras is remembered from one connection to the next.
+#[derive(Default)]
+pub struct Found {
+    stateless: AtomicBool,
+    /// It names a revision of the other era and goes on in this one alone.
+    insists: AtomicBool,
+}
+
+impl Found {
+    pub fn new(era: Era) -> Arc<Self> {
+        Arc::new(Self { stateless: AtomicBool::new(era == Era::Stateless), insists: AtomicBool::default() })
+    }
 }
 
 impl Connect for Connector {
@@ -62,12 +76,13 @@ impl Connector {
     /// Connects in the era that the server was last found in, `initialize` first; in the other one, with a process of
     /// its own, if the server says that it is of that one.
     async fn open(self, server: Arc<Server>) -> Attempted {
-        let (first, other) = match self.stateless.load(Ordering::Relaxed) {
+        let (first, other) = match self.found.stateless.load(Ordering::Relaxed) {
             false => (Era::Handshake, Era::Stateless),
             true => (Era::Stateless, Era::Handshake),
         };
+        let insists = self.found.insists.load(Ordering::Relaxed);
         let started = Instant::now();
-        let Tried { failed: refused, other: why } = match self.open_in(first, &server, None, false).await {
+        let Tried { failed: refused, other: why } = match self.open_in(first, &server, None, insists).await {
             Ok(connected) => return Ok(connected),
             Err(Tried { failed, other: Other::No }) => return Err(failed),
             Err(tried) => tried,
@@ -80,7 +95,7 @@ impl Connector {
         let at_most = (other == Era::Stateless).then(|| took + PROBE);
         let Tried { failed, other: again } = match self.open_in(other, &server, at_most, true).await {
             Ok(connected) => {
-                self.stateless.store(other == Era::Stateless, Ordering::Relaxed);
+                self.found.stateless.store(other == Era::Stateless, Ordering::Relaxed);
                 return Ok(connected);
             }
             Err(tried) => tried,
@@ -93,7 +108,9 @@ impl Connector {
                 if let Some(closing) = failed.closing {
                     closing.await;
                 }
-                self.open_in(first, &server, None, true).await.map_err(|tried| tried.failed)
+                let connected = self.open_in(first, &server, None, true).await;
+                self.found.insists.store(connected.is_ok(), Ordering::Relaxed);
+                connected.map_err(|tried| tried.failed)
             }
             _ if again == Other::No => Err(failed),
             // What the server said first is what it has to say.

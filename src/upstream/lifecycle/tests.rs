@@ -225,6 +225,18 @@ async fn other_rules_take_effect_at_once() {
     assert_eq!(failed.next_attempt(), None, "pure does not");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_mended_during_an_attempt_is_tried_once_more() {
+    let now = Instant::now();
+    for mode in MODES {
+        let mut group = Lifecycle::new(policy(mode), false);
+        group.on(Event::Wanted, None, now);
+        assert_eq!(group.on(Event::Mended, None, now), None);
+        assert_eq!(group.on(unmendable(), None, now), Some(Action::Connect));
+        assert!(matches!(group.on(unmendable(), None, now), Some(Action::AnswerFailed(_))), "once");
+    }
+}
+
 #[test]
 fn jitter_is_a_fifth_at_most() {
     let gap = Duration::from_secs(10);

@@ -128,7 +128,7 @@ fn a_client_that_opens_no_urls_is_given_the_address_in_words() {
     for elicitation in [json!({}), json!({"form": {}}), Value::Null] {
         let mut proxy = world.asking_proxy(elicitation);
         let told = proxy.failure("g", "echo", json!({"text": "in"}));
-        assert!(told.contains("Ask the user to log in") && told.contains("5 minutes"), "{told}");
+        assert!(told.contains("Ask the user to log in") && told.contains("within 4 minutes"), "{told}");
         let url = address(&told);
         let status = proxy.front("get_status", json!({}));
         assert_eq!(status["structuredContent"]["groups"][0]["loginUrl"], url);
@@ -178,6 +178,75 @@ fn calls_at_once_share_one_login_and_one_question() {
     }
     assert_eq!(world.authority.grants("authorization_code").len(), 1);
     assert_eq!(world.authority.forms("/as/register").len(), 1);
+    assert_eq!(
+        heard(&mut proxy, "notifications/elicitation/complete").json()["params"]["elicitationId"],
+        asked.json()["params"]["elicitationId"]
+    );
+    hears_nothing(&mut proxy);
+}
+
+#[test]
+fn whoever_waits_for_another_calls_question_hears_what_came_of_it() {
+    for (answer, told) in [
+        (r#""result":{"action":"cancel"}"#, "dismissed it"),
+        (r#""result":{"action":"decline"}"#, "declined it"),
+        (r#""error":{"code":-32603,"message":"no window"}"#, "/as/authorize?"),
+    ] {
+        let world = World::new();
+        let mut proxy = world.asking_proxy(json!({"url": {}}));
+        let calls = [(); 3].map(|()| echo(&mut proxy));
+        let asked = heard(&mut proxy, "elicitation/create");
+        // The others wait by then.
+        proxy.ask("ping", json!({}));
+        reply(&mut proxy, &asked, answer);
+        for call in calls {
+            let told_now = result(&mut proxy, call);
+            assert!(text_of(&told_now).contains(told), "{answer}: {told_now}");
+        }
+    }
+}
+
+#[test]
+fn when_the_call_that_asks_is_cancelled_another_one_asks() {
+    let world = World::new();
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    let first = echo(&mut proxy);
+    heard(&mut proxy, "elicitation/create");
+    let second = echo(&mut proxy);
+    proxy.ask("ping", json!({}));
+    proxy.notify("notifications/cancelled", json!({"requestId": first}));
+    let asked = heard(&mut proxy, "elicitation/create");
+    reply(&mut proxy, &asked, ACCEPT);
+    visit(asked.json()["params"]["url"].as_str().unwrap());
+    assert_eq!(text_of(&result(&mut proxy, second)), "in");
+}
+
+#[test]
+fn a_login_elsewhere_ends_the_wait_for_this_one() {
+    for accepted in [false, true] {
+        let world = World::new();
+        let mut proxy = world.asking_proxy(json!({"url": {}}));
+        let call = echo(&mut proxy);
+        let asked = heard(&mut proxy, "elicitation/create");
+        if accepted {
+            reply(&mut proxy, &asked, ACCEPT);
+        }
+        world.logged_in();
+        assert_eq!(text_of(&result(&mut proxy, call)), "in");
+        assert_eq!(group(&mut proxy)["loginUrl"], Value::Null);
+    }
+}
+
+#[test]
+fn the_status_looks_for_a_login_before_it_begins_one() {
+    let world = World::new();
+    let mut proxy = world.proxy();
+    proxy.ask("resources/read", json!({"group": "g", "uri": "x://y"}));
+    let registered = world.authority.forms("/as/register").len();
+    world.logged_in();
+    let status = proxy.front("get_status", json!({"group": "g"}));
+    assert_eq!(world.authority.forms("/as/register").len(), registered + 1, "by the command: {status}");
+    until("it has connected", || group(&mut proxy)["state"] == "connected");
 }
 
 #[test]
@@ -230,7 +299,7 @@ fn a_login_in_another_process_is_noticed_before_anybody_is_asked() {
     assert!(text_of(&told).contains("dismissed"), "{told}");
     // Nobody is asked again, however young the failure is.
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    assert_eq!(group(&mut proxy)["loginUrl"], Value::Null);
+    until("nobody waits for the other", || group(&mut proxy)["loginUrl"] == Value::Null);
 }
 
 #[test]
@@ -298,9 +367,11 @@ fn who_waits_for_the_browser_hears_that_it_does() {
         json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": "t"}});
     let call = proxy.send("tools/call", params);
     let asked = heard(&mut proxy, "elicitation/create");
+    let thinking = heard(&mut proxy, "notifications/progress").json();
+    assert!(thinking["params"]["message"].as_str().unwrap().contains("waits for the user to agree"));
     reply(&mut proxy, &asked, ACCEPT);
-    let mut values = Vec::new();
-    for _ in 0..2 {
+    let mut values = vec![thinking["params"]["progress"].as_f64().unwrap()];
+    for _ in 0..1 {
         let news = heard(&mut proxy, "notifications/progress").json();
         assert!(news["params"]["message"].as_str().unwrap().contains("waits for its login in the browser"));
         values.push(news["params"]["progress"].as_f64().unwrap());
@@ -327,9 +398,12 @@ fn a_call_that_needs_more_rights_is_made_again_with_them() {
     visit(&url);
     let looked = result(&mut proxy, call);
     assert!(looked["isError"] != true, "{looked}");
+    assert_eq!(text_of(&looked), "called", "{looked}");
     let made = world.authority.server.of("tools/call");
-    let looks: Vec<_> = made.iter().filter(|call| call.body["params"]["name"] == "look").collect();
-    assert!(looks.len() <= 3, "{}", looks.len());
+    let looks = made.iter().filter(|call| call.body["params"]["name"] == "look");
+    let tokens: Vec<_> = looks.map(|call| call.header("authorization")).collect();
+    let last = tokens.last().unwrap();
+    assert_eq!(tokens.iter().filter(|token| *token == last).count(), 1, "it ran once");
 }
 
 #[test]
@@ -366,4 +440,55 @@ fn a_port_that_the_command_needs_is_left_to_it() {
     reply(&mut proxy, &asked, ACCEPT);
     visit(&url);
     assert_eq!(text_of(&result(&mut proxy, call)), "in");
+}
+
+#[test]
+fn who_declines_more_rights_is_still_asked_to_log_in() {
+    let world = World::new();
+    world.logged_in();
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    let call = proxy.send_call("g", "look", json!({}));
+    let asked = heard(&mut proxy, "elicitation/create");
+    assert!(asked.json()["params"]["message"].as_str().unwrap().contains("want of rights"));
+    reply(&mut proxy, &asked, r#""result":{"action":"decline"}"#);
+    assert!(text_of(&result(&mut proxy, call)).contains("needs no more rights can be used"));
+    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    // The same again is not asked again.
+    let told = proxy.failure("g", "look", json!({}));
+    assert!(told.contains("declined it"), "{told}");
+    world.authority.state().revoke_all();
+    let call = echo(&mut proxy);
+    let asked = heard(&mut proxy, "elicitation/create");
+    assert!(asked.json()["params"]["message"].as_str().unwrap().contains("wants you to log in"));
+    reply(&mut proxy, &asked, ACCEPT);
+    visit(asked.json()["params"]["url"].as_str().unwrap());
+    assert_eq!(text_of(&result(&mut proxy, call)), "in");
+}
+
+#[test]
+fn a_user_who_said_no_in_the_browser_is_not_asked_at_once() {
+    let world = World::new();
+    world.authority.state().returns = json!({"code": null, "error": "access_denied"});
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    let call = echo(&mut proxy);
+    let asked = heard(&mut proxy, "elicitation/create");
+    reply(&mut proxy, &asked, ACCEPT);
+    visit(asked.json()["params"]["url"].as_str().unwrap());
+    result(&mut proxy, call);
+    let told = proxy.failure("g", "echo", json!({}));
+    assert!(told.contains("access_denied"), "{told}");
+}
+
+#[test]
+fn a_login_belongs_to_the_config_that_it_was_begun_with() {
+    let mut world = World::new();
+    let mut proxy = world.proxy();
+    let url = address(&proxy.failure("g", "echo", json!({}))).to_owned();
+    assert_eq!(group(&mut proxy)["loginUrl"], url);
+    let other = World::new();
+    world.set(json!({"url": other.authority.url()}));
+    std::fs::write(proxy.config_file(), world.config().to_string()).unwrap();
+    until("it is another server", || group(&mut proxy)["loginUrl"] == Value::Null);
+    let told = proxy.failure("g", "echo", json!({}));
+    assert!(address(&told).starts_with(&other.authority.server.origin), "{told}");
 }

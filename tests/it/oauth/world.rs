@@ -82,6 +82,10 @@ impl World {
         self.config["settings"] = with(settings, more);
     }
 
+    pub(crate) fn config(&self) -> &Value {
+        &self.config
+    }
+
     fn setup(&self) -> Setup {
         let home = self.home.path().to_str().unwrap();
         let setup = self.env.iter().fold(Setup::new(), |setup, (name, value)| setup.env(name, value));
