@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::{World, visit};
 use crate::protocol::{heard, hears_nothing, reply};
-use crate::support::{Proxy, text_of, until};
+use crate::support::{Message, Proxy, text_of, until};
 
 const ACCEPT: &str = r#""result":{"action":"accept"}"#;
 
@@ -19,6 +19,25 @@ fn result(proxy: &mut Proxy, call: u64) -> Value {
 /// Without asking for it alone, which begins its login.
 fn group(proxy: &mut Proxy) -> Value {
     proxy.status()["groups"][0].take()
+}
+
+/// The question that the client is asked now, and the URL in it.
+fn question(proxy: &mut Proxy) -> (Message, String) {
+    let asked = heard(proxy, "elicitation/create");
+    let url = asked.json()["params"]["url"].as_str().unwrap().to_owned();
+    (asked, url)
+}
+
+/// The user answers it. Returns the URL.
+fn answer(proxy: &mut Proxy, outcome: &str) -> String {
+    let (asked, url) = question(proxy);
+    reply(proxy, &asked, outcome);
+    url
+}
+
+/// The user agrees and logs in.
+fn agree(proxy: &mut Proxy) {
+    visit(&answer(proxy, ACCEPT));
 }
 
 /// The address in a text for the model.
@@ -88,8 +107,7 @@ fn who_declines_is_left_alone() {
     let world = World::new();
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let call = echo(&mut proxy);
-    let asked = heard(&mut proxy, "elicitation/create");
-    let url = asked.json()["params"]["url"].as_str().unwrap().to_owned();
+    let (asked, url) = question(&mut proxy);
     reply(&mut proxy, &asked, r#""result":{"action":"decline"}"#);
     let told = result(&mut proxy, call);
     assert!(told["isError"] == true && text_of(&told).contains("declined it"), "{told}");
@@ -146,8 +164,7 @@ fn a_client_that_refuses_the_question_is_given_the_address_too() {
     let world = World::new();
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let call = echo(&mut proxy);
-    let asked = heard(&mut proxy, "elicitation/create");
-    reply(&mut proxy, &asked, r#""error":{"code":-32603,"message":"no window"}"#);
+    answer(&mut proxy, r#""error":{"code":-32603,"message":"no window"}"#);
     let told = result(&mut proxy, call);
     assert!(address(text_of(&told)).contains("/as/authorize?"), "{told}");
 }
@@ -170,9 +187,9 @@ fn calls_at_once_share_one_login_and_one_question() {
     let world = World::new();
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let calls = [(); 3].map(|()| echo(&mut proxy));
-    let asked = heard(&mut proxy, "elicitation/create");
+    let (asked, url) = question(&mut proxy);
     reply(&mut proxy, &asked, ACCEPT);
-    visit(asked.json()["params"]["url"].as_str().unwrap());
+    visit(&url);
     for call in calls {
         assert_eq!(text_of(&result(&mut proxy, call)), "in");
     }
@@ -215,9 +232,7 @@ fn when_the_call_that_asks_is_cancelled_another_one_asks() {
     let second = echo(&mut proxy);
     proxy.ask("ping", json!({}));
     proxy.notify("notifications/cancelled", json!({"requestId": first}));
-    let asked = heard(&mut proxy, "elicitation/create");
-    reply(&mut proxy, &asked, ACCEPT);
-    visit(asked.json()["params"]["url"].as_str().unwrap());
+    agree(&mut proxy);
     assert_eq!(text_of(&result(&mut proxy, second)), "in");
 }
 
@@ -269,9 +284,7 @@ fn a_login_that_goes_wrong_in_the_browser_is_told_to_who_waits() {
     world.authority.state().returns = json!({"code": null, "error": "access_denied"});
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let call = echo(&mut proxy);
-    let asked = heard(&mut proxy, "elicitation/create");
-    reply(&mut proxy, &asked, ACCEPT);
-    visit(asked.json()["params"]["url"].as_str().unwrap());
+    agree(&mut proxy);
     let told = result(&mut proxy, call);
     assert!(
         text_of(&told).contains("A login was begun and failed") && text_of(&told).contains("access_denied")
@@ -388,8 +401,7 @@ fn a_call_that_needs_more_rights_is_made_again_with_them() {
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     let call = proxy.send_call("g", "look", json!({}));
-    let asked = heard(&mut proxy, "elicitation/create");
-    let url = asked.json()["params"]["url"].as_str().unwrap().to_owned();
+    let (asked, url) = question(&mut proxy);
     assert!(url.contains("write"), "{url}");
     // Others go on meanwhile.
     let other = echo(&mut proxy);
@@ -412,8 +424,7 @@ fn a_call_whose_rights_are_declined_is_told_what_it_lacks() {
     world.logged_in();
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let call = proxy.send_call("g", "look", json!({}));
-    let asked = heard(&mut proxy, "elicitation/create");
-    reply(&mut proxy, &asked, r#""result":{"action":"decline"}"#);
+    answer(&mut proxy, r#""result":{"action":"decline"}"#);
     let told = result(&mut proxy, call);
     for said in ["more rights for this (write)", "declined it"] {
         assert!(text_of(&told).contains(said), "{told}");
@@ -434,8 +445,7 @@ fn a_port_that_the_command_needs_is_left_to_it() {
     assert_eq!(world.run(&["logout", "g"]).code, 0);
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let call = echo(&mut proxy);
-    let asked = heard(&mut proxy, "elicitation/create");
-    let url = asked.json()["params"]["url"].as_str().unwrap().to_owned();
+    let (asked, url) = question(&mut proxy);
     assert!(url.contains(&format!("127.0.0.1%3A{free}%2Fcallback")), "{url}");
     reply(&mut proxy, &asked, ACCEPT);
     visit(&url);
@@ -471,9 +481,7 @@ fn a_user_who_said_no_in_the_browser_is_not_asked_at_once() {
     world.authority.state().returns = json!({"code": null, "error": "access_denied"});
     let mut proxy = world.asking_proxy(json!({"url": {}}));
     let call = echo(&mut proxy);
-    let asked = heard(&mut proxy, "elicitation/create");
-    reply(&mut proxy, &asked, ACCEPT);
-    visit(asked.json()["params"]["url"].as_str().unwrap());
+    agree(&mut proxy);
     result(&mut proxy, call);
     let told = proxy.failure("g", "echo", json!({}));
     assert!(told.contains("access_denied"), "{told}");
