@@ -58,14 +58,15 @@ mod measure {
     /// From the spawn to the answers that a client waits for before it is ready.
     fn starts() {
         let direct = this_program("--upstream");
-        for hanging in [0, 10, 50] {
-            let config = Config::new(1, hanging);
+        for (hanging, away) in [(0, 0), (10, 0), (50, 0), (0, 20)] {
+            let config = Config::with_others(1, hanging, away);
             let (mut ours, mut theirs) = (Times::default(), Times::default());
             for _ in 0..STARTS {
                 theirs.add(start(&direct));
                 ours.add(start(&config.proxy));
             }
-            let entries = format!("{} configured", 1 + hanging);
+            let others = if away > 0 { ", remote and away" } else { "" };
+            let entries = format!("{} configured{others}", 1 + hanging + away);
             row(&format!("start to initialize, {entries}, ms"), &theirs.first, &ours.first);
             row(&format!("start to tools/list, {entries}, ms"), &theirs.second, &ours.second);
         }
@@ -96,7 +97,7 @@ mod measure {
     /// One call after the other.
     fn round_trips() {
         let [mut p50, mut p99, mut cpu] = [(); 3].map(|()| [vec![], vec![]]);
-        let config = Config::new(1, 0);
+        let config = Config::new(1);
         let mut peers = config.both();
         for _ in 0..ROUNDS {
             for (n, (peer, group)) in peers.iter_mut().enumerate() {
@@ -116,7 +117,7 @@ mod measure {
     /// Always `depth` calls in flight.
     fn throughput(depth: usize) {
         let [mut rate, mut cpu] = [(); 2].map(|()| [vec![], vec![]]);
-        let config = Config::new(1, 0);
+        let config = Config::new(1);
         let mut peers = config.both();
         for _ in 0..ROUNDS {
             for (n, (peer, group)) in peers.iter_mut().enumerate() {
@@ -140,7 +141,7 @@ mod measure {
 
     fn big_results() {
         let mut p50 = [vec![], vec![]];
-        let config = Config::new(1, 0);
+        let config = Config::new(1);
         let mut peers = config.both();
         for _ in 0..ROUNDS {
             for (n, (peer, group)) in peers.iter_mut().enumerate() {
@@ -153,7 +154,7 @@ mod measure {
 
     /// Of the proxy and of its warden, once every upstream was used, and once one gave 1 MB.
     fn memory(upstreams: usize) {
-        let config = Config::new(upstreams, 0);
+        let config = Config::new(upstreams);
         let mut peer = Peer::start(&config.proxy);
         peer.initialize();
         for n in 0..upstreams {
@@ -183,7 +184,12 @@ mod measure {
     }
 
     impl Config {
-        fn new(upstreams: usize, hanging: usize) -> Self {
+        fn new(upstreams: usize) -> Self {
+            Self::with_others(upstreams, 0, 0)
+        }
+
+        /// With some that are started and say nothing, and remote ones that refuse connections.
+        fn with_others(upstreams: usize, hanging: usize, away: usize) -> Self {
             let entry = |name: &str, argument: &str, mode: &str| {
                 format!(
                     "{name:?}: {{ \"command\": {:?}, \"lazy_startup\": {mode:?} }}",
@@ -193,7 +199,10 @@ mod measure {
             let working = (0..upstreams).map(|n| entry(&group(n), "--upstream", "pure"));
             let name = |n| format!("hanging-{n}");
             let hanging = (0..hanging).map(|n| entry(&name(n), "--upstream-that-hangs", "eager"));
-            let entries: Vec<_> = working.chain(hanging).collect();
+            let away = (1..=away).map(|port| {
+                format!("\"away-{port}\": {{ \"url\": \"https://127.0.0.1:{port}/mcp\", \"lazy_startup\": \"eager\" }}")
+            });
+            let entries: Vec<_> = working.chain(hanging).chain(away).collect();
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("servers.json");
             fs::write(&path, format!("{{ \"mcpServers\": {{ {} }} }}", entries.join(",\n"))).unwrap();
