@@ -18,6 +18,7 @@ pub mod browser;
 mod callback;
 mod credentials;
 mod discovery;
+mod errands;
 mod gate;
 pub mod keyring;
 mod login;

@@ -31,6 +31,15 @@ impl Logins for Kept {
         Box::pin(async move { vault?.changed(&key.ok()?).await })
     }
 
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let vault = self.0.clone();
+        Box::pin(async move {
+            if let Some(vault) = vault {
+                vault.errands.settled().await;
+            }
+        })
+    }
+
     fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>> {
         let alone = http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials);
         let vault = self.0.clone().filter(|_| !alone && !is_written(http));

@@ -3,6 +3,7 @@
 //! Where the system has a keyring that works, a login is an entry there, and its file says so; the file's time is how
 //! others learn of a change.
 
+use super::errands::Errands;
 use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
 use super::trouble::Trouble;
@@ -25,6 +26,7 @@ const EARLY: u64 = 30;
 pub struct Vault {
     dir: PathBuf,
     keyring: Keyring,
+    pub(super) errands: Errands,
 }
 
 /// What a file has.
@@ -139,7 +141,7 @@ pub struct Lock(#[expect(dead_code, reason = "held")] File);
 
 impl Vault {
     pub fn new(dir: PathBuf, keyring: Keyring) -> Self {
-        Self { dir, keyring }
+        Self { dir, keyring, errands: Errands::default() }
     }
 
     pub fn file(&self, key: &Key) -> PathBuf {

@@ -142,9 +142,9 @@ async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env
         Begun::Waiting(login) => login,
     };
     present(args, &login, env);
-    let finished = tokio::time::timeout(Duration::from_secs(args.timeout), login.finish()).await;
+    let returned = tokio::time::timeout(Duration::from_secs(args.timeout), login.returned()).await;
     let late = |_| Failure(LOGIN_NEEDED, "nobody logged in in time (--timeout)".to_owned());
-    let granted = finished.map_err(late)??;
+    let granted = returned.map_err(late)?.redeem().await?;
     let rights = if granted.is_empty() { String::new() } else { format!(" ({})", granted.join(", ")) };
     Ok(format!("logged in{rights}; running instances use it from now on"))
 }

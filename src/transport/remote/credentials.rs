@@ -20,6 +20,10 @@ pub trait Logins: Send + Sync {
 
     /// Begins a login. `None`: there is none that a person could do in a browser.
     fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>>;
+
+    /// The process is about to end: resolves when what servers have granted by now is kept. No login or renewal that has
+    /// not been sent yet goes on.
+    fn settled(&self) -> BoxFuture<'static, ()>;
 }
 
 /// A login that waits for a person.
