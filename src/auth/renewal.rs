@@ -34,6 +34,7 @@ impl Account {
         {
             return Ok(record.clone());
         }
+        let before = record.clone();
         let refreshed =
             record.as_ref().and_then(|record| Some((record.clone(), record.refresh_token.clone()?)));
         if refreshed.is_none() && self.oauth.flow == Flow::Browser {
@@ -46,7 +47,7 @@ impl Account {
             Some((record, token)) => self.refresh(found, record, &token).await?,
             None => self.ask_as_client(found, record).await?,
         };
-        self.write(&renewed).await?;
+        self.save(&renewed, before).await;
         Ok(renewed)
     }
 
@@ -68,7 +69,7 @@ impl Account {
                     None => {
                         tracing::debug!(group = %self.name, "a refresh was refused: {}", found.trouble(&error, &secrets));
                         if matches!(error, AuthError::TokenRefreshRejected(_)) {
-                            self.write(&record.without_tokens()).await?;
+                            self.save(&record.clone().without_tokens(), Some(record)).await;
                         }
                         Err(self.login_needed("the login is over"))
                     }

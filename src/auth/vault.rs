@@ -14,6 +14,9 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use unsaved::Unsaved;
+
+mod unsaved;
 
 /// A refresh of another instance has its own limits, which are below this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,6 +30,7 @@ pub struct Vault {
     dir: PathBuf,
     keyring: Keyring,
     pub(super) errands: Errands,
+    unsaved: Unsaved,
 }
 
 /// What a file has.
@@ -141,7 +145,7 @@ pub struct Lock(#[expect(dead_code, reason = "held")] File);
 
 impl Vault {
     pub fn new(dir: PathBuf, keyring: Keyring) -> Self {
-        Self { dir, keyring, errands: Errands::default() }
+        Self { dir, keyring, errands: Errands::default(), unsaved: Unsaved::default() }
     }
 
     pub fn file(&self, key: &Key) -> PathBuf {
@@ -150,6 +154,11 @@ impl Vault {
 
     /// A login that is damaged, or gone from the keyring, is as none: the way out is a login either way.
     pub async fn read(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
+        let kept = self.read_kept(key, url).await;
+        self.unsaved.newest(key, kept)
+    }
+
+    async fn read_kept(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
         let record = match self.kept(key).await? {
             Some(Kept::Here(record)) => Some(*record),
             Some(Kept::InKeyring(mark)) if mark.url == url => {
@@ -173,18 +182,29 @@ impl Vault {
         metadata.ok()?.modified().ok()
     }
 
-    /// The keyring first: whoever sees that the file changed finds the new entry.
     pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+        self.replace(key, record).await?;
+        self.unsaved.forget(key);
+        Ok(())
+    }
+
+    /// The keyring first: whoever sees that the file changed finds the new entry.
+    async fn replace(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
         let here = || Kept::Here(Box::new(record.clone()));
-        let was_here = matches!(self.kept(key).await, Ok(Some(Kept::Here(_))));
-        if was_here {
+        let before = self.kept(key).await;
+        let first = match before {
             // Until the keyring has it: whatever happens meanwhile, what is used up is not all that there is.
-            self.keep(key, here()).await?;
-        }
+            Ok(Some(Kept::Here(_))) => Some(self.keep(key, here()).await),
+            _ => None,
+        };
         match self.in_keyring(key, record).await {
             Ok(()) => {
                 let mark = Mark { version: VERSION, url: record.url.clone(), kept: Place::Keyring };
-                self.keep(key, Kept::InKeyring(mark)).await
+                match (self.keep(key, Kept::InKeyring(mark)).await, before) {
+                    // It says so already; others find the new entry when their token ends.
+                    (Err(_), Ok(Some(Kept::InKeyring(before)))) if before.url == record.url => Ok(()),
+                    (done, _) => done,
+                }
             }
             Err(why) => {
                 let group = &key.name;
@@ -195,7 +215,10 @@ impl Vault {
                     }
                     why => tracing::info!(%group, "the login is kept in a file: the system's keyring {why}"),
                 }
-                if was_here { Ok(()) } else { self.keep(key, here()).await }
+                match first {
+                    Some(done) => done,
+                    None => self.keep(key, here()).await,
+                }
             }
         }
     }
@@ -211,6 +234,7 @@ impl Vault {
     }
 
     pub async fn remove(&self, key: &Key) -> Result<(), Trouble> {
+        self.unsaved.forget(key);
         let marked = matches!(self.kept(key).await, Ok(Some(Kept::InKeyring(_))));
         match self.keyring.remove(key).await {
             Err(why) if marked => return Err(out_of_reach(key, &why)),
@@ -227,15 +251,7 @@ impl Vault {
 
     /// Waits for whoever else is changing this login.
     pub async fn lock(&self, key: &Key) -> Result<Lock, Trouble> {
-        let (dir, path) = (self.dir.clone(), self.dir.join(format!("{}.lock", key.id)));
-        let opened = path.clone();
-        let file = blocking(move || {
-            make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
-            let mut options = private();
-            options.create(true).truncate(false).write(true);
-            options.open(&opened).map_err(|error| unusable(&opened, &error))
-        })
-        .await?;
+        let file = self.lock_file(key).await?;
         let locked = async {
             while file.try_lock().is_err() {
                 tokio::time::sleep(Duration::from_millis(25)).await;
@@ -243,8 +259,33 @@ impl Vault {
         };
         match tokio::time::timeout(PATIENCE, locked).await {
             Ok(()) => Ok(Lock(file)),
-            Err(_) => Err(Trouble::Store(format!("another process holds {} for long", path.display()))),
+            Err(_) => {
+                let path = self.lock_path(key);
+                Err(Trouble::Store(format!("another process holds {} for long", path.display())))
+            }
         }
+    }
+
+    /// `None`: somebody else is changing this login.
+    async fn try_lock(&self, key: &Key) -> Result<Option<Lock>, Trouble> {
+        let file = self.lock_file(key).await?;
+        let locked = file.try_lock().is_ok();
+        Ok(locked.then_some(Lock(file)))
+    }
+
+    fn lock_path(&self, key: &Key) -> PathBuf {
+        self.dir.join(format!("{}.lock", key.id))
+    }
+
+    async fn lock_file(&self, key: &Key) -> Result<File, Trouble> {
+        let (dir, path) = (self.dir.clone(), self.lock_path(key));
+        blocking(move || {
+            make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
+            let mut options = private();
+            options.create(true).truncate(false).write(true);
+            options.open(&path).map_err(|error| unusable(&path, &error))
+        })
+        .await
     }
 }
 

@@ -221,3 +221,75 @@ async fn a_login_in_a_keyring_that_is_turned_off_is_not_lost_silently() {
     let Err(Trouble::Keyring(why)) = vault.read(&key, URL).await else { panic!("read") };
     assert!(why.contains("`keyring` in `settings`"), "{why}");
 }
+
+/// Files in this vault cannot be written by this process, whoever its user is.
+fn obstructed(vault: &Vault, key: &Key) -> PathBuf {
+    let temporary = vault.file(key).with_extension(format!("{}.tmp", std::process::id()));
+    fs::create_dir_all(temporary.join("in the way")).unwrap();
+    temporary
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_written_are_used_and_written_later() {
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("one")).await.unwrap();
+    let obstacle = obstructed(&vault, &key);
+    vault.save(&key, &record("two"), Some(record("one"))).await;
+    vault.save(&key, &record("three"), Some(record("two"))).await;
+    assert_eq!(vault.clone().read(&key, URL).await, Ok(Some(record("three"))));
+    vault.retry(&key).await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("one"))));
+    fs::remove_dir_all(&obstacle).unwrap();
+
+    let busy = vault.lock(&key).await.unwrap();
+    vault.retry(&key).await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("one"))), "somebody else has the lock");
+    drop(busy);
+    vault.retry(&key).await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("three"))));
+
+    obstructed(&vault, &key);
+    vault.save(&key, &record("four"), Some(record("three"))).await;
+    fs::remove_dir_all(&obstacle).unwrap();
+    vault.settled().await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("four"))), "at the end at the latest");
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_written_do_not_outlive_a_login_of_somebody_else() {
+    let (_dir, vault, key) = vault();
+    let other = Vault::new(vault.dir.clone(), Keyring::off());
+    vault.write(&key, &record("one")).await.unwrap();
+    let obstacle = obstructed(&vault, &key);
+    vault.save(&key, &record("two"), Some(record("one"))).await;
+    fs::remove_dir_all(&obstacle).unwrap();
+    other.write(&key, &record("new")).await.unwrap();
+    vault.retry(&key).await;
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("new"))));
+    obstructed(&vault, &key);
+    vault.save(&key, &record("newer"), Some(record("new"))).await;
+    other.remove(&key).await.unwrap();
+    assert_eq!(vault.read(&key, URL).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_login_whose_file_cannot_be_written_goes_to_the_keyring() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("MARKER-1")).await.unwrap();
+    let vault = Vault { keyring: fake.keyring(), ..vault };
+    obstructed(&vault, &key);
+    vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
+    assert!(fake.entries.lock().unwrap()[key.id()].contains("MARKER-2"));
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
+}
+
+#[tokio::test]
+async fn a_login_in_the_keyring_is_kept_also_if_its_file_cannot_be_written_again() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = with(fake.keyring());
+    vault.write(&key, &record("one")).await.unwrap();
+    obstructed(&vault, &key);
+    vault.write(&key, &record("two")).await.unwrap();
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("two"))));
+}

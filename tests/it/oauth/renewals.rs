@@ -187,6 +187,34 @@ fn a_login_that_the_browser_came_back_from_is_kept_whoever_goes() {
 }
 
 #[test]
+fn tokens_that_cannot_be_written_are_used_and_written_later() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    let before = world.kept()["refresh_token"].clone();
+    let mut proxy = world.proxy();
+    // Where its new file would be made, whoever its user is.
+    let obstacle = world.files()[0].with_extension(format!("{}.tmp", proxy.pid()));
+    std::fs::create_dir_all(obstacle.join("in the way")).unwrap();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    proxy.until_logged("its new tokens cannot be kept");
+    assert!(proxy.log().contains(".json: "), "it says where: {}", proxy.log());
+    until("it tries again", || {
+        assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+        proxy.log().contains("still cannot be kept")
+    });
+    assert_eq!(world.kept()["refresh_token"], before);
+    std::fs::remove_dir_all(&obstacle).unwrap();
+    until("they are written", || {
+        assert_eq!(proxy.text("g", "echo", json!({"text": "c"})), "c");
+        world.kept()["refresh_token"] != before
+    });
+    assert_eq!(world.authority.grants("refresh_token").len(), 1);
+    assert_eq!(proxy.log().matches("its new tokens cannot be kept").count(), 1);
+}
+
+#[test]
 fn more_rights_are_asked_for_once() {
     let world = World::new();
     world.logged_in();
