@@ -66,8 +66,8 @@ fn is_written(http: &Http) -> bool {
 struct Written;
 
 impl Credentials for Written {
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
-        Box::pin(async { None })
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
@@ -85,15 +85,16 @@ impl Credentials for Written {
 struct Bearer(Arc<Account>);
 
 impl Credentials for Bearer {
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>> {
         Box::pin(async {
             match self.0.token().await {
-                Ok(token) => token.as_ref().and_then(header),
-                // The server refuses what has no token, and then this is tried, and said, again.
-                Err(trouble) => {
+                Ok(token) => Ok(token.as_ref().and_then(header)),
+                // There is no login any more. If the server needs one, it refuses this, and then that is said again.
+                Err(trouble @ (Trouble::LoginNeeded(_) | Trouble::Refused(_))) => {
                     tracing::debug!(%trouble, "there is no token for a request");
-                    None
+                    Ok(None)
                 }
+                Err(trouble) => Err(fault(&trouble)),
             }
         })
     }

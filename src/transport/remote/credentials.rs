@@ -36,8 +36,9 @@ pub struct Begun {
 
 /// One server's credentials, asked for with every request.
 pub trait Credentials: Send + Sync {
-    /// The value of `Authorization`, if there is one. May refresh one that is about to expire.
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>>;
+    /// The value of `Authorization`, if there is one. May refresh one that is about to expire. A fault: there is a login,
+    /// and it cannot be used at the moment; a request without it may get an answer that is meant for others.
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>>;
 
     /// A request was refused for who sent it. Many may say so at the same time.
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict>;

@@ -215,6 +215,39 @@ fn tokens_that_cannot_be_written_are_used_and_written_later() {
 }
 
 #[test]
+fn a_login_that_cannot_be_used_is_not_left_out() {
+    let world = World::new();
+    world.authority.state().open = true;
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    let anonymous = || {
+        let seen = world.authority.server.seen();
+        // The login itself asks whether it is needed.
+        let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc()));
+        sent.filter(|request| request.header("authorization").is_empty()).count()
+    };
+    let mode = |mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&world.files()[0], permissions).unwrap();
+    };
+    mode(0o644);
+    let failure = world.proxy().failure("g", "echo", json!({}));
+    assert!(failure.contains("chmod 600"), "{failure}");
+    assert_eq!(anonymous(), 0);
+    mode(0o600);
+
+    age(&world);
+    world.authority.state().down = Some(503);
+    let mut proxy = world.proxy();
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("503"), "{failure}");
+    assert_eq!(anonymous(), 0);
+    world.authority.state().down = None;
+    until("it works again", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    assert_eq!(anonymous(), 0);
+}
+
+#[test]
 fn more_rights_are_asked_for_once() {
     let world = World::new();
     world.logged_in();
