@@ -8,14 +8,16 @@ use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
 use super::trouble::Trouble;
 use crate::config::GroupName;
+use files::{blocking, make_private_dir, private, read, unusable, write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use unsaved::Unsaved;
 
+mod files;
 mod unsaved;
 
 /// A refresh of another instance has its own limits, which are below this.
@@ -126,8 +128,16 @@ impl Key {
         }
         let readable =
             name.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(40);
-        let digest: String = hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(hash, 12);
         Self { id: readable.chain(['-']).chain(digest.chars()).collect(), name: name.clone() }
+    }
+
+    /// The same login, as the keyring knows it: that is one for all places with a file and a lock for it.
+    fn in_place(&self, dir: &Path) -> Self {
+        let canonical = fs::canonicalize(dir);
+        let mut hash = Sha256::new();
+        hash.update(canonical.as_deref().unwrap_or(dir).as_os_str().as_encoded_bytes());
+        Self { id: format!("{}-{}", self.id, hex(hash, 6)), name: self.name.clone() }
     }
 
     pub fn id(&self) -> &str {
@@ -138,6 +148,10 @@ impl Key {
     pub fn name(&self) -> &GroupName {
         &self.name
     }
+}
+
+fn hex(hash: Sha256, bytes: usize) -> String {
+    hash.finalize().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Nobody else changes this login until it is dropped.
@@ -162,7 +176,8 @@ impl Vault {
         let record = match self.kept(key).await? {
             Some(Kept::Here(record)) => Some(*record),
             Some(Kept::InKeyring(mark)) if mark.url == url => {
-                let text = self.keyring.get(key).await.map_err(|why| out_of_reach(key, &why))?;
+                let text =
+                    self.keyring.get(&self.entry(key).await?).await.map_err(|why| out_of_reach(key, &why))?;
                 text.and_then(|text| serde_json::from_str(text.expose()).ok())
             }
             Some(Kept::InKeyring(_)) | None => None,
@@ -225,7 +240,19 @@ impl Vault {
 
     async fn in_keyring(&self, key: &Key, record: &Record) -> Result<(), Unusable> {
         let text = serde_json::to_string(record).map_err(|error| Unusable::Failed(error.to_string()))?;
-        self.keyring.put(key, Secret::new(text)).await
+        let entry = self.entry(key).await.map_err(|trouble| Unusable::Failed(trouble.to_string()))?;
+        self.keyring.put(&entry, Secret::new(text)).await
+    }
+
+    /// Names what the keyring has of a login.
+    async fn entry(&self, key: &Key) -> Result<Key, Trouble> {
+        let (dir, key) = (self.dir.clone(), key.clone());
+        blocking(move || {
+            // It has no other name before it is there.
+            drop(make_private_dir(&dir));
+            Ok(key.in_place(&dir))
+        })
+        .await
     }
 
     async fn keep(&self, key: &Key, kept: Kept) -> Result<(), Trouble> {
@@ -236,7 +263,7 @@ impl Vault {
     pub async fn remove(&self, key: &Key) -> Result<(), Trouble> {
         self.unsaved.forget(key);
         let marked = matches!(self.kept(key).await, Ok(Some(Kept::InKeyring(_))));
-        match self.keyring.remove(key).await {
+        match self.keyring.remove(&self.entry(key).await?).await {
             Err(why) if marked => return Err(out_of_reach(key, &why)),
             // At most an entry from before the login came back to its file, whose tokens are used up or replaced.
             Err(_) | Ok(()) => {}
@@ -287,73 +314,6 @@ impl Vault {
         })
         .await
     }
-}
-
-/// Off the only thread: a slow disk holds up no call.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Trouble::Store("the file of the login could not be read".to_owned())))
-}
-
-fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
-    let mut file = match private().read(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(|error| unusable(path, &error))?,
-    };
-    #[cfg(unix)]
-    {
-        let permissions = file.metadata().map_err(|error| unusable(path, &error))?.permissions();
-        let mode = std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777;
-        if mode & 0o077 != 0 {
-            let path = path.display();
-            let message = format!(
-                "{path} has tokens in it and may be read by others (mode {mode:o}): run `chmod 600 {path}`"
-            );
-            return Err(Trouble::Store(message));
-        }
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
-    Ok(serde_json::from_str(&text).ok())
-}
-
-fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), Trouble> {
-    let written = || -> io::Result<()> {
-        make_private_dir(dir)?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::remove_file(&temporary).ok();
-        let mut file = private().write(true).create_new(true).open(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(kept)?)?;
-        // A refresh token is used up once: a power failure must not leave the old one.
-        file.sync_all()?;
-        fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
-    };
-    written().map_err(|error| unusable(path, &error))
-}
-
-/// Readable by its owner alone; never through a link that somebody put there.
-fn private() -> fs::OpenOptions {
-    let mut options = File::options();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    }
-    options
-}
-
-fn make_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::Store(format!("{}: {error}", path.display()))
 }
 
 /// The login is in the keyring, which cannot be used.

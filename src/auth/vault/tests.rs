@@ -1,5 +1,6 @@
 use super::*;
 use crate::auth::keyring::tests::Fake;
+use std::io::Write;
 
 const URL: &str = "https://a.example/";
 
@@ -137,7 +138,7 @@ async fn a_login_is_in_the_keyring_and_its_file_says_so() {
         assert_ne!(vault.changed(&key).await, before);
         assert_eq!(vault.read(&key, URL).await, Ok(Some(record(token))));
         assert!(!text(&vault, &key).contains("MARKER"));
-        assert!(fake.entries.lock().unwrap()[key.id()].contains(token));
+        assert!(fake.entries.lock().unwrap()[key.in_place(&vault.dir).id()].contains(token));
     }
     let asked = *fake.asked.lock().unwrap();
     assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
@@ -205,7 +206,7 @@ async fn an_entry_that_somebody_took_out_of_the_keyring_or_changed_is_as_none() 
     let (_dir, vault, key) = with(fake.keyring());
     vault.write(&key, &record("t")).await.unwrap();
     for text in ["", "{", r#"{"version": 2, "url": "https://a.example/"}"#] {
-        fake.entries.lock().unwrap().insert(key.id().to_owned(), text.to_owned());
+        fake.entries.lock().unwrap().insert(key.in_place(&vault.dir).id().to_owned(), text.to_owned());
         assert_eq!(vault.read(&key, URL).await, Ok(None), "{text}");
     }
     fake.entries.lock().unwrap().clear();
@@ -280,7 +281,7 @@ async fn a_login_whose_file_cannot_be_written_goes_to_the_keyring() {
     let vault = Vault { keyring: fake.keyring(), ..vault };
     obstructed(&vault, &key);
     vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
-    assert!(fake.entries.lock().unwrap()[key.id()].contains("MARKER-2"));
+    assert!(fake.entries.lock().unwrap()[key.in_place(&vault.dir).id()].contains("MARKER-2"));
     assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
 }
 
@@ -292,4 +293,17 @@ async fn a_login_in_the_keyring_is_kept_also_if_its_file_cannot_be_written_again
     obstructed(&vault, &key);
     vault.write(&key, &record("two")).await.unwrap();
     assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("two"))));
+}
+
+#[tokio::test]
+async fn two_places_for_logins_have_an_entry_each_and_two_ways_to_one_place_have_the_same() {
+    let fake = Fake::default();
+    let (dir, vault, key) = with(fake.keyring());
+    let (_other, other, _) = with(fake.keyring());
+    vault.write(&key, &record("one")).await.unwrap();
+    other.write(&key, &record("two")).await.unwrap();
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("one"))));
+    assert_eq!(other.read(&key, URL).await, Ok(Some(record("two"))));
+    let same = Vault::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
+    assert_eq!(same.read(&key, URL).await, Ok(Some(record("one"))));
 }
