@@ -103,7 +103,12 @@ impl Account {
         }
         match renewal::renew(self, None).await {
             Ok(record) => Ok(record.access_token),
-            Err(trouble @ (Trouble::Unreachable(_) | Trouble::Keyring(_) | Trouble::Store(_))) => {
+            Err(
+                trouble @ (Trouble::Unreachable(_)
+                | Trouble::Busy(_)
+                | Trouble::Keyring(_)
+                | Trouble::Store(_)),
+            ) => {
                 let rest = record.as_ref().and_then(Record::live_token);
                 rest.cloned().map(Some).ok_or(trouble)
             }

@@ -132,7 +132,7 @@ fn fault(trouble: &Trouble) -> Fault {
         Trouble::LoginNeeded(how) => Fault::login_needed(how),
         Trouble::Unreachable(why) => Fault::unreachable(&format!("its login cannot be renewed: {why}")),
         Trouble::Refused(why) | Trouble::Store(why) => Fault::login_failed(why),
-        // It may be unlocked any time.
-        Trouble::Keyring(why) => Fault::unreachable(why),
+        // It may be unlocked, or free, any time.
+        Trouble::Keyring(why) | Trouble::Busy(why) => Fault::unreachable(why),
     }
 }

@@ -53,6 +53,7 @@ impl Account {
         };
         // Before anything is asked of anybody: a port that is taken is the end of it.
         let callback = Callback::listen(self.oauth.redirect_port).await?;
+        self.vault.unlock(&self.key).await;
         let before = match self.read().await {
             // The way out of that is a login.
             Err(Trouble::Keyring(_)) => None,
@@ -169,6 +170,8 @@ impl Login {
             ..Record::new(self.account.url.as_str())
         };
         let record = renewed(record, &response)?;
+        // It may have been locked again while the person was in the browser.
+        self.account.vault.unlock(&self.account.key).await;
         let _lock = self.account.vault.lock(&self.account.key).await?;
         self.account.write(&record).await?;
         Ok(record.granted)

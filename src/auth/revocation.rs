@@ -21,6 +21,7 @@ pub enum Ended {
 impl Account {
     /// Revokes the tokens where that can be done (RFC 7009), and forgets them in any case.
     pub async fn log_out(self: &Arc<Self>) -> Result<Ended, Trouble> {
+        self.vault.unlock(&self.key).await;
         let _lock = self.vault.lock(&self.key).await?;
         let record = self.read().await?;
         let ended = match &record {
@@ -74,3 +75,7 @@ impl Account {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "revocation/tests.rs"]
+mod tests;

@@ -19,6 +19,9 @@ pub enum Trouble {
     /// The file of the login cannot be used.
     #[error("{0}")]
     Store(String),
+    /// Another process changes the login, for longer than that takes.
+    #[error("{0}")]
+    Busy(String),
     /// The login is in the keyring, which cannot be used at the moment.
     #[error("{0}")]
     Keyring(String),

@@ -11,7 +11,7 @@ use crate::config::GroupName;
 use files::{blocking, make_private_dir, private, read, unusable, write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -244,6 +244,13 @@ impl Vault {
         self.keyring.put(&entry, Secret::new(text)).await
     }
 
+    /// Where there is a person, has them unlock the keyring. Before `lock`: others wait for that for less long.
+    pub async fn unlock(&self, key: &Key) {
+        if let Ok(entry) = self.entry(key).await {
+            self.keyring.unlock(&entry).await;
+        }
+    }
+
     /// Names what the keyring has of a login.
     async fn entry(&self, key: &Key) -> Result<Key, Trouble> {
         let (dir, key) = (self.dir.clone(), key.clone());
@@ -279,17 +286,19 @@ impl Vault {
     /// Waits for whoever else is changing this login.
     pub async fn lock(&self, key: &Key) -> Result<Lock, Trouble> {
         let file = self.lock_file(key).await?;
+        let path = self.lock_path(key);
         let locked = async {
-            while file.try_lock().is_err() {
-                tokio::time::sleep(Duration::from_millis(25)).await;
+            loop {
+                match file.try_lock() {
+                    Ok(()) => return Ok(()),
+                    Err(TryLockError::WouldBlock) => tokio::time::sleep(Duration::from_millis(25)).await,
+                    Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
+                }
             }
         };
         match tokio::time::timeout(PATIENCE, locked).await {
-            Ok(()) => Ok(Lock(file)),
-            Err(_) => {
-                let path = self.lock_path(key);
-                Err(Trouble::Store(format!("another process holds {} for long", path.display())))
-            }
+            Ok(locked) => locked.map(|()| Lock(file)),
+            Err(_) => Err(Trouble::Busy(format!("another process holds {} for long", path.display()))),
         }
     }
 

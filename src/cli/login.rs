@@ -40,7 +40,7 @@ impl From<Trouble> for Failure {
         let code = match trouble {
             Trouble::LoginNeeded(_) => LOGIN_NEEDED,
             Trouble::Unreachable(_) => UNREACHABLE,
-            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Keyring(_) => 1,
+            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Busy(_) | Trouble::Keyring(_) => 1,
         };
         Self(code, trouble.to_string())
     }

@@ -307,3 +307,10 @@ async fn two_places_for_logins_have_an_entry_each_and_two_ways_to_one_place_have
     let same = Vault::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
     assert_eq!(same.read(&key, URL).await, Ok(Some(record("one"))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_stays_busy_is_no_reason_for_a_login() {
+    let (_dir, vault, key) = vault();
+    let _held = vault.lock(&key).await.unwrap();
+    assert!(matches!(vault.lock(&key).await, Err(Trouble::Busy(why)) if why.contains("another process")));
+}
