@@ -106,7 +106,7 @@ impl Account {
             Err(
                 trouble @ (Trouble::Unreachable(_)
                 | Trouble::Busy(_)
-                | Trouble::Keyring(_)
+                | Trouble::Keyring(..)
                 | Trouble::Store(_)),
             ) => {
                 let rest = record.as_ref().and_then(Record::live_token);

@@ -133,6 +133,6 @@ fn fault(trouble: &Trouble) -> Fault {
         Trouble::Unreachable(why) => Fault::unreachable(&format!("its login cannot be renewed: {why}")),
         Trouble::Refused(why) | Trouble::Store(why) => Fault::login_failed(why),
         // It may be unlocked, or free, any time.
-        Trouble::Keyring(why) | Trouble::Busy(why) => Fault::unreachable(why),
+        Trouble::Keyring(_, why) | Trouble::Busy(why) => Fault::unreachable(why),
     }
 }

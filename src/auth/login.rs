@@ -56,7 +56,7 @@ impl Account {
         self.vault.unlock(&self.key).await;
         let before = match self.read().await {
             // The way out of that is a login.
-            Err(Trouble::Keyring(_)) => None,
+            Err(Trouble::Keyring(..)) => None,
             before => before?,
         };
         let scopes = self.scopes(&found, before.map(|record| record.wanted).unwrap_or_default()).await;

@@ -1,6 +1,7 @@
 //! Why there is no token, told by what the reader can do about it.
 
 use super::gate::Gate;
+use super::keyring::Unusable;
 use super::secret::cleaned;
 use rmcp::transport::auth::AuthError;
 
@@ -23,8 +24,8 @@ pub enum Trouble {
     #[error("{0}")]
     Busy(String),
     /// The login is in the keyring, which cannot be used at the moment.
-    #[error("{0}")]
-    Keyring(String),
+    #[error("{1}")]
+    Keyring(Unusable, String),
 }
 
 impl Trouble {

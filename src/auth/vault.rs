@@ -177,7 +177,7 @@ impl Vault {
             Some(Kept::Here(record)) => Some(*record),
             Some(Kept::InKeyring(mark)) if mark.url == url => {
                 let text =
-                    self.keyring.get(&self.entry(key).await?).await.map_err(|why| out_of_reach(key, &why))?;
+                    self.keyring.get(&self.entry(key).await?).await.map_err(|why| out_of_reach(key, why))?;
                 text.and_then(|text| serde_json::from_str(text.expose()).ok())
             }
             Some(Kept::InKeyring(_)) | None => None,
@@ -267,18 +267,20 @@ impl Vault {
         blocking(move || write(&dir, &file, &kept)).await
     }
 
-    pub async fn remove(&self, key: &Key) -> Result<(), Trouble> {
+    /// If the keyring is not there to be asked, its entry may be left. Returns why, then.
+    pub async fn remove(&self, key: &Key) -> Result<Option<Unusable>, Trouble> {
         self.unsaved.forget(key);
         let marked = matches!(self.kept(key).await, Ok(Some(Kept::InKeyring(_))));
-        match self.keyring.remove(&self.entry(key).await?).await {
-            Err(why) if marked => return Err(out_of_reach(key, &why)),
+        let left = match self.keyring.remove(&self.entry(key).await?).await {
+            Err(why @ (Unusable::Off | Unusable::Missing)) if marked => Some(why),
+            Err(why) if marked => return Err(not_forgotten(key, why)),
             // At most an entry from before the login came back to its file, whose tokens are used up or replaced.
-            Err(_) | Ok(()) => {}
-        }
+            Err(_) | Ok(()) => None,
+        };
         let file = self.file(key);
         blocking(move || match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&file, &error)),
-            _ => Ok(()),
+            _ => Ok(left),
         })
         .await
     }
@@ -326,7 +328,7 @@ impl Vault {
 }
 
 /// The login is in the keyring, which cannot be used.
-fn out_of_reach(key: &Key, why: &Unusable) -> Trouble {
+fn out_of_reach(key: &Key, why: Unusable) -> Trouble {
     let login = format!("run `dynamic-mcp login {}`", key.name);
     let way_out = match why {
         Unusable::Locked => format!("unlock it, or {login}"),
@@ -336,7 +338,19 @@ fn out_of_reach(key: &Key, why: &Unusable) -> Trouble {
         }
         Unusable::Off | Unusable::Silent | Unusable::Failed(_) => login,
     };
-    Trouble::Keyring(format!("its login is in the system's keyring, which {why}: {way_out}"))
+    let what = format!("its login is in the system's keyring, which {why}: {way_out}");
+    Trouble::Keyring(why, what)
+}
+
+/// The same, for who wants it to be forgotten.
+pub(super) fn not_forgotten(key: &Key, why: Unusable) -> Trouble {
+    let unlock = match why {
+        Unusable::Locked | Unusable::Silent => "unlock it, then",
+        _ => "see to that, then",
+    };
+    let logout = format!("{unlock} run `dynamic-mcp logout {}` again", key.name);
+    let what = format!("its login is in the system's keyring, which {why}: {logout}");
+    Trouble::Keyring(why, what)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl From<Trouble> for Failure {
         let code = match trouble {
             Trouble::LoginNeeded(_) => LOGIN_NEEDED,
             Trouble::Unreachable(_) => UNREACHABLE,
-            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Busy(_) | Trouble::Keyring(_) => 1,
+            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Busy(_) | Trouble::Keyring(..) => 1,
         };
         Self(code, trouble.to_string())
     }
@@ -85,6 +85,10 @@ pub async fn logout(name: &str, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode
         Ended::Forgotten(why) => {
             format!("logged out here; the login could not be revoked ({why}) and ends when it expires")
         }
+        Ended::Left(why) => format!(
+            "logged out here; the login was in the system's keyring, which {why}: \
+             an entry may be left there, and it is not revoked"
+        ),
     });
     report(name, outcome)
 }
