@@ -18,6 +18,7 @@ pub mod browser;
 mod callback;
 mod credentials;
 mod discovery;
+mod errands;
 mod gate;
 pub mod keyring;
 mod login;
@@ -102,7 +103,12 @@ impl Account {
         }
         match renewal::renew(self, None).await {
             Ok(record) => Ok(record.access_token),
-            Err(trouble @ (Trouble::Unreachable(_) | Trouble::Keyring(_))) => {
+            Err(
+                trouble @ (Trouble::Unreachable(_)
+                | Trouble::Busy(_)
+                | Trouble::Keyring(..)
+                | Trouble::Store(_)),
+            ) => {
                 let rest = record.as_ref().and_then(Record::live_token);
                 rest.cloned().map(Some).ok_or(trouble)
             }
@@ -125,8 +131,12 @@ impl Account {
     /// What is known of this login, a second old at most.
     async fn record(&self) -> Result<Option<Record>, Trouble> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = match seen {
+            Some(seen) if seen.at.elapsed() < FRESH => return Ok(seen.record),
+            seen => seen,
+        };
+        self.vault.retry(&self.key).await;
         match seen {
-            Some(seen) if seen.at.elapsed() < FRESH => Ok(seen.record),
             // Its file tells of a change; the keyring need not be asked every second.
             Some(seen) if seen.written.is_some() && seen.written == self.vault.changed(&self.key).await => {
                 self.saw(seen.written, seen.record.clone());
@@ -148,6 +158,14 @@ impl Account {
         self.vault.write(&self.key, record).await?;
         self.saw(self.vault.changed(&self.key).await, Some(record.clone()));
         Ok(())
+    }
+
+    /// What takes the place of `before`, for who holds the lock: in force at once, and whether or not it can be
+    /// written.
+    async fn save(&self, record: &Record, before: Option<Record>) {
+        self.saw(None, Some(record.clone()));
+        self.vault.save(&self.key, record, before).await;
+        self.saw(self.vault.changed(&self.key).await, Some(record.clone()));
     }
 
     fn saw(&self, written: Option<SystemTime>, record: Option<Record>) {

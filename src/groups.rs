@@ -368,8 +368,8 @@ impl GroupManager {
         }
     }
 
-    /// Closes every upstream at once and returns when nothing of them is left, or when time is up: then the warden
-    /// ends what is left as soon as we are gone.
+    /// Closes every upstream at once and returns when nothing of them is left and new tokens are kept, or when time is
+    /// up: then the warden ends what is left as soon as we are gone.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = std::mem::take(&mut lock(&self.tasks).running);
@@ -382,9 +382,9 @@ impl GroupManager {
             // What was learnt in the last moment.
             self.cache.flush().await;
         };
-        let all = async { tokio::join!(closing, self.cache.flush()) };
+        let all = async { tokio::join!(closing, self.cache.flush(), self.transport.logins.settled()) };
         if tokio::time::timeout(SHUTDOWN, all).await.is_err() {
-            tracing::warn!("not everything ended in time; the servers that are left are killed");
+            tracing::warn!("not everything ended in time; what is left is cut off");
         }
     }
 }

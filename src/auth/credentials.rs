@@ -31,6 +31,15 @@ impl Logins for Kept {
         Box::pin(async move { vault?.changed(&key.ok()?).await })
     }
 
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let vault = self.0.clone();
+        Box::pin(async move {
+            if let Some(vault) = vault {
+                vault.errands.settled().await;
+            }
+        })
+    }
+
     fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>> {
         let alone = http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials);
         let vault = self.0.clone().filter(|_| !alone && !is_written(http));
@@ -57,8 +66,8 @@ fn is_written(http: &Http) -> bool {
 struct Written;
 
 impl Credentials for Written {
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
-        Box::pin(async { None })
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
@@ -76,15 +85,16 @@ impl Credentials for Written {
 struct Bearer(Arc<Account>);
 
 impl Credentials for Bearer {
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>> {
         Box::pin(async {
             match self.0.token().await {
-                Ok(token) => token.as_ref().and_then(header),
-                // The server refuses what has no token, and then this is tried, and said, again.
-                Err(trouble) => {
+                Ok(token) => Ok(token.as_ref().and_then(header)),
+                // There is no login any more. If the server needs one, it refuses this, and then that is said again.
+                Err(trouble @ (Trouble::LoginNeeded(_) | Trouble::Refused(_))) => {
                     tracing::debug!(%trouble, "there is no token for a request");
-                    None
+                    Ok(None)
                 }
+                Err(trouble) => Err(fault(&trouble)),
             }
         })
     }
@@ -122,7 +132,7 @@ fn fault(trouble: &Trouble) -> Fault {
         Trouble::LoginNeeded(how) => Fault::login_needed(how),
         Trouble::Unreachable(why) => Fault::unreachable(&format!("its login cannot be renewed: {why}")),
         Trouble::Refused(why) | Trouble::Store(why) => Fault::login_failed(why),
-        // It may be unlocked any time.
-        Trouble::Keyring(why) => Fault::unreachable(why),
+        // It may be unlocked, or free, any time.
+        Trouble::Keyring(_, why) | Trouble::Busy(why) => Fault::unreachable(why),
     }
 }

@@ -30,6 +30,8 @@ const HOLD: Duration = Duration::from_secs(10);
 
 /// Keeps one text for each login.
 pub trait Ring: Send + Sync {
+    /// Has the person unlock it, if it is locked. The others ask nobody for that.
+    fn unlock<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>>;
     fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>>;
     fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>>;
     fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>>;
@@ -56,7 +58,8 @@ pub struct Keyring(Result<Arc<Asked>, Unusable>);
 
 struct Asked {
     ring: Box<dyn Ring>,
-    patience: Duration,
+    /// There is one who can unlock it.
+    person: bool,
     trouble: Mutex<Option<(Instant, Unusable)>>,
 }
 
@@ -68,31 +71,39 @@ impl Keyring {
 
     /// That of this user; nothing is asked of it yet. With `person` there is one who can unlock it.
     pub fn of_system(env: &Env, person: bool) -> Self {
-        let patience = if person { UNLOCKING } else { PATIENCE };
         match system::ring(env, person) {
-            Some(ring) => Self::new(ring, patience),
+            Some(ring) => Self::new(ring, person),
             None => Self(Err(Unusable::Missing)),
         }
     }
 
-    fn new(ring: impl Ring + 'static, patience: Duration) -> Self {
-        Self(Ok(Arc::new(Asked { ring: Box::new(ring), patience, trouble: Mutex::default() })))
+    fn new(ring: impl Ring + 'static, person: bool) -> Self {
+        Self(Ok(Arc::new(Asked { ring: Box::new(ring), person, trouble: Mutex::default() })))
+    }
+
+    /// Where there is a person, has them unlock it. That lasts: nobody else may have to wait for it.
+    pub(super) async fn unlock(&self, key: &Key) {
+        if self.0.as_ref().is_ok_and(|asked| asked.person) {
+            // Whoever needs it meets what is wrong with it again.
+            drop(self.ask(UNLOCKING, |ring| ring.unlock(key)).await);
+        }
     }
 
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Secret>, Unusable> {
-        self.ask(|ring| ring.get(key)).await
+        self.ask(PATIENCE, |ring| ring.get(key)).await
     }
 
     pub(super) async fn put(&self, key: &Key, text: Secret) -> Result<(), Unusable> {
-        self.ask(|ring| ring.put(key, text)).await
+        self.ask(PATIENCE, |ring| ring.put(key, text)).await
     }
 
     pub(super) async fn remove(&self, key: &Key) -> Result<(), Unusable> {
-        self.ask(|ring| ring.remove(key)).await
+        self.ask(PATIENCE, |ring| ring.remove(key)).await
     }
 
     async fn ask<'a, T>(
         &'a self,
+        patience: Duration,
         what: impl FnOnce(&'a dyn Ring) -> BoxFuture<'a, Result<T, Unusable>>,
     ) -> Result<T, Unusable> {
         let asked = self.0.as_ref().map_err(Clone::clone)?;
@@ -102,7 +113,7 @@ impl Keyring {
         {
             return Err(trouble);
         }
-        let outcome = timeout(asked.patience, what(&*asked.ring)).await.unwrap_or(Err(Unusable::Silent));
+        let outcome = timeout(patience, what(&*asked.ring)).await.unwrap_or(Err(Unusable::Silent));
         if let Err(trouble @ (Unusable::Locked | Unusable::Silent)) = &outcome {
             let known = Some((Instant::now(), trouble.clone()));
             *asked.trouble.lock().unwrap_or_else(PoisonError::into_inner) = known;

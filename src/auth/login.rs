@@ -26,6 +26,12 @@ pub struct Login {
     callback: Callback,
 }
 
+/// The browser came back.
+pub struct Returned {
+    login: Login,
+    came: Came,
+}
+
 pub enum Begun {
     /// The server answers without one, and says nothing of where to get one.
     NotNeeded,
@@ -47,9 +53,10 @@ impl Account {
         };
         // Before anything is asked of anybody: a port that is taken is the end of it.
         let callback = Callback::listen(self.oauth.redirect_port).await?;
+        self.vault.unlock(&self.key).await;
         let before = match self.read().await {
             // The way out of that is a login.
-            Err(Trouble::Keyring(_)) => None,
+            Err(Trouble::Keyring(..)) => None,
             before => before?,
         };
         let scopes = self.scopes(&found, before.map(|record| record.wanted).unwrap_or_default()).await;
@@ -120,12 +127,15 @@ impl Login {
         &self.url
     }
 
-    /// Waits for the browser, gets the tokens and keeps them. Returns what was granted.
-    pub async fn finish(mut self) -> Result<Vec<String>, Trouble> {
+    /// Waits for the browser.
+    pub async fn returned(mut self) -> Returned {
         let came = self.callback.came(&self.state).await;
-        let outcome = self.redeem(&came).await;
-        came.answer(outcome.is_ok()).await;
-        outcome
+        Returned { login: self, came }
+    }
+
+    /// Waits for the browser, gets the tokens and keeps them. Returns what was granted.
+    pub async fn finish(self) -> Result<Vec<String>, Trouble> {
+        self.returned().await.redeem().await
     }
 
     async fn redeem(&self, came: &Came) -> Result<Vec<String>, Trouble> {
@@ -160,8 +170,29 @@ impl Login {
             ..Record::new(self.account.url.as_str())
         };
         let record = renewed(record, &response)?;
+        // It may have been locked again while the person was in the browser.
+        self.account.vault.unlock(&self.account.key).await;
         let _lock = self.account.vault.lock(&self.account.key).await?;
         self.account.write(&record).await?;
         Ok(record.granted)
+    }
+}
+
+impl Returned {
+    /// Gets the tokens and keeps them. Returns what was granted. A task of its own, as a renewal: who waits for it may
+    /// go away.
+    pub async fn redeem(self) -> Result<Vec<String>, Trouble> {
+        let Self { login, came } = self;
+        let redeeming = tokio::spawn(async move {
+            let errand = login.account.vault.errands.begin();
+            let outcome = match errand {
+                Some(_) => login.redeem(&came).await,
+                None => Err(Trouble::Unreachable("dynamic-mcp ends".to_owned())),
+            };
+            came.answer(outcome.is_ok()).await;
+            drop(errand);
+            outcome
+        });
+        redeeming.await.unwrap_or_else(|_| Err(Trouble::Unreachable("the login was given up".to_owned())))
     }
 }

@@ -64,7 +64,8 @@ impl Account {
     /// bring, another would not bring either.
     async fn step_up(self: &Arc<Self>, scopes: Vec<String>, sent: Option<Secret>) -> Result<Remedy, Trouble> {
         let lock = self.vault.lock(&self.key).await?;
-        let record = self.read().await?.unwrap_or_else(|| Record::new(self.url.as_str()));
+        let before = self.read().await?;
+        let record = before.clone().unwrap_or_else(|| Record::new(self.url.as_str()));
         if record.access_token.is_some() && record.access_token != sent {
             return Ok(Remedy::Again);
         }
@@ -76,7 +77,7 @@ impl Account {
             return Err(Trouble::Refused(why));
         }
         let wanted = union([&record.wanted, &record.granted, &scopes]);
-        self.write(&Record { wanted, ..record }).await?;
+        self.save(&Record { wanted, ..record }, before).await;
         drop(lock);
         match self.oauth.flow {
             Flow::ClientCredentials => renewal::renew(self, sent).await.map(|_| Remedy::Again),

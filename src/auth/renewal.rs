@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Another record than the one whose token is `refused`, or than one that expires soon. A task of its own: whoever
 /// waits may go away, and the answer to a request that was sent must not get lost, for it has the only refresh token
-/// that still works. Its requests have their deadlines, so it ends.
+/// that still works. Its requests have their deadlines, so it ends; the process waits for it as long as it can.
 pub(super) async fn renew(account: &Arc<Account>, refused: Option<Secret>) -> Result<Record, Trouble> {
     let account = account.clone();
     let renewing = tokio::spawn(async move { account.renew_alone(refused).await });
@@ -34,26 +34,33 @@ impl Account {
         {
             return Ok(record.clone());
         }
-        let renewed = match self.oauth.flow {
-            Flow::ClientCredentials => self.ask_as_client(record).await?,
-            Flow::Browser => self.refresh(record).await?,
+        let before = record.clone();
+        let refreshed =
+            record.as_ref().and_then(|record| Some((record.clone(), record.refresh_token.clone()?)));
+        if refreshed.is_none() && self.oauth.flow == Flow::Browser {
+            return Err(self.login_needed("the login has expired"));
+        }
+        let found = self.discover(None).await?;
+        let over = || Trouble::Unreachable("dynamic-mcp ends".to_owned());
+        let _errand = self.vault.errands.begin().ok_or_else(over)?;
+        let renewed = match refreshed.filter(|_| self.oauth.flow == Flow::Browser) {
+            Some((record, token)) => self.refresh(found, record, &token).await?,
+            None => self.ask_as_client(found, record).await?,
         };
-        self.write(&renewed).await?;
+        self.save(&renewed, before).await;
         Ok(renewed)
     }
 
-    async fn refresh(&self, record: Option<Record>) -> Result<Record, Trouble> {
-        let Some((record, refresh_token)) = record.and_then(|record| {
-            let token = record.refresh_token.clone()?;
-            Some((record, token))
-        }) else {
-            return Err(self.login_needed("the login has expired"));
-        };
-        let mut found = self.discover(None).await?;
+    async fn refresh(
+        &self,
+        mut found: Found,
+        record: Record,
+        refresh_token: &Secret,
+    ) -> Result<Record, Trouble> {
         if found.issuer() != record.issuer {
             return Err(self.login_needed("its authorization server is another than at the last login"));
         }
-        match self.exchange(&mut found, &record, &refresh_token).await {
+        match self.exchange(&mut found, &record, refresh_token).await {
             Ok(response) => renewed(record, &response),
             Err(error) => {
                 let secrets = [refresh_token.expose()];
@@ -62,7 +69,7 @@ impl Account {
                     None => {
                         tracing::debug!(group = %self.name, "a refresh was refused: {}", found.trouble(&error, &secrets));
                         if matches!(error, AuthError::TokenRefreshRejected(_)) {
-                            self.write(&record.without_tokens()).await?;
+                            self.save(&record.clone().without_tokens(), Some(record)).await;
                         }
                         Err(self.login_needed("the login is over"))
                     }
@@ -102,8 +109,7 @@ impl Account {
     }
 
     /// By the client's own secret or key.
-    async fn ask_as_client(&self, record: Option<Record>) -> Result<Record, Trouble> {
-        let mut found = self.discover(None).await?;
+    async fn ask_as_client(&self, mut found: Found, record: Option<Record>) -> Result<Record, Trouble> {
         let client_id = self.oauth.client_id.clone().unwrap_or_default();
         let wanted = record.map(|record| record.wanted).unwrap_or_default();
         let scopes = self.scopes(&found, wanted.clone()).await;

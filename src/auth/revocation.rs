@@ -1,8 +1,9 @@
 //! The end of a login.
 
 use super::Account;
+use super::keyring::Unusable;
 use super::trouble::Trouble;
-use super::vault::Record;
+use super::vault::{Record, not_forgotten};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::sync::Arc;
@@ -16,13 +17,22 @@ pub enum Ended {
     Revoked,
     /// Only here: the tokens work until they expire.
     Forgotten(String),
+    /// The same, and nobody could ask the keyring that it is in for it, so that it may be left there.
+    Left(Unusable),
 }
 
 impl Account {
-    /// Revokes the tokens where that can be done (RFC 7009), and forgets them in any case.
+    /// Revokes the tokens where that can be done (RFC 7009), and forgets them also where not: of a login in the keyring
+    /// unless that is there and does not give it.
     pub async fn log_out(self: &Arc<Self>) -> Result<Ended, Trouble> {
+        self.vault.unlock(&self.key).await;
         let _lock = self.vault.lock(&self.key).await?;
-        let record = self.read().await?;
+        let record = match self.read().await {
+            // Nobody can ask it; nobody here uses what is in it.
+            Err(Trouble::Keyring(Unusable::Off | Unusable::Missing, _)) => None,
+            Err(Trouble::Keyring(why, _)) => return Err(not_forgotten(&self.key, why)),
+            record => record?,
+        };
         let ended = match &record {
             None => Ended::Nothing,
             Some(record) if record.access_token.is_none() && record.refresh_token.is_none() => Ended::Nothing,
@@ -31,9 +41,9 @@ impl Account {
                 Err(why) => Ended::Forgotten(why.to_string()),
             },
         };
-        self.vault.remove(&self.key).await?;
+        let left = self.vault.remove(&self.key).await?;
         self.saw(None, None);
-        Ok(ended)
+        Ok(left.map_or(ended, Ended::Left))
     }
 
     async fn revoke(&self, record: &Record) -> Result<(), Trouble> {
@@ -74,3 +84,7 @@ impl Account {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "revocation/tests.rs"]
+mod tests;

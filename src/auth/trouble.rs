@@ -1,6 +1,7 @@
 //! Why there is no token, told by what the reader can do about it.
 
 use super::gate::Gate;
+use super::keyring::Unusable;
 use super::secret::cleaned;
 use rmcp::transport::auth::AuthError;
 
@@ -19,9 +20,12 @@ pub enum Trouble {
     /// The file of the login cannot be used.
     #[error("{0}")]
     Store(String),
-    /// The login is in the keyring, which cannot be used at the moment.
+    /// Another process changes the login, for longer than that takes.
     #[error("{0}")]
-    Keyring(String),
+    Busy(String),
+    /// The login is in the keyring, which cannot be used at the moment.
+    #[error("{1}")]
+    Keyring(Unusable, String),
 }
 
 impl Trouble {

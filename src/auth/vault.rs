@@ -3,16 +3,22 @@
 //! Where the system has a keyring that works, a login is an entry there, and its file says so; the file's time is how
 //! others learn of a change.
 
+use super::errands::Errands;
 use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
 use super::trouble::Trouble;
 use crate::config::GroupName;
+use files::{blocking, make_private_dir, private, read, unusable, write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use unsaved::Unsaved;
+
+mod files;
+mod unsaved;
 
 /// A refresh of another instance has its own limits, which are below this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,6 +31,8 @@ const EARLY: u64 = 30;
 pub struct Vault {
     dir: PathBuf,
     keyring: Keyring,
+    pub(super) errands: Errands,
+    unsaved: Unsaved,
 }
 
 /// What a file has.
@@ -120,8 +128,16 @@ impl Key {
         }
         let readable =
             name.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(40);
-        let digest: String = hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(hash, 12);
         Self { id: readable.chain(['-']).chain(digest.chars()).collect(), name: name.clone() }
+    }
+
+    /// The same login, as the keyring knows it: that is one for all places with a file and a lock for it.
+    fn in_place(&self, dir: &Path) -> Self {
+        let canonical = fs::canonicalize(dir);
+        let mut hash = Sha256::new();
+        hash.update(canonical.as_deref().unwrap_or(dir).as_os_str().as_encoded_bytes());
+        Self { id: format!("{}-{}", self.id, hex(hash, 6)), name: self.name.clone() }
     }
 
     pub fn id(&self) -> &str {
@@ -134,12 +150,16 @@ impl Key {
     }
 }
 
+fn hex(hash: Sha256, bytes: usize) -> String {
+    hash.finalize().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Nobody else changes this login until it is dropped.
 pub struct Lock(#[expect(dead_code, reason = "held")] File);
 
 impl Vault {
     pub fn new(dir: PathBuf, keyring: Keyring) -> Self {
-        Self { dir, keyring }
+        Self { dir, keyring, errands: Errands::default(), unsaved: Unsaved::default() }
     }
 
     pub fn file(&self, key: &Key) -> PathBuf {
@@ -148,10 +168,16 @@ impl Vault {
 
     /// A login that is damaged, or gone from the keyring, is as none: the way out is a login either way.
     pub async fn read(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
+        let kept = self.read_kept(key, url).await;
+        self.unsaved.newest(key, kept)
+    }
+
+    async fn read_kept(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
         let record = match self.kept(key).await? {
             Some(Kept::Here(record)) => Some(*record),
             Some(Kept::InKeyring(mark)) if mark.url == url => {
-                let text = self.keyring.get(key).await.map_err(|why| out_of_reach(key, &why))?;
+                let text =
+                    self.keyring.get(&self.entry(key).await?).await.map_err(|why| out_of_reach(key, why))?;
                 text.and_then(|text| serde_json::from_str(text.expose()).ok())
             }
             Some(Kept::InKeyring(_)) | None => None,
@@ -171,18 +197,29 @@ impl Vault {
         metadata.ok()?.modified().ok()
     }
 
-    /// The keyring first: whoever sees that the file changed finds the new entry.
     pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+        self.replace(key, record).await?;
+        self.unsaved.forget(key);
+        Ok(())
+    }
+
+    /// The keyring first: whoever sees that the file changed finds the new entry.
+    async fn replace(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
         let here = || Kept::Here(Box::new(record.clone()));
-        let was_here = matches!(self.kept(key).await, Ok(Some(Kept::Here(_))));
-        if was_here {
+        let before = self.kept(key).await;
+        let first = match before {
             // Until the keyring has it: whatever happens meanwhile, what is used up is not all that there is.
-            self.keep(key, here()).await?;
-        }
+            Ok(Some(Kept::Here(_))) => Some(self.keep(key, here()).await),
+            _ => None,
+        };
         match self.in_keyring(key, record).await {
             Ok(()) => {
                 let mark = Mark { version: VERSION, url: record.url.clone(), kept: Place::Keyring };
-                self.keep(key, Kept::InKeyring(mark)).await
+                match (self.keep(key, Kept::InKeyring(mark)).await, before) {
+                    // It says so already; others find the new entry when their token ends.
+                    (Err(_), Ok(Some(Kept::InKeyring(before)))) if before.url == record.url => Ok(()),
+                    (done, _) => done,
+                }
             }
             Err(why) => {
                 let group = &key.name;
@@ -193,14 +230,36 @@ impl Vault {
                     }
                     why => tracing::info!(%group, "the login is kept in a file: the system's keyring {why}"),
                 }
-                if was_here { Ok(()) } else { self.keep(key, here()).await }
+                match first {
+                    Some(done) => done,
+                    None => self.keep(key, here()).await,
+                }
             }
         }
     }
 
     async fn in_keyring(&self, key: &Key, record: &Record) -> Result<(), Unusable> {
         let text = serde_json::to_string(record).map_err(|error| Unusable::Failed(error.to_string()))?;
-        self.keyring.put(key, Secret::new(text)).await
+        let entry = self.entry(key).await.map_err(|trouble| Unusable::Failed(trouble.to_string()))?;
+        self.keyring.put(&entry, Secret::new(text)).await
+    }
+
+    /// Where there is a person, has them unlock the keyring. Before `lock`: others wait for that for less long.
+    pub async fn unlock(&self, key: &Key) {
+        if let Ok(entry) = self.entry(key).await {
+            self.keyring.unlock(&entry).await;
+        }
+    }
+
+    /// Names what the keyring has of a login.
+    async fn entry(&self, key: &Key) -> Result<Key, Trouble> {
+        let (dir, key) = (self.dir.clone(), key.clone());
+        blocking(move || {
+            // It has no other name before it is there.
+            drop(make_private_dir(&dir));
+            Ok(key.in_place(&dir))
+        })
+        .await
     }
 
     async fn keep(&self, key: &Key, kept: Kept) -> Result<(), Trouble> {
@@ -208,113 +267,68 @@ impl Vault {
         blocking(move || write(&dir, &file, &kept)).await
     }
 
-    pub async fn remove(&self, key: &Key) -> Result<(), Trouble> {
+    /// If the keyring is not there to be asked, its entry may be left. Returns why, then.
+    pub async fn remove(&self, key: &Key) -> Result<Option<Unusable>, Trouble> {
+        self.unsaved.forget(key);
         let marked = matches!(self.kept(key).await, Ok(Some(Kept::InKeyring(_))));
-        match self.keyring.remove(key).await {
-            Err(why) if marked => return Err(out_of_reach(key, &why)),
+        let left = match self.keyring.remove(&self.entry(key).await?).await {
+            Err(why @ (Unusable::Off | Unusable::Missing)) if marked => Some(why),
+            Err(why) if marked => return Err(not_forgotten(key, why)),
             // At most an entry from before the login came back to its file, whose tokens are used up or replaced.
-            Err(_) | Ok(()) => {}
-        }
+            Err(_) | Ok(()) => None,
+        };
         let file = self.file(key);
         blocking(move || match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&file, &error)),
-            _ => Ok(()),
+            _ => Ok(left),
         })
         .await
     }
 
     /// Waits for whoever else is changing this login.
     pub async fn lock(&self, key: &Key) -> Result<Lock, Trouble> {
-        let (dir, path) = (self.dir.clone(), self.dir.join(format!("{}.lock", key.id)));
-        let opened = path.clone();
-        let file = blocking(move || {
-            make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
-            let mut options = private();
-            options.create(true).truncate(false).write(true);
-            options.open(&opened).map_err(|error| unusable(&opened, &error))
-        })
-        .await?;
+        let file = self.lock_file(key).await?;
+        let path = self.lock_path(key);
         let locked = async {
-            while file.try_lock().is_err() {
-                tokio::time::sleep(Duration::from_millis(25)).await;
+            loop {
+                match file.try_lock() {
+                    Ok(()) => return Ok(()),
+                    Err(TryLockError::WouldBlock) => tokio::time::sleep(Duration::from_millis(25)).await,
+                    Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
+                }
             }
         };
         match tokio::time::timeout(PATIENCE, locked).await {
-            Ok(()) => Ok(Lock(file)),
-            Err(_) => Err(Trouble::Store(format!("another process holds {} for long", path.display()))),
+            Ok(locked) => locked.map(|()| Lock(file)),
+            Err(_) => Err(Trouble::Busy(format!("another process holds {} for long", path.display()))),
         }
     }
-}
 
-/// Off the only thread: a slow disk holds up no call.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Trouble::Store("the file of the login could not be read".to_owned())))
-}
-
-fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
-    let mut file = match private().read(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(|error| unusable(path, &error))?,
-    };
-    #[cfg(unix)]
-    {
-        let permissions = file.metadata().map_err(|error| unusable(path, &error))?.permissions();
-        let mode = std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777;
-        if mode & 0o077 != 0 {
-            let path = path.display();
-            let message = format!(
-                "{path} has tokens in it and may be read by others (mode {mode:o}): run `chmod 600 {path}`"
-            );
-            return Err(Trouble::Store(message));
-        }
+    /// `None`: somebody else is changing this login.
+    async fn try_lock(&self, key: &Key) -> Result<Option<Lock>, Trouble> {
+        let file = self.lock_file(key).await?;
+        let locked = file.try_lock().is_ok();
+        Ok(locked.then_some(Lock(file)))
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
-    Ok(serde_json::from_str(&text).ok())
-}
 
-fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), Trouble> {
-    let written = || -> io::Result<()> {
-        make_private_dir(dir)?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::remove_file(&temporary).ok();
-        let mut file = private().write(true).create_new(true).open(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(kept)?)?;
-        // A refresh token is used up once: a power failure must not leave the old one.
-        file.sync_all()?;
-        fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
-    };
-    written().map_err(|error| unusable(path, &error))
-}
-
-/// Readable by its owner alone; never through a link that somebody put there.
-fn private() -> fs::OpenOptions {
-    let mut options = File::options();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    fn lock_path(&self, key: &Key) -> PathBuf {
+        self.dir.join(format!("{}.lock", key.id))
     }
-    options
-}
 
-fn make_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::Store(format!("{}: {error}", path.display()))
+    async fn lock_file(&self, key: &Key) -> Result<File, Trouble> {
+        let (dir, path) = (self.dir.clone(), self.lock_path(key));
+        blocking(move || {
+            make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
+            let mut options = private();
+            options.create(true).truncate(false).write(true);
+            options.open(&path).map_err(|error| unusable(&path, &error))
+        })
+        .await
+    }
 }
 
 /// The login is in the keyring, which cannot be used.
-fn out_of_reach(key: &Key, why: &Unusable) -> Trouble {
+fn out_of_reach(key: &Key, why: Unusable) -> Trouble {
     let login = format!("run `dynamic-mcp login {}`", key.name);
     let way_out = match why {
         Unusable::Locked => format!("unlock it, or {login}"),
@@ -324,7 +338,19 @@ fn out_of_reach(key: &Key, why: &Unusable) -> Trouble {
         }
         Unusable::Off | Unusable::Silent | Unusable::Failed(_) => login,
     };
-    Trouble::Keyring(format!("its login is in the system's keyring, which {why}: {way_out}"))
+    let what = format!("its login is in the system's keyring, which {why}: {way_out}");
+    Trouble::Keyring(why, what)
+}
+
+/// The same, for who wants it to be forgotten.
+pub(super) fn not_forgotten(key: &Key, why: Unusable) -> Trouble {
+    let unlock = match why {
+        Unusable::Locked | Unusable::Silent => "unlock it, then",
+        _ => "see to that, then",
+    };
+    let logout = format!("{unlock} run `dynamic-mcp logout {}` again", key.name);
+    let what = format!("its login is in the system's keyring, which {why}: {logout}");
+    Trouble::Keyring(why, what)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl From<Trouble> for Failure {
         let code = match trouble {
             Trouble::LoginNeeded(_) => LOGIN_NEEDED,
             Trouble::Unreachable(_) => UNREACHABLE,
-            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Keyring(_) => 1,
+            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Busy(_) | Trouble::Keyring(..) => 1,
         };
         Self(code, trouble.to_string())
     }
@@ -85,6 +85,10 @@ pub async fn logout(name: &str, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode
         Ended::Forgotten(why) => {
             format!("logged out here; the login could not be revoked ({why}) and ends when it expires")
         }
+        Ended::Left(why) => format!(
+            "logged out here; the login was in the system's keyring, which {why}: \
+             an entry may be left there, and it is not revoked"
+        ),
     });
     report(name, outcome)
 }
@@ -142,9 +146,9 @@ async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env
         Begun::Waiting(login) => login,
     };
     present(args, &login, env);
-    let finished = tokio::time::timeout(Duration::from_secs(args.timeout), login.finish()).await;
+    let returned = tokio::time::timeout(Duration::from_secs(args.timeout), login.returned()).await;
     let late = |_| Failure(LOGIN_NEEDED, "nobody logged in in time (--timeout)".to_owned());
-    let granted = finished.map_err(late)??;
+    let granted = returned.map_err(late)?.redeem().await?;
     let rights = if granted.is_empty() { String::new() } else { format!(" ({})", granted.join(", ")) };
     Ok(format!("logged in{rights}; running instances use it from now on"))
 }

@@ -45,9 +45,13 @@ pub(super) fn ring(env: &Env, person: bool) -> Option<SecretService> {
 }
 
 impl Ring for SecretService {
+    fn unlock<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
+        Box::pin(async { self.open(self.person).await.map(drop) })
+    }
+
     fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>> {
         Box::pin(async {
-            let open = self.open().await?;
+            let open = self.open(false).await?;
             let Some(item) = open.items(key).await?.into_iter().next() else { return Ok(None) };
             let (_, _, text, _): Sealed = open.call(item.as_str(), ITEM, "GetSecret", &open.session).await?;
             Ok(String::from_utf8(text).ok().map(Secret::new))
@@ -56,7 +60,7 @@ impl Ring for SecretService {
 
     fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>> {
         Box::pin(async move {
-            let open = self.open().await?;
+            let open = self.open(false).await?;
             let label = format!("{SERVICE}: login to {}", key.name());
             let properties = HashMap::from([
                 ("org.freedesktop.Secret.Item.Label", Variant::from(label)),
@@ -67,16 +71,16 @@ impl Ring for SecretService {
             let (_, prompt): (OwnedObjectPath, OwnedObjectPath) = open
                 .call(open.collection.as_str(), COLLECTION, "CreateItem", &(properties, sealed, true))
                 .await?;
-            self.agreed(&open, &prompt).await
+            agreed(&open, &prompt, self.person).await
         })
     }
 
     fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
         Box::pin(async {
-            let open = self.open().await?;
+            let open = self.open(false).await?;
             for item in open.items(key).await? {
                 let prompt: OwnedObjectPath = open.call(item.as_str(), ITEM, "Delete", &()).await?;
-                self.agreed(&open, &prompt).await?;
+                agreed(&open, &prompt, self.person).await?;
             }
             Ok(())
         })
@@ -84,8 +88,8 @@ impl Ring for SecretService {
 }
 
 impl SecretService {
-    /// Connects, and sees to it that the keyring is unlocked.
-    async fn open(&self) -> Result<Open, Unusable> {
+    /// Connects, and sees to it that the keyring is unlocked: by a `person`, if there is one.
+    async fn open(&self, person: bool) -> Result<Open, Unusable> {
         let connecting = Builder::address(self.bus.as_str()).method_timeout(PATIENCE).build();
         let connection = timeout(PATIENCE, connecting).await.map_err(|_| Unusable::Silent)?;
         let connection = connection.map_err(|error| match error {
@@ -102,37 +106,37 @@ impl SecretService {
         }
         let (_, prompt): (Vec<OwnedObjectPath>, OwnedObjectPath) =
             open.call(ROOT, SERVICE_INTERFACE, "Unlock", &vec![&open.collection]).await?;
-        self.agreed(&open, &prompt).await?;
+        agreed(&open, &prompt, person).await?;
         let plain = ("plain", Variant::from(""));
         let (_, session): (OwnedVariant, OwnedObjectPath) =
             open.call(ROOT, SERVICE_INTERFACE, "OpenSession", &plain).await?;
         open.session = session;
         Ok(open)
     }
+}
 
-    /// Has the person agree, if the service wants it.
-    async fn agreed(&self, open: &Open, prompt: &OwnedObjectPath) -> Result<(), Unusable> {
-        if is_none(prompt) {
-            return Ok(());
-        }
-        if !self.person {
-            return Err(Unusable::Locked);
-        }
-        let rule = MatchRule::builder()
-            .msg_type(message::Type::Signal)
-            .path(prompt)
-            .interface(PROMPT)
-            .member("Completed")
-            .build()
-            .map_err(unusable)?;
-        let completed = MessageStream::for_match_rule(rule, &open.connection, None).await;
-        let mut completed = completed.map_err(unusable)?;
-        // No window of ours is below it.
-        let () = open.call(prompt.as_str(), PROMPT, "Prompt", &"").await?;
-        let answer = completed.next().await.ok_or(Unusable::Silent)?.map_err(unusable)?;
-        let (dismissed, _): (bool, OwnedVariant) = answer.body().deserialize().map_err(unusable)?;
-        if dismissed { Err(Unusable::Locked) } else { Ok(()) }
+/// Has a person agree, if the service wants it.
+async fn agreed(open: &Open, prompt: &OwnedObjectPath, person: bool) -> Result<(), Unusable> {
+    if is_none(prompt) {
+        return Ok(());
     }
+    if !person {
+        return Err(Unusable::Locked);
+    }
+    let rule = MatchRule::builder()
+        .msg_type(message::Type::Signal)
+        .path(prompt)
+        .interface(PROMPT)
+        .member("Completed")
+        .build()
+        .map_err(unusable)?;
+    let completed = MessageStream::for_match_rule(rule, &open.connection, None).await;
+    let mut completed = completed.map_err(unusable)?;
+    // No window of ours is below it.
+    let () = open.call(prompt.as_str(), PROMPT, "Prompt", &"").await?;
+    let answer = completed.next().await.ok_or(Unusable::Silent)?.map_err(unusable)?;
+    let (dismissed, _): (bool, OwnedVariant) = answer.body().deserialize().map_err(unusable)?;
+    if dismissed { Err(Unusable::Locked) } else { Ok(()) }
 }
 
 /// A connection with what it is for.

@@ -13,7 +13,12 @@ pub(in crate::auth) struct Fake {
 
 impl Fake {
     pub(in crate::auth) fn keyring(&self) -> Keyring {
-        Keyring::new(self.clone(), PATIENCE)
+        Keyring::new(self.clone(), false)
+    }
+
+    /// With a person.
+    pub(in crate::auth) fn at_hand(&self) -> Keyring {
+        Keyring::new(self.clone(), true)
     }
 
     pub(in crate::auth) fn fails(&self, trouble: Option<Unusable>) {
@@ -38,6 +43,10 @@ impl Fake {
 }
 
 impl Ring for Fake {
+    fn unlock<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
+        self.does(|_| ())
+    }
+
     fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>> {
         self.does(|entries| entries.get(key.id()).cloned().map(Secret::new))
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::auth::keyring::tests::Fake;
+use std::io::Write;
 
 const URL: &str = "https://a.example/";
 
@@ -137,7 +138,7 @@ async fn a_login_is_in_the_keyring_and_its_file_says_so() {
         assert_ne!(vault.changed(&key).await, before);
         assert_eq!(vault.read(&key, URL).await, Ok(Some(record(token))));
         assert!(!text(&vault, &key).contains("MARKER"));
-        assert!(fake.entries.lock().unwrap()[key.id()].contains(token));
+        assert!(fake.entries.lock().unwrap()[key.in_place(&vault.dir).id()].contains(token));
     }
     let asked = *fake.asked.lock().unwrap();
     assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
@@ -172,9 +173,12 @@ async fn a_keyring_that_cannot_be_used_costs_no_login() {
         vault.write(&key, &record("one")).await.unwrap();
         fake.fails(Some(trouble.clone()));
         // What is there cannot be read, and the reader is told what to do.
-        let Err(Trouble::Keyring(why)) = vault.read(&key, URL).await else { panic!("{trouble}") };
+        let Err(Trouble::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("{trouble}") };
         assert!(why.contains("login a/../b") && why.contains(&trouble.to_string()), "{why}");
-        let Err(Trouble::Keyring(_)) = vault.remove(&key).await else { panic!("{trouble}: gone") };
+        // One that is there has to forget it first.
+        if trouble != Unusable::Missing {
+            let Err(Trouble::Keyring(..)) = vault.remove(&key).await else { panic!("{trouble}: gone") };
+        }
         // What is new goes to the file; what is in the keyring is older then, and does not count.
         vault.write(&key, &record("two")).await.unwrap();
         assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))), "{trouble}");
@@ -205,7 +209,7 @@ async fn an_entry_that_somebody_took_out_of_the_keyring_or_changed_is_as_none() 
     let (_dir, vault, key) = with(fake.keyring());
     vault.write(&key, &record("t")).await.unwrap();
     for text in ["", "{", r#"{"version": 2, "url": "https://a.example/"}"#] {
-        fake.entries.lock().unwrap().insert(key.id().to_owned(), text.to_owned());
+        fake.entries.lock().unwrap().insert(key.in_place(&vault.dir).id().to_owned(), text.to_owned());
         assert_eq!(vault.read(&key, URL).await, Ok(None), "{text}");
     }
     fake.entries.lock().unwrap().clear();
@@ -218,6 +222,98 @@ async fn a_login_in_a_keyring_that_is_turned_off_is_not_lost_silently() {
     let (_dir, vault, key) = with(fake.keyring());
     vault.write(&key, &record("t")).await.unwrap();
     let vault = Vault { keyring: Keyring::off(), ..vault };
-    let Err(Trouble::Keyring(why)) = vault.read(&key, URL).await else { panic!("read") };
+    let Err(Trouble::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("read") };
     assert!(why.contains("`keyring` in `settings`"), "{why}");
+}
+
+/// Files in this vault cannot be written by this process, whoever its user is.
+fn obstructed(vault: &Vault, key: &Key) -> PathBuf {
+    let temporary = vault.file(key).with_extension(format!("{}.tmp", std::process::id()));
+    fs::create_dir_all(temporary.join("in the way")).unwrap();
+    temporary
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_written_are_used_and_written_later() {
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("one")).await.unwrap();
+    let obstacle = obstructed(&vault, &key);
+    vault.save(&key, &record("two"), Some(record("one"))).await;
+    vault.save(&key, &record("three"), Some(record("two"))).await;
+    assert_eq!(vault.clone().read(&key, URL).await, Ok(Some(record("three"))));
+    vault.retry(&key).await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("one"))));
+    fs::remove_dir_all(&obstacle).unwrap();
+
+    let busy = vault.lock(&key).await.unwrap();
+    vault.retry(&key).await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("one"))), "somebody else has the lock");
+    drop(busy);
+    vault.retry(&key).await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("three"))));
+
+    obstructed(&vault, &key);
+    vault.save(&key, &record("four"), Some(record("three"))).await;
+    fs::remove_dir_all(&obstacle).unwrap();
+    vault.settled().await;
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("four"))), "at the end at the latest");
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_written_do_not_outlive_a_login_of_somebody_else() {
+    let (_dir, vault, key) = vault();
+    let other = Vault::new(vault.dir.clone(), Keyring::off());
+    vault.write(&key, &record("one")).await.unwrap();
+    let obstacle = obstructed(&vault, &key);
+    vault.save(&key, &record("two"), Some(record("one"))).await;
+    fs::remove_dir_all(&obstacle).unwrap();
+    other.write(&key, &record("new")).await.unwrap();
+    vault.retry(&key).await;
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("new"))));
+    obstructed(&vault, &key);
+    vault.save(&key, &record("newer"), Some(record("new"))).await;
+    other.remove(&key).await.unwrap();
+    assert_eq!(vault.read(&key, URL).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_login_whose_file_cannot_be_written_goes_to_the_keyring() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = vault();
+    vault.write(&key, &record("MARKER-1")).await.unwrap();
+    let vault = Vault { keyring: fake.keyring(), ..vault };
+    obstructed(&vault, &key);
+    vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
+    assert!(fake.entries.lock().unwrap()[key.in_place(&vault.dir).id()].contains("MARKER-2"));
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
+}
+
+#[tokio::test]
+async fn a_login_in_the_keyring_is_kept_also_if_its_file_cannot_be_written_again() {
+    let fake = Fake::default();
+    let (_dir, vault, key) = with(fake.keyring());
+    vault.write(&key, &record("one")).await.unwrap();
+    obstructed(&vault, &key);
+    vault.write(&key, &record("two")).await.unwrap();
+    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("two"))));
+}
+
+#[tokio::test]
+async fn two_places_for_logins_have_an_entry_each_and_two_ways_to_one_place_have_the_same() {
+    let fake = Fake::default();
+    let (dir, vault, key) = with(fake.keyring());
+    let (_other, other, _) = with(fake.keyring());
+    vault.write(&key, &record("one")).await.unwrap();
+    other.write(&key, &record("two")).await.unwrap();
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("one"))));
+    assert_eq!(other.read(&key, URL).await, Ok(Some(record("two"))));
+    let same = Vault::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
+    assert_eq!(same.read(&key, URL).await, Ok(Some(record("one"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_stays_busy_is_no_reason_for_a_login() {
+    let (_dir, vault, key) = vault();
+    let _held = vault.lock(&key).await.unwrap();
+    assert!(matches!(vault.lock(&key).await, Err(Trouble::Busy(why)) if why.contains("another process")));
 }

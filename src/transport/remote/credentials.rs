@@ -20,6 +20,10 @@ pub trait Logins: Send + Sync {
 
     /// Begins a login. `None`: there is none that a person could do in a browser.
     fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>>;
+
+    /// The process is about to end: resolves when what servers have granted by now is kept. No login or renewal that has
+    /// not been sent yet goes on.
+    fn settled(&self) -> BoxFuture<'static, ()>;
 }
 
 /// A login that waits for a person.
@@ -32,8 +36,9 @@ pub struct Begun {
 
 /// One server's credentials, asked for with every request.
 pub trait Credentials: Send + Sync {
-    /// The value of `Authorization`, if there is one. May refresh one that is about to expire.
-    fn authorization(&self) -> BoxFuture<'_, Option<HeaderValue>>;
+    /// The value of `Authorization`, if there is one. May refresh one that is about to expire. A fault: there is a login,
+    /// and it cannot be used at the moment; a request without it may get an answer that is meant for others.
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>>;
 
     /// A request was refused for who sent it. Many may say so at the same time.
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict>;

@@ -73,7 +73,7 @@ impl Http {
     pub async fn send(&self, request: Request) -> Result<Response, Fault> {
         let (mut refused, mut waits) = (false, 0);
         loop {
-            let authorization = self.credentials.authorization().await;
+            let authorization = self.credentials.authorization().await?;
             let response = self.try_send(&request, authorization.as_ref()).await?;
             let status = response.status();
             match status {

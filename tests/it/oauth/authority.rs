@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) down: Option<u16>,
     /// The token endpoint takes so long.
     pub(crate) slow: Duration,
+    /// It answers without a login as well.
+    pub(crate) open: bool,
     /// It has no handshake.
     pub(crate) is_stateless: bool,
     /// This path redirects there.
@@ -314,6 +316,9 @@ fn resource(state: &mut State, origin: &str, request: &Request) -> Option<Reply>
     );
     let token = request.header("authorization").strip_prefix("Bearer ").unwrap_or_default();
     let known = state.access.get(token).filter(|(_, ends)| ends.is_none_or(|ends| Instant::now() < ends));
+    if token.is_empty() && state.open {
+        return None;
+    }
     let Some((scope, _)) = known else {
         let challenge = state.challenge.clone().unwrap_or(own);
         return Some(Reply::status(401).with("WWW-Authenticate", &challenge));

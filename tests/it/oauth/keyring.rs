@@ -198,7 +198,11 @@ fn a_login_moves_between_its_file_and_the_keyring_as_the_keyring_comes_and_goes(
     assert!(failure.contains("which is locked: unlock it, or run `dynamic-mcp login g`"), "{failure}");
     assert!(began.elapsed() < TOLD, "{:?}", began.elapsed());
     let outcome = world.run(&["logout", "g"]);
-    assert!(outcome.code == 1 && outcome.said.contains("is locked"), "{}", outcome.said);
+    assert!(
+        outcome.code == 1 && outcome.said.contains("unlock it, then run `dynamic-mcp logout g` again"),
+        "{}",
+        outcome.said
+    );
     assert_only_in_keyring(&world);
 
     // There is nobody to type it here.

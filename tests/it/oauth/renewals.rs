@@ -13,7 +13,8 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
-use super::world::World;
+use super::world::{World, visit};
+use crate::protocol::{heard, reply};
 use crate::support::until;
 
 #[test]
@@ -132,6 +133,118 @@ fn a_caller_that_goes_away_takes_no_token_along() {
     world.authority.state().slow = Duration::ZERO;
     assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
     assert!(!world.authority.state().used_twice);
+}
+
+/// How many requests have come to the token endpoint; some may not be answered yet.
+fn asked(world: &World) -> usize {
+    world.authority.server.seen().iter().filter(|request| request.path == "/as/token").count()
+}
+
+/// How long a token takes that is under way when the process ends: much longer than the process without it.
+const SLOW: Duration = Duration::from_millis(600);
+
+#[test]
+fn a_token_that_is_under_way_when_the_client_goes_is_kept() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    let before = (world.kept()["refresh_token"].clone(), asked(&world));
+    world.authority.state().slow = SLOW;
+    let mut proxy = world.proxy();
+    proxy.send_call("g", "echo", json!({}));
+    until("a refresh is under way", || asked(&world) > before.1);
+    proxy.close_stdin();
+    let (status, took) = proxy.ends();
+    assert!(status.success() && took < Duration::from_millis(1500), "{status} after {took:?}");
+    assert_ne!(world.kept()["refresh_token"], before.0);
+    world.authority.state().slow = Duration::ZERO;
+    assert_eq!(world.proxy().text("g", "echo", json!({"text": "a"})), "a");
+    assert!(!world.authority.state().used_twice);
+}
+
+#[test]
+fn a_login_that_the_browser_came_back_from_is_kept_whoever_goes() {
+    for declined in [true, false] {
+        let world = World::new();
+        world.authority.state().slow = SLOW;
+        let mut proxy = world.asking_proxy(json!({"url": {}}));
+        proxy.send_call("g", "echo", json!({}));
+        let question = heard(&mut proxy, "elicitation/create");
+        let url = question.json()["params"]["url"].as_str().unwrap().to_owned();
+        let browser = std::thread::spawn(move || visit(&url));
+        until("the code is being redeemed", || asked(&world) > 0);
+        if declined {
+            reply(&mut proxy, &question, r#""result":{"action":"decline"}"#);
+            until("it is kept", || !world.files().is_empty());
+        } else {
+            proxy.close_stdin();
+            assert!(proxy.ends().0.success());
+        }
+        assert!(world.kept()["refresh_token"].is_string());
+        assert!(browser.join().unwrap().contains("You are logged in"));
+    }
+}
+
+#[test]
+fn tokens_that_cannot_be_written_are_used_and_written_later() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    let before = world.kept()["refresh_token"].clone();
+    let mut proxy = world.proxy();
+    // Where its new file would be made, whoever its user is.
+    let obstacle = world.files()[0].with_extension(format!("{}.tmp", proxy.pid()));
+    std::fs::create_dir_all(obstacle.join("in the way")).unwrap();
+    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    proxy.until_logged("its new tokens cannot be kept");
+    assert!(proxy.log().contains(".json: "), "it says where: {}", proxy.log());
+    until("it tries again", || {
+        assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+        proxy.log().contains("still cannot be kept")
+    });
+    assert_eq!(world.kept()["refresh_token"], before);
+    std::fs::remove_dir_all(&obstacle).unwrap();
+    until("they are written", || {
+        assert_eq!(proxy.text("g", "echo", json!({"text": "c"})), "c");
+        world.kept()["refresh_token"] != before
+    });
+    assert_eq!(world.authority.grants("refresh_token").len(), 1);
+    assert_eq!(proxy.log().matches("its new tokens cannot be kept").count(), 1);
+}
+
+#[test]
+fn a_login_that_cannot_be_used_is_not_left_out() {
+    let world = World::new();
+    world.authority.state().open = true;
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    let anonymous = || {
+        let seen = world.authority.server.seen();
+        // The login itself asks whether it is needed.
+        let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc()));
+        sent.filter(|request| request.header("authorization").is_empty()).count()
+    };
+    let mode = |mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&world.files()[0], permissions).unwrap();
+    };
+    mode(0o644);
+    let failure = world.proxy().failure("g", "echo", json!({}));
+    assert!(failure.contains("chmod 600"), "{failure}");
+    assert_eq!(anonymous(), 0);
+    mode(0o600);
+
+    age(&world);
+    world.authority.state().down = Some(503);
+    let mut proxy = world.proxy();
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("503"), "{failure}");
+    assert_eq!(anonymous(), 0);
+    world.authority.state().down = None;
+    until("it works again", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    assert_eq!(anonymous(), 0);
 }
 
 #[test]
