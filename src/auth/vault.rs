@@ -8,7 +8,7 @@ use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
 use super::trouble::Trouble;
 use crate::config::GroupName;
-use files::{blocking, make_private_dir, private, read, unusable, write};
+use files::{blocking, make_private_dir, private, read, try_out, unusable, write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, TryLockError};
@@ -283,6 +283,12 @@ impl Vault {
             _ => Ok(left),
         })
         .await
+    }
+
+    /// Whether a login could be written.
+    pub async fn try_out(&self) -> Result<(), Trouble> {
+        let dir = self.dir.clone();
+        blocking(move || try_out(&dir)).await
     }
 
     /// Waits for whoever else is changing this login.
