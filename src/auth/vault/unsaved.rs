@@ -76,7 +76,7 @@ impl Vault {
         match self.rewrite(key, &record).await {
             Ok(()) => tracing::info!(group = %key.name, "its new tokens are kept now"),
             Err(trouble) => {
-                tracing::debug!(group = %key.name, "its new tokens still cannot be kept: {trouble}")
+                tracing::debug!(group = %key.name, "its new tokens still cannot be kept: {trouble}");
             }
         }
     }
