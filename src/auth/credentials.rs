@@ -19,7 +19,7 @@ impl Logins for Kept {
             return Ok(Arc::new(Written));
         }
         let Some(vault) = self.0.clone() else {
-            return Err(Fault::login_failed("there is no place for logins: HOME is not set"));
+            return Err(Fault::config("there is no place for logins: HOME is not set"));
         };
         let account = Account::new(group, http, vault).map_err(|trouble| fault(&trouble))?;
         Ok(Arc::new(Bearer(account)))
@@ -131,7 +131,9 @@ fn fault(trouble: &Trouble) -> Fault {
     match trouble {
         Trouble::LoginNeeded(how) => Fault::login_needed(how),
         Trouble::Unreachable(why) => Fault::unreachable(&format!("its login cannot be renewed: {why}")),
-        Trouble::Refused(why) | Trouble::Store(why) => Fault::login_failed(why),
+        Trouble::Refused(why) => Fault::login_failed(why),
+        // Another login would not help.
+        Trouble::Store(why) => Fault::config(format!("its login cannot be used: {why}")),
         // It may be unlocked, or free, any time.
         Trouble::Keyring(_, why) | Trouble::Busy(why) => Fault::unreachable(why),
     }

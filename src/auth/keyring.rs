@@ -1,7 +1,7 @@
 //! The system's keyring, where there is one: the Secret Service, the keychain of macOS, Windows' credential manager.
 //!
 //! It may be locked, or never answer. Nobody waits for it for long, and only where a person just ran a command is that
-//! person asked to unlock it: a proxy opens no windows by itself.
+//! person asked to unlock it: a proxy opens no windows by itself. (Those of macOS and Windows may, whoever asks them.)
 
 use super::secret::Secret;
 use super::vault::Key;

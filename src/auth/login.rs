@@ -51,7 +51,8 @@ impl Account {
             Ok(found) if open && found.issuer().is_none() => return Ok(Begun::NotNeeded),
             found => found?,
         };
-        // Before anything is asked of anybody: a port that is taken is the end of it.
+        // Before anything is asked of anybody: what cannot be kept, or a port that is taken, is the end of it.
+        self.vault.try_out().await?;
         let callback = Callback::listen(self.oauth.redirect_port).await?;
         self.vault.unlock(&self.key).await;
         let before = match self.read().await {

@@ -8,7 +8,7 @@ use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
 use super::trouble::Trouble;
 use crate::config::GroupName;
-use files::{blocking, make_private_dir, private, read, unusable, write};
+use files::{blocking, make_private_dir, private, read, try_out, unusable, write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, TryLockError};
@@ -197,14 +197,22 @@ impl Vault {
         metadata.ok()?.modified().ok()
     }
 
+    /// Writes a new login: to the keyring, if there is one.
     pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
-        self.replace(key, record).await?;
+        self.replace(key, record, true).await?;
+        self.unsaved.forget(key);
+        Ok(())
+    }
+
+    /// Writes what is new of a login to where it is, if that can be: not all who use it may reach the keyring.
+    async fn rewrite(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+        self.replace(key, record, false).await?;
         self.unsaved.forget(key);
         Ok(())
     }
 
     /// The keyring first: whoever sees that the file changed finds the new entry.
-    async fn replace(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+    async fn replace(&self, key: &Key, record: &Record, may_move: bool) -> Result<(), Trouble> {
         let here = || Kept::Here(Box::new(record.clone()));
         let before = self.kept(key).await;
         let first = match before {
@@ -212,6 +220,9 @@ impl Vault {
             Ok(Some(Kept::Here(_))) => Some(self.keep(key, here()).await),
             _ => None,
         };
+        if matches!(first, Some(Ok(()))) && !may_move {
+            return Ok(());
+        }
         match self.in_keyring(key, record).await {
             Ok(()) => {
                 let mark = Mark { version: VERSION, url: record.url.clone(), kept: Place::Keyring };
@@ -283,6 +294,12 @@ impl Vault {
             _ => Ok(left),
         })
         .await
+    }
+
+    /// Whether a login could be written.
+    pub async fn try_out(&self) -> Result<(), Trouble> {
+        let dir = self.dir.clone();
+        blocking(move || try_out(&dir)).await
     }
 
     /// Waits for whoever else is changing this login.

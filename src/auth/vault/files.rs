@@ -15,7 +15,8 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 pub(super) fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
     let mut file = match private().read(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Nor is there one that anybody knows of where the way to it is closed.
+        Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
         file => file.map_err(|error| unusable(path, &error))?,
     };
     #[cfg(unix)]
@@ -47,6 +48,20 @@ pub(super) fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), Trouble>
         fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
     };
     written().map_err(|error| unusable(path, &error))
+}
+
+/// Whether a login could be written, before there is one.
+pub(super) fn try_out(dir: &Path) -> Result<(), Trouble> {
+    let path = dir.join(format!("{}.tmp", std::process::id()));
+    let written = || -> io::Result<()> {
+        make_private_dir(dir)?;
+        fs::remove_file(&path).ok();
+        let mut file = private().write(true).create_new(true).open(&path)?;
+        let written = file.write_all(&[0; 4096]);
+        fs::remove_file(&path)?;
+        written
+    };
+    written().map_err(|error| unusable(dir, &error))
 }
 
 /// Readable by its owner alone; never through a link that somebody put there.

@@ -150,16 +150,24 @@ async fn a_login_is_in_the_keyring_and_its_file_says_so() {
 }
 
 #[tokio::test]
-async fn a_login_in_a_file_moves_to_the_keyring_when_it_is_written_again() {
+async fn a_login_in_a_file_stays_there_until_somebody_logs_in_again() {
     let fake = Fake::default();
     let (dir, vault, key) = vault();
     vault.write(&key, &record("MARKER-1")).await.unwrap();
     let vault = Vault { keyring: fake.keyring(), ..vault };
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-1"))));
-    assert_eq!(*fake.asked.lock().unwrap(), 0);
-    vault.write(&key, &record("MARKER-2")).await.unwrap();
-    assert!(!text(&vault, &key).contains("MARKER"));
+    vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
+    assert!(text(&vault, &key).contains("MARKER-2"), "others have no keyring");
     assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
+    assert_eq!(*fake.asked.lock().unwrap(), 0);
+    vault.write(&key, &record("MARKER-3")).await.unwrap();
+    vault.save(&key, &record("MARKER-4"), Some(record("MARKER-3"))).await;
+    assert!(!text(&vault, &key).contains("MARKER"));
+    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-4"))));
+
+    // New tokens need a place more than they need this one.
+    fake.fails(Some(Unusable::Failed("full".to_owned())));
+    vault.save(&key, &record("MARKER-5"), Some(record("MARKER-4"))).await;
+    assert!(text(&vault, &key).contains("MARKER-5"));
     drop(dir);
 }
 

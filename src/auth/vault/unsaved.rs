@@ -48,7 +48,7 @@ impl Vault {
     /// Writes what takes the place of `before`, for who holds the lock. If it cannot be written, this process has it
     /// all the same, and tries again (`retry`).
     pub async fn save(&self, key: &Key, record: &Record, before: Option<Record>) {
-        let Err(trouble) = self.write(key, record).await else { return };
+        let Err(trouble) = self.rewrite(key, record).await else { return };
         let mut all = self.unsaved.all();
         match all.get_mut(key.id()) {
             Some(newer) => newer.record = record.clone(),
@@ -73,10 +73,10 @@ impl Vault {
         drop(self.read(key, &url).await);
         let record = self.unsaved.all().get(key.id()).map(|newer| newer.record.clone());
         let Some(record) = record else { return };
-        match self.write(key, &record).await {
+        match self.rewrite(key, &record).await {
             Ok(()) => tracing::info!(group = %key.name, "its new tokens are kept now"),
             Err(trouble) => {
-                tracing::debug!(group = %key.name, "its new tokens still cannot be kept: {trouble}")
+                tracing::debug!(group = %key.name, "its new tokens still cannot be kept: {trouble}");
             }
         }
     }

@@ -248,6 +248,34 @@ fn a_login_that_cannot_be_used_is_not_left_out() {
 }
 
 #[test]
+fn a_place_for_logins_that_cannot_be_used_is_told_before_anybody_opens_a_browser() {
+    let world = World::new();
+    std::fs::write(world.home.path().join("dynamic-mcp"), "in its place").unwrap();
+    let outcome = world.run(&["login", "g", "--no-browser", "--timeout", "1"]);
+    assert_eq!(outcome.code, 1, "{}", outcome.said);
+    assert!(outcome.said.contains("dynamic-mcp/logins: "), "{}", outcome.said);
+    assert!(!outcome.said.contains("/as/authorize"), "{}", outcome.said);
+    assert!(world.authority.forms("/as/register").is_empty());
+    // Who needs no login needs no place for it.
+    world.authority.state().open = true;
+    assert_eq!(world.proxy().text("g", "echo", json!({"text": "a"})), "a");
+}
+
+#[test]
+fn no_login_is_offered_where_the_file_of_the_last_one_is_in_the_way() {
+    let world = World::new();
+    world.logged_in();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&world.files()[0], permissions).unwrap();
+    // It would be asked, and wait.
+    let mut proxy = world.asking_proxy(json!({"url": {}}));
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("chmod 600") && !failure.contains("dynamic-mcp login"), "{failure}");
+    assert_eq!(proxy.group("g")["loginUrl"], json!(null));
+    assert_eq!(world.authority.forms("/as/register").len(), 1, "that of the first login");
+}
+
+#[test]
 fn more_rights_are_asked_for_once() {
     let world = World::new();
     world.logged_in();
