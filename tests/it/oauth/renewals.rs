@@ -155,12 +155,28 @@ fn a_token_that_is_under_way_when_the_client_goes_is_kept() {
     proxy.send_call("g", "echo", json!({}));
     until("a refresh is under way", || asked(&world) > before.1);
     proxy.close_stdin();
-    let (status, took) = proxy.ends();
-    assert!(status.success() && took < Duration::from_millis(1500), "{status} after {took:?}");
+    assert!(proxy.ends().0.success());
     assert_ne!(world.kept()["refresh_token"], before.0);
     world.authority.state().slow = Duration::ZERO;
     assert_eq!(world.proxy().text("g", "echo", json!({"text": "a"})), "a");
     assert!(!world.authority.state().used_twice);
+}
+
+#[test]
+fn a_token_that_takes_long_holds_up_no_end() {
+    let world = World::new();
+    world.authority.state().grant = json!({"expires_in": 3000});
+    world.logged_in();
+    age(&world);
+    let before = asked(&world);
+    world.authority.state().slow = Duration::from_secs(8);
+    let mut proxy = world.proxy();
+    proxy.send_call("g", "echo", json!({}));
+    until("a refresh is under way", || asked(&world) > before);
+    proxy.close_stdin();
+    let (status, took) = proxy.ends();
+    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}");
+    assert!(proxy.log().contains("not everything ended in time"), "{}", proxy.log());
 }
 
 #[test]
