@@ -50,10 +50,7 @@ fn two() -> Value {
 /// A session of a client that declared these capabilities.
 pub(crate) fn client(config: &Value, capabilities: Value) -> Proxy {
     let mut proxy = Setup::new().config(config).start();
-    let info = json!({"name": "e2e", "version": "1"});
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
-    proxy.ask("initialize", params);
-    proxy.notify("notifications/initialized", json!({}));
+    proxy.handshake_with(capabilities);
     proxy
 }
 

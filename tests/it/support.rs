@@ -212,9 +212,14 @@ impl Proxy {
     }
 
     pub(crate) fn handshake(&mut self) -> Value {
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "e2e", "version": "1"}
-        });
+        self.handshake_with(json!({}))
+    }
+
+    /// Of a client that declares these capabilities.
+    pub(crate) fn handshake_with(&mut self, capabilities: Value) -> Value {
+        let info = json!({"name": "e2e", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
         let answer = self.ask("initialize", params);
         self.notify("notifications/initialized", json!({}));
         answer

@@ -104,13 +104,7 @@ impl World {
     /// For a client that has this capability of elicitation.
     pub(crate) fn asking_proxy(&self, elicitation: Value) -> Proxy {
         let mut proxy = self.setup().start();
-        let info = json!({"name": "e2e", "version": "1"});
-        let able = json!({"elicitation": elicitation});
-        proxy.ask(
-            "initialize",
-            json!({"protocolVersion": "2025-11-25", "capabilities": able, "clientInfo": info}),
-        );
-        proxy.notify("notifications/initialized", json!({}));
+        proxy.handshake_with(json!({"elicitation": elicitation}));
         proxy
     }
 
@@ -197,12 +191,10 @@ impl Waiting {
 
     /// Where the authorization server sends the browser.
     pub(crate) fn back(&self) -> String {
-        let (head, _) = match self.url.strip_prefix("https://") {
-            Some(url) => get_securely(url, &self.trusted),
-            None => get(&self.url),
-        };
-        let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
-        location.unwrap_or_else(|| panic!("no redirect: {head}")).to_owned()
+        match self.url.strip_prefix("https://") {
+            Some(url) => location(&get_securely(url, &self.trusted).0),
+            None => back(&self.url),
+        }
     }
 
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
@@ -238,7 +230,10 @@ pub(crate) fn visit(url: &str) -> String {
 
 /// Where the authorization server sends a browser that opens this.
 pub(crate) fn back(url: &str) -> String {
-    let (head, _) = get(url);
+    location(&get(url).0)
+}
+
+fn location(head: &str) -> String {
     let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
     location.unwrap_or_else(|| panic!("no redirect: {head}")).to_owned()
 }
