@@ -66,7 +66,7 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
         let target = find(groups, call, request).await?;
         let matter = Matter { group: &target.group.name, tool: &target.tool.name, args: &call.args };
         if target.asks && !confirmed {
-            match confirm::confirm(groups, request, &matter).await? {
+            match confirm::confirm(request, &matter).await? {
                 Outcome::Agreed => confirmed = true,
                 Outcome::Asks(question) => return Ok(Ok(question)),
             }
@@ -99,8 +99,10 @@ async fn run(groups: &GroupManager, request: &Request, call: &Call) -> Result<Re
             return Err(failed);
         }
         offered = true;
-        if let Err(login) = reach::login_for(&request.caller, groups, &target.group).await {
-            return Err([Some(failed), login].into_iter().flatten().collect::<Vec<_>>().join("\n"));
+        match reach::login_for(&request.caller, groups, &target.group).await {
+            Ok(()) => {}
+            Err(None) => return Err(failed),
+            Err(Some(login)) => return Err(format!("{failed}\n{login}")),
         }
     }
 }

@@ -50,11 +50,20 @@ impl Caller {
 
     /// Whether the client opens URLs for its user.
     pub fn shows_urls(&self) -> bool {
-        let elicitation = match &self.carrier {
+        self.elicitation().is_some_and(|modes| raw::get(&modes, "url").is_some())
+    }
+
+    /// Whether the client shows forms: it says so, or says nothing of the modes that later revisions have.
+    pub fn shows_forms(&self) -> bool {
+        let says = |modes: &Raw, mode| raw::get(modes, mode).is_some();
+        self.elicitation().is_some_and(|modes| says(&modes, "form") || !says(&modes, "url"))
+    }
+
+    fn elicitation(&self) -> Option<Raw> {
+        match &self.carrier {
             Some(carrier) => raw::get(&carrier.capabilities, "elicitation"),
             None => self.client.capability("elicitation"),
-        };
-        elicitation.is_some_and(|modes| raw::get(&modes, "url").is_some())
+        }
     }
 
     /// Asks the user something about a group, on our own behalf.

@@ -1,12 +1,10 @@
 //! Asks the user before a call that the config wants confirmed (`tools.ask`).
 
 use super::call::Request;
+use super::caller::Caller;
 use super::consent::{Matter, Round};
 use super::{errors, stateless};
-use crate::groups::GroupManager;
-use crate::protocol::{Era, meta};
-use crate::upstream::audience::questions::Question;
-use crate::wire::peer::Cancelled;
+use crate::protocol::Era;
 use crate::wire::{Raw, raw};
 use serde_json::{Value, json};
 
@@ -21,42 +19,30 @@ pub enum Outcome {
 }
 
 /// `Err` is text for the model: the call was not confirmed.
-pub async fn confirm(
-    groups: &GroupManager,
-    request: &Request,
-    matter: &Matter<'_>,
-) -> Result<Outcome, String> {
+pub async fn confirm(request: &Request, matter: &Matter<'_>) -> Result<Outcome, String> {
     match request.caller.era {
-        Era::Handshake => ask(groups, matter).await.map(|()| Outcome::Agreed),
-        Era::Stateless => have_asked(&request.params, matter),
+        Era::Handshake => ask(&request.caller, matter).await.map(|()| Outcome::Agreed),
+        Era::Stateless => have_asked(request, matter),
     }
 }
 
 /// By a request of our own, while the call waits.
-async fn ask(groups: &GroupManager, matter: &Matter<'_>) -> Result<(), String> {
-    if !elicits(&groups.audience.offer()) {
+async fn ask(caller: &Caller, matter: &Matter<'_>) -> Result<(), String> {
+    if !caller.shows_forms() {
         return Err(errors::cannot_confirm(matter.group, matter.tool));
     }
-    let question = Question {
-        group: matter.group.clone(),
-        method: "elicitation/create".to_owned(),
-        params: Some(elicitation(matter).to_string().into()),
-        progress: None,
-        cancelled: Cancelled::default(),
-    };
-    let answer = groups.audience.ask(question).await;
+    let answer = caller.elicit(matter.group, elicitation(matter)).await;
     judged(matter, answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref())
 }
 
 /// By the result: a stateless client asks the user itself and calls again with the answer.
-fn have_asked(params: &Raw, matter: &Matter<'_>) -> Result<Outcome, String> {
-    match matter.round(params) {
+fn have_asked(request: &Request, matter: &Matter<'_>) -> Result<Outcome, String> {
+    match matter.round(&request.params) {
         Round::Agreed => return Ok(Outcome::Agreed),
         Round::Answered(action) => return judged(matter, action.as_deref()).map(|()| Outcome::Agreed),
         Round::First => {}
     }
-    let about = raw::get(params, "_meta").and_then(|about| raw::get(&about, meta::CAPABILITIES));
-    if !about.is_some_and(|capabilities| elicits(&capabilities)) {
+    if !request.caller.shows_forms() {
         return Err(errors::cannot_confirm(matter.group, matter.tool));
     }
     let mut elicitation = elicitation(matter);
@@ -80,12 +66,6 @@ fn judged(matter: &Matter<'_>, action: Option<&str>) -> Result<(), String> {
         }
         _ => Err(errors::cannot_confirm(matter.group, matter.tool)),
     }
-}
-
-/// Whether the client shows forms: it says so, or says nothing of the modes that later revisions have.
-fn elicits(capabilities: &Raw) -> bool {
-    let elicitation = raw::get(capabilities, "elicitation");
-    elicitation.is_some_and(|modes| raw::get(&modes, "form").is_some() || raw::get(&modes, "url").is_none())
 }
 
 fn shown(args: &Raw) -> String {

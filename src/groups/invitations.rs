@@ -171,7 +171,8 @@ impl GroupManager {
         }
     }
 
-    fn address(&self, group: &GroupName) -> Option<Http> {
+    /// Where a remote group is.
+    pub(super) fn address(&self, group: &GroupName) -> Option<Http> {
         match &self.config().server(group)?.as_ref().ok()?.endpoint {
             Endpoint::Http(http) => Some(http.clone()),
             Endpoint::Stdio(_) => None,

@@ -1,7 +1,7 @@
 //! Logins in other processes: who waits for one notices it.
 
 use super::GroupManager;
-use crate::config::{Endpoint, GroupName, Mode};
+use crate::config::{GroupName, Mode};
 use crate::upstream::lifecycle::State;
 use crate::upstream::{Snapshot, Upstream};
 use std::collections::HashMap;
@@ -103,11 +103,7 @@ fn waits(snapshot: &Snapshot) -> bool {
 }
 
 async fn changed(manager: &GroupManager, name: &GroupName) -> Option<SystemTime> {
-    let config = manager.config();
-    match &config.server(name)?.as_ref().ok()?.endpoint {
-        Endpoint::Http(http) => manager.transport.logins.changed(name, http).await,
-        Endpoint::Stdio(_) => None,
-    }
+    manager.transport.logins.changed(name, &manager.address(name)?).await
 }
 
 /// Whether to try with a login that changed last at `now`.
