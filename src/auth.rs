@@ -5,10 +5,11 @@
 //! what was granted, in the system's `keyring` where there is one; the `gate` lets requests out. rmcp does the protocol;
 //! what it leaves to its user is done here.
 
-use crate::config::{Flow, GroupName, Http, OAuth};
+use crate::config::{GroupName, HttpConfig, OAuthConfig, OAuthFlow};
+use parking_lot::Mutex;
 use reqwest::Url;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -16,33 +17,33 @@ mod addresses;
 mod assertion;
 pub mod browser;
 mod callback;
+mod challenge;
 mod credentials;
 mod discovery;
-mod errands;
-mod gate;
+mod egress;
+mod error;
 pub mod keyring;
 mod login;
-mod refusal;
-mod renewal;
+mod refresh;
 mod revocation;
 mod secret;
-mod trouble;
-pub mod vault;
+mod shutdown_guard;
+pub mod token_store;
 
+pub use challenge::Remedy;
 pub use credentials::Kept;
-pub use login::{Begun, Login};
-pub use refusal::Remedy;
-pub use revocation::Ended;
+pub use error::AuthError;
+pub use login::{Login, LoginStart};
+pub use revocation::LogoutOutcome;
 pub use secret::Secret;
-pub use trouble::Trouble;
-use vault::{Key, Record, Vault};
+use token_store::{Key, Record, TokenStore};
 
 /// Logins and refreshes of other instances are noticed after so long.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A server's address, and where its login is kept.
-fn place(name: &GroupName, http: &Http) -> Result<(Url, Key), Trouble> {
-    let url: Url = http.url.parse().map_err(|_| Trouble::Refused("its `url` is no address".to_owned()))?;
+fn place(name: &GroupName, http: &HttpConfig) -> Result<(Url, Key), AuthError> {
+    let url: Url = http.url.parse().map_err(|_| AuthError::Refused("its `url` is no address".to_owned()))?;
     let client_id = http.oauth.as_ref().and_then(|oauth| oauth.client_id.as_deref());
     let key = Key::new(name, url.as_str(), client_id);
     Ok((url, key))
@@ -52,12 +53,12 @@ fn place(name: &GroupName, http: &Http) -> Result<(Url, Key), Trouble> {
 pub struct Account {
     name: GroupName,
     url: Url,
-    oauth: OAuth,
+    oauth: OAuthConfig,
     /// What the config sends with every request; may hold secrets.
     headers: Vec<(String, String)>,
     /// Its authorities are trusted beside the system's.
     ca_file: Option<PathBuf>,
-    vault: Vault,
+    vault: TokenStore,
     key: Key,
     seen: Mutex<Option<Seen>>,
 }
@@ -72,7 +73,7 @@ struct Seen {
 }
 
 impl Account {
-    pub fn new(name: &GroupName, http: &Http, vault: Vault) -> Result<Arc<Self>, Trouble> {
+    pub fn new(name: &GroupName, http: &HttpConfig, vault: TokenStore) -> Result<Arc<Self>, AuthError> {
         let (url, key) = place(name, http)?;
         let oauth = http.oauth.clone().unwrap_or_default();
         let headers = http.headers.clone();
@@ -90,24 +91,24 @@ impl Account {
     }
 
     /// A token to send, if there is one; renewed if it is about to expire.
-    pub async fn token(self: &Arc<Self>) -> Result<Option<Secret>, Trouble> {
+    pub async fn token(self: &Arc<Self>) -> Result<Option<Secret>, AuthError> {
         let record = self.record().await?;
         if let Some(token) = record.as_ref().and_then(Record::fresh_token) {
             return Ok(Some(token.clone()));
         }
-        let alone = self.oauth.flow == Flow::ClientCredentials;
+        let alone = self.oauth.flow == OAuthFlow::ClientCredentials;
         let renewable = record.as_ref().is_some_and(|record| record.refresh_token.is_some());
         if !alone && !renewable {
             // The server says whether it takes an old one, and whether it needs one at all.
             return Ok(record.and_then(|record| record.access_token));
         }
-        match renewal::renew(self, None).await {
+        match refresh::renew(self, None).await {
             Ok(record) => Ok(record.access_token),
             Err(
-                trouble @ (Trouble::Unreachable(_)
-                | Trouble::Busy(_)
-                | Trouble::Keyring(..)
-                | Trouble::Store(_)),
+                trouble @ (AuthError::Unreachable(_)
+                | AuthError::Busy(_)
+                | AuthError::Keyring(..)
+                | AuthError::Store(_)),
             ) => {
                 let rest = record.as_ref().and_then(Record::live_token);
                 rest.cloned().map(Some).ok_or(trouble)
@@ -117,20 +118,22 @@ impl Account {
     }
 
     /// What a person who is to log in is told.
-    fn login_needed(&self, why: &str) -> Trouble {
+    fn login_needed(&self, why: &str) -> AuthError {
         match self.oauth.flow {
-            Flow::Browser => Trouble::LoginNeeded(format!(
+            OAuthFlow::Browser => AuthError::LoginNeeded(format!(
                 "run `dynamic-mcp login {}` ({why}); with `--no-browser` it shows the URL to open",
                 self.name
             )),
             // No login helps: who we are is in the config.
-            Flow::ClientCredentials => Trouble::Refused(format!("{why}: look at `oauth` in the config")),
+            OAuthFlow::ClientCredentials => {
+                AuthError::Refused(format!("{why}: look at `oauth` in the config"))
+            }
         }
     }
 
     /// What is known of this login, a second old at most.
-    async fn record(&self) -> Result<Option<Record>, Trouble> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    async fn record(&self) -> Result<Option<Record>, AuthError> {
+        let seen = self.seen.lock().clone();
         let seen = match seen {
             Some(seen) if seen.at.elapsed() < FRESH => return Ok(seen.record),
             seen => seen,
@@ -146,7 +149,7 @@ impl Account {
         }
     }
 
-    async fn read(&self) -> Result<Option<Record>, Trouble> {
+    async fn read(&self) -> Result<Option<Record>, AuthError> {
         let written = self.vault.changed(&self.key).await;
         let record = self.vault.read(&self.key, self.url.as_str()).await?;
         self.saw(written, record.clone());
@@ -154,7 +157,7 @@ impl Account {
     }
 
     /// For who holds the lock.
-    async fn write(&self, record: &Record) -> Result<(), Trouble> {
+    async fn write(&self, record: &Record) -> Result<(), AuthError> {
         self.vault.write(&self.key, record).await?;
         self.saw(self.vault.changed(&self.key).await, Some(record.clone()));
         Ok(())
@@ -170,6 +173,6 @@ impl Account {
 
     fn saw(&self, written: Option<SystemTime>, record: Option<Record>) {
         let seen = Seen { at: Instant::now(), written, record };
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+        *self.seen.lock() = Some(seen);
     }
 }

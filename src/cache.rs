@@ -5,8 +5,9 @@
 //! definitions are a file of their own, read when somebody asks for them. Nothing here is needed: whatever is wrong
 //! with a file costs a debug line. No config value is written, only a hash of what the config says of a server.
 
-use crate::config::Server;
+use crate::config::ServerConfig;
 use crate::upstream::catalog::{Catalog, Introduction, Marks, Tool};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest, Sha256};
@@ -14,8 +15,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Changes whenever the files' meaning does; files of another version are not read.
@@ -32,7 +33,7 @@ pub struct Key(String);
 
 impl Key {
     /// From what the config says (variables unexpanded), the directory it is started in, and what we offer it.
-    pub fn new(server: &Server, cwd: &Path, offered: &[u8]) -> Self {
+    pub fn new(server: &ServerConfig, cwd: &Path, offered: &[u8]) -> Self {
         let features = format!("{:?}", server.features);
         let written = server.written.as_str().as_bytes();
         let mut hash = Sha256::new();
@@ -112,13 +113,13 @@ impl Cache {
     /// Remembers a catalog that was read in this process, once `flush` is called.
     pub fn put(&self, key: Key, catalog: Arc<Catalog>) {
         if self.dir.is_some() {
-            self.learnt.lock().unwrap_or_else(PoisonError::into_inner).insert(key, catalog);
+            self.learnt.lock().insert(key, catalog);
         }
     }
 
     /// Writes what was learnt since the last time, in a thread that may block.
     pub async fn flush(&self) {
-        let learnt = std::mem::take(&mut *self.learnt.lock().unwrap_or_else(PoisonError::into_inner));
+        let learnt = std::mem::take(&mut *self.learnt.lock());
         let Some(dir) = self.dir.clone().filter(|_| !learnt.is_empty()) else { return };
         let written = tokio::task::spawn_blocking(move || write(&dir, &learnt)).await;
         if let Ok(Err(error)) = written {

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod de;
 mod duration;
 pub mod file;
 pub mod load;
 pub(crate) mod nearest;
-mod node;
 pub mod vars;
 pub mod watch;
 
@@ -51,23 +51,23 @@ impl fmt::Debug for GroupName {
 pub struct Config {
     /// Enabled servers in config order. A server whose entry is wrong is here too, with the reason:
     /// the others work, and `get_status` can say what is wrong with this one.
-    pub servers: Vec<(GroupName, Result<Server, Problem>)>,
+    pub servers: Vec<(GroupName, Result<ServerConfig, ConfigError>)>,
     pub settings: Settings,
     /// What is wrong with a file as a whole (missing, not JSON): no server of it is known.
-    pub errors: Vec<Problem>,
+    pub errors: Vec<ConfigError>,
     /// What is odd but harmless, such as a field nobody knows.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<ConfigError>,
 }
 
 impl Config {
-    pub fn server(&self, name: &GroupName) -> Option<&Result<Server, Problem>> {
+    pub fn server(&self, name: &GroupName) -> Option<&Result<ServerConfig, ConfigError>> {
         self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
     }
 }
 
 /// One thing wrong in a config file: where, what, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigError {
     pub file: PathBuf,
     /// Line and column, both from 1; `None` when the file could not be read.
     pub at: Option<(usize, usize)>,
@@ -77,7 +77,7 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
         if let Some((line, column)) = self.at {
@@ -93,7 +93,7 @@ impl fmt::Display for Problem {
 
 /// One upstream server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Server {
+pub struct ServerConfig {
     pub description: Option<String>,
     pub mode: Mode,
     /// `None`: never closed for being idle.
@@ -155,13 +155,13 @@ impl Mode {
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Endpoint {
-    Stdio(Stdio),
-    Http(Http),
+    Stdio(StdioConfig),
+    Http(HttpConfig),
 }
 
 /// A child process that speaks MCP on its stdin and stdout.
 #[derive(Clone, PartialEq)]
-pub struct Stdio {
+pub struct StdioConfig {
     pub command: String,
     pub args: Vec<String>,
     /// From `env_file` first, then `env`; may hold secrets.
@@ -182,27 +182,27 @@ pub enum InheritEnv {
 
 /// A remote server.
 #[derive(Clone, PartialEq)]
-pub struct Http {
+pub struct HttpConfig {
     pub url: String,
     /// `None`: Streamable HTTP, falling back to the legacy transport when the server says so.
-    pub kind: Option<HttpKind>,
+    pub kind: Option<HttpTransportKind>,
     /// May hold secrets.
     pub headers: Vec<(String, String)>,
     /// Certificates to trust beside the system's.
     pub ca_file: Option<PathBuf>,
-    pub oauth: Option<OAuth>,
+    pub oauth: Option<OAuthConfig>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpKind {
+pub enum HttpTransportKind {
     Streamable,
     Sse,
 }
 
 /// How to log in to a remote server.
 #[derive(Clone, PartialEq, Eq)]
-pub struct OAuth {
-    pub flow: Flow,
+pub struct OAuthConfig {
+    pub flow: OAuthFlow,
     /// A client that was registered by hand.
     pub client_id: Option<String>,
     pub client_secret: Option<String>,
@@ -220,10 +220,10 @@ pub struct OAuth {
     pub allow_private_addresses: bool,
 }
 
-impl Default for OAuth {
+impl Default for OAuthConfig {
     fn default() -> Self {
         Self {
-            flow: Flow::Browser,
+            flow: OAuthFlow::Browser,
             client_id: None,
             client_secret: None,
             private_key: None,
@@ -238,7 +238,7 @@ impl Default for OAuth {
 
 /// Who logs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub enum OAuthFlow {
     /// A person in a browser.
     Browser,
     /// This program, with a secret or a key.
@@ -305,14 +305,14 @@ pub struct ToolRules {
 /// The instance's own settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    pub surface: Surface,
+    pub surface: SurfaceKind,
     /// Tokens that a group's full definitions may take before stubs are given instead.
     pub tools_budget: usize,
     /// Tokens for tool names in the description of `get_dynamic_tools`.
     pub names_budget: usize,
     /// Bytes of one message; a longer one fails its call.
     pub max_message_bytes: usize,
-    pub discovery: Discovery,
+    pub discovery: DiscoveryMode,
     /// Whether logins are kept in the system's keyring, where there is one.
     pub keyring: bool,
 }
@@ -320,11 +320,11 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            surface: Surface::Meta,
+            surface: SurfaceKind::Meta,
             tools_budget: 2000,
             names_budget: 600,
             max_message_bytes: 32 << 20,
-            discovery: Discovery::Cached,
+            discovery: DiscoveryMode::Cached,
             keyring: true,
         }
     }
@@ -332,21 +332,21 @@ impl Default for Settings {
 
 /// What `tools/list` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surface {
+pub enum SurfaceKind {
     Meta,
     Flat,
 }
 
 /// Which hybrid groups are asked for their catalog at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discovery {
+pub enum DiscoveryMode {
     /// Those whose cached catalog is a day old or missing.
     Cached,
     /// All.
     Always,
 }
 
-impl fmt::Debug for Stdio {
+impl fmt::Debug for StdioConfig {
     /// Names of variables only: their values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stdio")
@@ -358,7 +358,7 @@ impl fmt::Debug for Stdio {
     }
 }
 
-impl fmt::Debug for Http {
+impl fmt::Debug for HttpConfig {
     /// Neither the URL (its query may hold a key) nor the headers' values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http")
@@ -370,7 +370,7 @@ impl fmt::Debug for Http {
     }
 }
 
-impl fmt::Debug for OAuth {
+impl fmt::Debug for OAuthConfig {
     /// Without the secret and the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuth")

@@ -11,10 +11,10 @@ use crate::groups::GroupManager;
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
 use crate::upstream::audience::client::Client;
 use crate::upstream::optional::until;
-use crate::wire::lines::Lines;
-use crate::wire::peer::{Incoming, Peer, Text};
-use crate::wire::serving::Serving;
-use crate::wire::{Malformed, Raw, Reply, Request, raw};
+use crate::wire::inbound::InboundRequests;
+use crate::wire::lines::LineReader;
+use crate::wire::peer::{Incoming, LogText, Peer};
+use crate::wire::{MessageError, Raw, Reply, Request, raw};
 use desk::Desk;
 use errors::Refusal;
 use futures_util::FutureExt;
@@ -78,7 +78,7 @@ pub struct Session {
     phase: Phase,
     offers: Offers,
     desk: Desk,
-    serving: Serving,
+    serving: InboundRequests,
     /// Requests that wait for `notifications/initialized`, and until when.
     held: VecDeque<Request>,
     hold_until: Option<Instant>,
@@ -101,7 +101,7 @@ impl Session {
             lists: Lists::new(&groups),
             started: false,
             start_up: JoinSet::new(),
-            serving: Serving::new(peer.clone(), errors::internal().into()),
+            serving: InboundRequests::new(peer.clone(), errors::internal().into()),
             groups,
             peer,
             phase: Phase::Initialization,
@@ -114,7 +114,7 @@ impl Session {
     /// is refused and those in flight have a moment to be answered.
     pub async fn run<R: AsyncRead + Unpin>(
         mut self,
-        lines: &mut Lines<R>,
+        lines: &mut LineReader<R>,
         stop: impl Future<Output = ()>,
         closing: impl Future<Output = ()>,
     ) {
@@ -144,7 +144,7 @@ impl Session {
         }
     }
 
-    async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut Lines<R>) {
+    async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
         loop {
             tokio::select! {
                 biased;
@@ -172,11 +172,11 @@ impl Session {
         match incoming {
             Incoming::Request(request) => self.request(request),
             Incoming::Notification { method, params } => self.notification(&method, params),
-            Incoming::Settled => {}
+            Incoming::Handled => {}
             Incoming::Malformed(what, line) => {
-                tracing::warn!(?what, line = %Text(&line), "the client sent a line that is no message");
+                tracing::warn!(?what, line = %LogText(&line), "the client sent a line that is no message");
                 let id = match &what {
-                    Malformed::NotAMessage { id } | Malformed::TooLong { id, .. } => id.clone(),
+                    MessageError::NotAMessage { id } | MessageError::TooLong { id, .. } => id.clone(),
                     _ => None,
                 };
                 let id = id.unwrap_or(Raw::from_static(b"null"));

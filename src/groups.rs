@@ -3,7 +3,7 @@
 //! `surface` says what of the catalogs stands in `tools/list`, `reload` what a changed config changes.
 
 use crate::cache::{Cache, Key, Known};
-use crate::config::{Config, Discovery, Endpoint, GroupName, Mode, Problem, Server};
+use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
 use crate::protocol::Era;
 use crate::rules::Rules;
 use crate::schema::arguments::Checks;
@@ -17,20 +17,21 @@ use crate::upstream::task::{self, Beginning, Shared};
 use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
-use invitations::Invitations;
+use login_flows::Invitations;
 use logins::Awaited;
 use named::Named;
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surface::{Shown, Surface, Surfaces};
 use tokio::sync::{Notify, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-pub mod invitations;
+pub mod login_flows;
 mod logins;
 pub mod named;
 pub mod reload;
@@ -62,7 +63,7 @@ pub struct GroupManager {
     /// Where URIs came from.
     named: Mutex<Named>,
     /// What is wrong with the config file as it is now, while an older state of it is in force.
-    reload_problems: Mutex<Vec<Problem>>,
+    reload_problems: Mutex<Vec<ConfigError>>,
     invitations: Mutex<Invitations>,
     pub audience: Arc<Audience>,
     /// The schemas of tools that were called.
@@ -132,17 +133,17 @@ impl GroupManager {
 
     /// What of the catalogs stands in `tools/list`.
     pub fn shown(&self) -> Shown {
-        lock(&self.surfaces).shown()
+        self.surfaces.lock().shown()
     }
 
     /// Remembers that this result of `group` names the URIs in it.
     pub fn note_uris(&self, group: &GroupName, result: &Raw) {
-        lock(&self.named).note(group, result);
+        self.named.lock().note(group, result);
     }
 
     /// The group whose result last named `uri`.
     pub fn named_by(&self, uri: &str) -> Option<GroupName> {
-        lock(&self.named).group(uri).cloned()
+        self.named.lock().group(uri).cloned()
     }
 
     /// Changes whenever a list may have.
@@ -152,12 +153,12 @@ impl GroupManager {
 
     /// Whether start-up discovery goes on.
     pub fn discovering(&self) -> bool {
-        lock(&self.surfaces).discovering()
+        self.surfaces.lock().discovering()
     }
 
     /// What is wrong with the config file as it is now, while its last good state is in force.
-    pub fn reload_problems(&self) -> Vec<Problem> {
-        lock(&self.reload_problems).clone()
+    pub fn reload_problems(&self) -> Vec<ConfigError> {
+        self.reload_problems.lock().clone()
     }
 
     /// Whether every connection is being closed, so that a call that ends now says so.
@@ -168,7 +169,7 @@ impl GroupManager {
     /// Whether a group of which nothing is known is about to be.
     pub fn expects(&self, group: &Upstream) -> bool {
         let snapshot = group.snapshot();
-        let coming = snapshot.connecting.is_some() || lock(&self.surfaces).expects(&group.name);
+        let coming = snapshot.connecting.is_some() || self.surfaces.lock().expects(&group.name);
         snapshot.catalog.is_none() && coming
     }
 
@@ -188,16 +189,16 @@ impl GroupManager {
     /// Connects those of `groups` that are to be connected at start.
     async fn begin(&self, groups: &[Upstream]) {
         let config = self.config();
-        let always = config.settings.discovery == Discovery::Always;
+        let always = config.settings.discovery == DiscoveryMode::Always;
         let fresh =
             |group: &Upstream| group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH);
         let starts = |group: &&Upstream| match config.server(&group.name) {
-            Some(Ok(Server { mode: Mode::Eager, .. })) => true,
-            Some(Ok(Server { mode: Mode::Hybrid, .. })) => always || !fresh(group),
+            Some(Ok(ServerConfig { mode: Mode::Eager, .. })) => true,
+            Some(Ok(ServerConfig { mode: Mode::Hybrid, .. })) => always || !fresh(group),
             _ => false,
         };
         let starting: Vec<_> = groups.iter().filter(starts).collect();
-        lock(&self.surfaces).discover(starting.iter().map(|group| group.name.clone()), Instant::now());
+        self.surfaces.lock().discover(starting.iter().map(|group| group.name.clone()), Instant::now());
         for group in starting {
             group.start().await;
             // One whose attempt has ended before has no change to come.
@@ -209,13 +210,13 @@ impl GroupManager {
     fn add(
         &self,
         name: &GroupName,
-        server: &Result<Server, Problem>,
+        server: &Result<ServerConfig, ConfigError>,
         known: &Known,
         predecessor: Option<BoxFuture<()>>,
     ) {
         let cached = server.as_ref().ok().and_then(|server| known.get(&self.key(server)));
         if let (Some(catalog), Ok(server)) = (&cached, server) {
-            lock(&self.surfaces).remember(name, Surface::of(catalog, &server.rules()));
+            self.surfaces.lock().remember(name, Surface::of(catalog, &server.rules()));
         }
         self.launch(name, server, cached, predecessor);
     }
@@ -224,7 +225,7 @@ impl GroupManager {
     fn launch(
         &self,
         name: &GroupName,
-        server: &Result<Server, Problem>,
+        server: &Result<ServerConfig, ConfigError>,
         cached: Option<Arc<Catalog>>,
         predecessor: Option<BoxFuture<()>>,
     ) {
@@ -242,7 +243,7 @@ impl GroupManager {
             predecessor,
         };
         let (upstream, task) = task::start(beginning, connector, self.shared.clone());
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         let id = tasks.running.spawn(task).id();
         tasks.names.insert(id, name.clone());
         tasks.added.notify_one();
@@ -250,7 +251,7 @@ impl GroupManager {
     }
 
     /// Names what the cache has of a server.
-    fn key(&self, server: &Server) -> Key {
+    fn key(&self, server: &ServerConfig) -> Key {
         let cwd = match &server.endpoint {
             Endpoint::Stdio(stdio) => launch::directory(stdio, &self.transport.ambient),
             Endpoint::Http(_) => PathBuf::new(),
@@ -265,7 +266,7 @@ impl GroupManager {
         let mut awaited = Awaited::default();
         let mut flush = None;
         loop {
-            let due = lock(&self.surfaces).deadline();
+            let due = self.surfaces.lock().deadline();
             tokio::select! {
                 changed = self.shared.changes.next() => {
                     awaited.look(changed.iter().map(|name| (name, self.get(name))));
@@ -275,7 +276,7 @@ impl GroupManager {
                 }
                 ended = self.task_ended() => self.replace_panicked(ended),
                 () = until(due) => {
-                    let changed = lock(&self.surfaces).tick(Instant::now());
+                    let changed = self.surfaces.lock().tick(Instant::now());
                     self.announce(changed);
                 }
                 () = until(awaited.due()) => awaited.check(self).await,
@@ -309,12 +310,12 @@ impl GroupManager {
                 seen.catalogs.insert(name.clone(), catalog.clone());
                 self.cache.put(self.key(server), catalog.clone());
                 let surface = Surface::of(catalog, &server.rules());
-                lock(&self.surfaces).learnt(name, server.mode, surface);
+                self.surfaces.lock().learnt(name, server.mode, surface);
                 // Its other lists may be new as well; who lists compares.
                 self.announce(true);
             }
             if snapshot.attempted {
-                let changed = lock(&self.surfaces).attempted(name);
+                let changed = self.surfaces.lock().attempted(name);
                 self.announce(changed);
             }
         }
@@ -328,10 +329,10 @@ impl GroupManager {
     }
 
     async fn task_ended(&self) -> Result<(Id, ()), JoinError> {
-        let added = lock(&self.tasks).added.clone();
+        let added = self.tasks.lock().added.clone();
         loop {
             let ended = std::future::poll_fn(|context| {
-                let mut tasks = lock(&self.tasks);
+                let mut tasks = self.tasks.lock();
                 match tasks.running.poll_join_next_with_id(context) {
                     std::task::Poll::Ready(None) => std::task::Poll::Ready(None),
                     other => other,
@@ -352,7 +353,7 @@ impl GroupManager {
             Err(error) => error.id(),
         };
         let name = {
-            let mut tasks = lock(&self.tasks);
+            let mut tasks = self.tasks.lock();
             tasks.retired.retain(|_, group| !group.has_ended());
             tasks.names.remove(&id)
         };
@@ -361,7 +362,7 @@ impl GroupManager {
             return;
         }
         tracing::error!(group = %name, "the task of this group panicked; it starts afresh");
-        let changed = lock(&self.surfaces).attempted(&name);
+        let changed = self.surfaces.lock().attempted(&name);
         self.announce(changed);
         if let (Some(server), Some(group)) = (self.config().server(&name), self.get(&name)) {
             self.launch(&name, server, group.snapshot().catalog.clone(), None);
@@ -372,7 +373,7 @@ impl GroupManager {
     /// up: then the warden ends what is left as soon as we are gone.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
-        let mut running = std::mem::take(&mut lock(&self.tasks).running);
+        let mut running = std::mem::take(&mut self.tasks.lock().running);
         let closing = async {
             for group in self.all() {
                 group.stop(Grace::Shutdown).await;
@@ -387,9 +388,4 @@ impl GroupManager {
             tracing::warn!("not everything ended in time; what is left is cut off");
         }
     }
-}
-
-/// No code that can panic runs under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ use clap::Parser;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, Command, demo, serve};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::telemetry;
-use dynamic_mcp::transport::launch::Ambient;
+use dynamic_mcp::transport::launch::ProcessEnv;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let ambient = Ambient { vars: std::env::vars_os().collect(), cwd };
+    let ambient = ProcessEnv { vars: std::env::vars_os().collect(), cwd };
     let strings = ambient.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
     let env = Env::new(strings, ambient.cwd.clone());
     let _flush_at_end = telemetry::init(telemetry::Options {

@@ -1,6 +1,6 @@
 //! Which tools of a group may be seen, called, and called without asking.
 
-use crate::config::{Server, ToolRules};
+use crate::config::{ServerConfig, ToolRules};
 use globset::{Glob, GlobMatcher};
 
 /// The globs of a config's `tools`, ready to match. A denied tool does not exist on any route.
@@ -48,7 +48,7 @@ impl Rules {
     }
 }
 
-impl Server {
+impl ServerConfig {
     /// The rules of its entry.
     pub fn rules(&self) -> Rules {
         Rules::new(&self.tools, &self.expose)

@@ -3,13 +3,13 @@
 //! `launch` finds out what to run, `warden` runs and ends it, `stderr` keeps its last words, `child` puts them
 //! together. `remote` is for servers that are reached by HTTP.
 
-use crate::config::{Endpoint, GroupName, Server};
+use crate::config::{Endpoint, GroupName, ServerConfig};
 use crate::wire::output::{Output, Writer};
 use child::Child;
-use launch::Ambient;
-use remote::credentials::Logins;
-use remote::fault::Fault;
-use remote::{Failure, Remote};
+use launch::ProcessEnv;
+use remote::credentials::LoginService;
+use remote::error::RemoteError;
+use remote::{FailedRequest, Remote};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncRead;
@@ -32,12 +32,12 @@ pub enum OpenError {
     #[error("the process was not started in time")]
     TimedOut(Duration),
     #[error(transparent)]
-    Remote(#[from] Fault),
+    Remote(#[from] RemoteError),
 }
 
 /// How a connection ended by itself.
 #[derive(Debug)]
-pub enum Ending {
+pub enum ConnectionEnd {
     Process {
         /// A fragment such as "its process exited with code 3".
         how: String,
@@ -46,31 +46,31 @@ pub enum Ending {
         /// Variables of ours that it was not given and that its stderr mentions.
         withheld: Vec<String>,
     },
-    Remote(Fault),
+    Remote(RemoteError),
 }
 
 /// A transport that is open: lines in, lines out.
-pub struct Opened {
+pub struct OpenTransport {
     pub input: Box<dyn AsyncRead + Send + Unpin>,
     pub output: Output,
     pub writer: Writer,
-    pub link: Link,
-    pub failures: Failures,
+    pub link: TransportHandle,
+    pub failures: RequestFailures,
 }
 
 /// Requests that the transport knows to have no answer.
-pub struct Failures(Option<mpsc::Receiver<Failure>>);
+pub struct RequestFailures(Option<mpsc::Receiver<FailedRequest>>);
 
-impl Failures {
+impl RequestFailures {
     /// Of a transport that cannot tell: its requests have no answer when the connection has ended.
     pub const NONE: Self = Self(None);
 
-    pub fn of(failures: mpsc::Receiver<Failure>) -> Self {
+    pub fn of(failures: mpsc::Receiver<FailedRequest>) -> Self {
         Self(Some(failures))
     }
 
     /// Never resolves where there is none. Cancel-safe.
-    pub async fn next(&mut self) -> Failure {
+    pub async fn next(&mut self) -> FailedRequest {
         let failure = match &mut self.0 {
             Some(failures) => failures.recv().await,
             None => None,
@@ -84,12 +84,12 @@ impl Failures {
 
 /// What is at the other end. Clones share it; it is ended with the last one.
 #[derive(Clone)]
-pub enum Link {
+pub enum TransportHandle {
     Child(Child),
     Remote(Remote),
 }
 
-impl Link {
+impl TransportHandle {
     /// What it last wrote to stderr.
     pub fn last_words(&self) -> String {
         match self {
@@ -108,7 +108,7 @@ impl Link {
     }
 
     /// Why it takes nothing more, if it is known already.
-    pub fn over(&self) -> Option<Ending> {
+    pub fn over(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) => None,
             Self::Remote(remote) => remote.over(),
@@ -116,11 +116,11 @@ impl Link {
     }
 
     /// How it ended, asked when its input did.
-    pub async fn ending(&self) -> Ending {
+    pub async fn ending(&self) -> ConnectionEnd {
         match self {
             Self::Child(child) => child.ending().await,
             Self::Remote(remote) => {
-                remote.over().unwrap_or_else(|| Ending::Remote(Fault::broken("it was closed")))
+                remote.over().unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::broken("it was closed")))
             }
         }
     }
@@ -137,14 +137,19 @@ impl Link {
 /// What every connection needs of the process.
 #[derive(Clone)]
 pub struct Transport {
-    pub ambient: Arc<Ambient>,
+    pub ambient: Arc<ProcessEnv>,
     pub warden: Warden,
-    pub logins: Arc<dyn Logins>,
+    pub logins: Arc<dyn LoginService>,
 }
 
 impl Transport {
     /// `limit`: bytes of one message.
-    pub async fn open(&self, group: &GroupName, server: &Server, limit: usize) -> Result<Opened, OpenError> {
+    pub async fn open(
+        &self,
+        group: &GroupName,
+        server: &ServerConfig,
+        limit: usize,
+    ) -> Result<OpenTransport, OpenError> {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => Child::start(self, stdio, server.timeout.connect).await,
             Endpoint::Http(http) => {

@@ -6,7 +6,7 @@
 //! seam between them, `catalog` is what was learnt, `error` is what went wrong. Calls never pass the mailbox: a lease is
 //! taken from the snapshot by an atomic count, so no call waits behind another and an idle timer cuts none off.
 
-use crate::config::{GroupName, Mode, Server};
+use crate::config::{GroupName, Mode, ServerConfig};
 use crate::protocol::Era;
 use crate::rules::Rules;
 use crate::wire::peer::{CallError, CallOptions, Peer};
@@ -57,7 +57,7 @@ enum Command {
     /// Somebody logged in: connect, if the last attempt failed.
     Mended,
     /// The config says something else of this group that needs no new connection.
-    Reconfigure(Arc<Server>),
+    Reconfigure(Arc<ServerConfig>),
     /// Close and end.
     Stop(Grace),
     /// Take no more callers, let those who are served finish, close and end.
@@ -77,7 +77,7 @@ pub enum Grace {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// `None`: the entry in the config is wrong.
-    pub server: Option<Arc<Server>>,
+    pub server: Option<Arc<ServerConfig>>,
     /// What the config allows of this group's tools.
     pub rules: Arc<Rules>,
     pub state: State,
@@ -193,7 +193,7 @@ impl Upstream {
     }
 
     /// Other rules, the same connection.
-    pub async fn reconfigure(&self, server: Arc<Server>) {
+    pub async fn reconfigure(&self, server: Arc<ServerConfig>) {
         drop(self.mailbox.send(Command::Reconfigure(server)).await);
     }
 

@@ -11,14 +11,14 @@ use std::io::IoSlice;
 
 pub mod batch;
 pub mod call;
+pub mod inbound;
 pub mod lines;
 pub mod output;
 pub mod peer;
 pub mod percent;
 #[cfg(unix)]
-pub mod pipes;
+pub mod pipe_size;
 pub mod raw;
-pub mod serving;
 pub mod stdio;
 
 /// JSON text, usually a slice of the line it came in.
@@ -45,7 +45,7 @@ pub struct Request {
 
 /// Why a line is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MessageError {
     NotJson,
     /// JSON, but neither request, notification nor response; with its id where that can be given back.
     NotAMessage {
@@ -89,22 +89,22 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValu
 }
 
 impl Message {
-    pub fn parse(line: &Bytes) -> Result<Self, Malformed> {
+    pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
         let text = line.trim_ascii_start();
         // A struct would also be read from an array, member by member.
         if text.first() == Some(&b'[') {
-            return Err(Malformed::Batch);
+            return Err(MessageError::Batch);
         }
         let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|e| match e.classify() {
-            serde_json::error::Category::Data => Malformed::NotAMessage { id: None },
-            _ => Malformed::NotJson,
+            serde_json::error::Category::Data => MessageError::NotAMessage { id: None },
+            _ => MessageError::NotJson,
         })?;
         let own = |value: &RawValue| line.slice_ref(value.get().as_bytes());
         let id = envelope.id.map(own);
         let error = envelope.error.filter(|e| e.get() != "null" || envelope.result.is_none());
         let result = envelope.result.filter(|_| error.is_none());
         let method = envelope.method.map(|m| serde_json::from_str(m.get())).transpose();
-        let Ok(method) = method else { return Err(Malformed::NotAMessage { id: id.filter(is_id) }) };
+        let Ok(method) = method else { return Err(MessageError::NotAMessage { id: id.filter(is_id) }) };
         match (method, id, result, error) {
             (Some(method), Some(id), None, None) if is_id(&id) => {
                 Ok(Self::Request(Request { id, method, params: envelope.params.map(own) }))
@@ -114,7 +114,7 @@ impl Message {
             }
             (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(own(result)) }),
             (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(own(error)) }),
-            (_, id, ..) => Err(Malformed::NotAMessage { id: id.filter(is_id) }),
+            (_, id, ..) => Err(MessageError::NotAMessage { id: id.filter(is_id) }),
         }
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(line: &str) -> Result<Message, Malformed> {
+    fn parse(line: &str) -> Result<Message, MessageError> {
         Message::parse(&Bytes::copy_from_slice(line.as_bytes()))
     }
 
@@ -245,15 +245,15 @@ mod tests {
     fn refuses_what_could_be_read_two_ways() {
         assert!(parse(r#"{"id":1,"result":{},"id":2}"#).is_err());
         assert!(parse(r#"{"id":1,"method":"a","result":{}}"#).is_err());
-        assert_eq!(parse(r#"[{"id":1,"method":"ping"}]"#), Err(Malformed::Batch));
-        assert_eq!(parse("hello"), Err(Malformed::NotJson));
-        assert_eq!(parse("3"), Err(Malformed::NotAMessage { id: None }));
+        assert_eq!(parse(r#"[{"id":1,"method":"ping"}]"#), Err(MessageError::Batch));
+        assert_eq!(parse("hello"), Err(MessageError::NotJson));
+        assert_eq!(parse("3"), Err(MessageError::NotAMessage { id: None }));
     }
 
     #[test]
     fn gives_the_id_of_a_bad_request_back() {
         let id = |line: &str| match parse(line) {
-            Err(Malformed::NotAMessage { id }) => id,
+            Err(MessageError::NotAMessage { id }) => id,
             other => panic!("{other:?}"),
         };
         assert_eq!(id(r#"{"id":7,"method":3}"#).unwrap(), "7");

@@ -1,7 +1,7 @@
 //! A client proves who it is with a private key (RFC 7523).
 
-use super::trouble::Trouble;
-use super::vault::now;
+use super::error::AuthError;
+use super::token_store::now;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -22,9 +22,9 @@ enum Key {
 }
 
 impl Key {
-    fn read(pem: &str) -> Result<Self, Trouble> {
+    fn read(pem: &str) -> Result<Self, AuthError> {
         let unusable = || {
-            Trouble::Refused(
+            AuthError::Refused(
                 "`oauth.private_key` is no private key in PKCS #8 (PEM) of EC P-256, Ed25519 or RSA; \
                  `openssl pkcs8 -topk8 -nocrypt -in KEY` makes one of other forms"
                     .to_owned(),
@@ -65,8 +65,8 @@ impl Key {
 }
 
 /// A signed word for this client to this authorization server, good for one use.
-pub(super) fn signed(pem: &str, client_id: &str, audience: &str) -> Result<String, Trouble> {
-    let failed = |_| Trouble::Refused("`oauth.private_key` cannot sign".to_owned());
+pub(super) fn signed(pem: &str, client_id: &str, audience: &str) -> Result<String, AuthError> {
+    let failed = |_| AuthError::Refused("`oauth.private_key` cannot sign".to_owned());
     let key = Key::read(pem)?;
     let mut id = [0; 16];
     SystemRandom::new().fill(&mut id).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Where the browser comes back to: one address on this machine, for one visit.
 
+use super::error::AuthError;
 use super::secret::Secret;
-use super::trouble::Trouble;
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ pub(super) struct Came {
 }
 
 impl Callback {
-    pub(super) async fn listen(port: Option<u16>) -> Result<Self, Trouble> {
+    pub(super) async fn listen(port: Option<u16>) -> Result<Self, AuthError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = bound.map_err(|error| {
@@ -45,7 +45,7 @@ impl Callback {
                 }
                 _ => "",
             };
-            Trouble::Refused(format!(
+            AuthError::Refused(format!(
                 "the port{port} for the browser's return cannot be opened: {error}{other}"
             ))
         })?;

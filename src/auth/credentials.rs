@@ -1,31 +1,33 @@
 //! The login as the transport sees it: a header for each request, a verdict on each refusal.
 
-use super::vault::Vault;
-use super::{Account, Remedy, Secret, Trouble};
-use crate::config::{Flow, GroupName, Http};
-use crate::transport::remote::credentials::{Begun, BoxFuture, Credentials, Logins, Refusal, Verdict};
-use crate::transport::remote::fault::Fault;
+use super::token_store::TokenStore;
+use super::{Account, AuthError, Remedy, Secret};
+use crate::config::{GroupName, HttpConfig, OAuthFlow};
+use crate::transport::remote::credentials::{
+    AuthChallenge, BoxFuture, ChallengeOutcome, Credentials, LoginService, PendingLogin,
+};
+use crate::transport::remote::error::RemoteError;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The logins of this user. Without a vault nobody is logged in.
-pub struct Kept(pub Option<Vault>);
+pub struct Kept(pub Option<TokenStore>);
 
-impl Logins for Kept {
-    fn of(&self, group: &GroupName, http: &Http) -> Result<Arc<dyn Credentials>, Fault> {
+impl LoginService for Kept {
+    fn of(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
         if is_written(http) {
             return Ok(Arc::new(Written));
         }
         let Some(vault) = self.0.clone() else {
-            return Err(Fault::config("there is no place for logins: HOME is not set"));
+            return Err(RemoteError::config("there is no place for logins: HOME is not set"));
         };
         let account = Account::new(group, http, vault).map_err(|trouble| fault(&trouble))?;
         Ok(Arc::new(Bearer(account)))
     }
 
-    fn changed(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Option<SystemTime>> {
+    fn changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
         let vault = self.0.clone().filter(|_| !is_written(http));
         let key = super::place(group, http).map(|(_, key)| key);
         Box::pin(async move { vault?.changed(&key.ok()?).await })
@@ -40,25 +42,29 @@ impl Logins for Kept {
         })
     }
 
-    fn begin(&self, group: &GroupName, http: &Http) -> BoxFuture<'static, Result<Option<Begun>, Fault>> {
-        let alone = http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials);
+    fn begin(
+        &self,
+        group: &GroupName,
+        http: &HttpConfig,
+    ) -> BoxFuture<'static, Result<Option<PendingLogin>, RemoteError>> {
+        let alone = http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials);
         let vault = self.0.clone().filter(|_| !alone && !is_written(http));
         let account = vault.map(|vault| Account::new(group, http, vault));
         Box::pin(async move {
             let Some(account) = account else { return Ok(None) };
             let begun = async { account?.begin().await };
-            let super::Begun::Waiting(login) = begun.await.map_err(|trouble| fault(&trouble))? else {
+            let super::LoginStart::Waiting(login) = begun.await.map_err(|trouble| fault(&trouble))? else {
                 return Ok(None);
             };
             let url = login.url().to_string();
             let done =
                 Box::pin(async move { login.finish().await.map(drop).map_err(|trouble| fault(&trouble)) });
-            Ok(Some(Begun { url, done }))
+            Ok(Some(PendingLogin { url, done }))
         })
     }
 }
 
-fn is_written(http: &Http) -> bool {
+fn is_written(http: &HttpConfig) -> bool {
     http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
@@ -66,17 +72,17 @@ fn is_written(http: &Http) -> bool {
 struct Written;
 
 impl Credentials for Written {
-    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, RemoteError>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
+    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
         let verdict = match refusal.status {
             StatusCode::UNAUTHORIZED => {
                 let how = "the server refused the Authorization in \"headers\"";
-                Verdict::Final(Fault::login_needed(how))
+                ChallengeOutcome::Final(RemoteError::login_needed(how))
             }
-            _ => Verdict::Unrelated,
+            _ => ChallengeOutcome::Unrelated,
         };
         Box::pin(async { verdict })
     }
@@ -85,12 +91,12 @@ impl Credentials for Written {
 struct Bearer(Arc<Account>);
 
 impl Credentials for Bearer {
-    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Fault>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, RemoteError>> {
         Box::pin(async {
             match self.0.token().await {
                 Ok(token) => Ok(token.as_ref().and_then(header)),
                 // There is no login any more. If the server needs one, it refuses this, and then that is said again.
-                Err(trouble @ (Trouble::LoginNeeded(_) | Trouble::Refused(_))) => {
+                Err(trouble @ (AuthError::LoginNeeded(_) | AuthError::Refused(_))) => {
                     tracing::debug!(%trouble, "there is no token for a request");
                     Ok(None)
                 }
@@ -99,23 +105,23 @@ impl Credentials for Bearer {
         })
     }
 
-    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Verdict> {
+    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
         Box::pin(async move {
             let challenge = refusal.challenge.as_ref().and_then(|value| value.to_str().ok());
             let sent = refusal.sent.as_ref().and_then(|value| value.to_str().ok());
             let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(Secret::new);
             let forbidden = refusal.status == StatusCode::FORBIDDEN;
             match self.0.refused(forbidden, challenge, sent).await {
-                Ok(Remedy::Again) => Verdict::Again,
-                Ok(Remedy::Unrelated) => Verdict::Unrelated,
+                Ok(Remedy::Again) => ChallengeOutcome::Again,
+                Ok(Remedy::Unrelated) => ChallengeOutcome::Unrelated,
                 // What this request lacks, others may do without: the connection is as good as before.
-                Err(Trouble::LoginNeeded(how)) if forbidden => {
-                    Verdict::Final(Fault::rights_needed(refusal.status, &how))
+                Err(AuthError::LoginNeeded(how)) if forbidden => {
+                    ChallengeOutcome::Final(RemoteError::rights_needed(refusal.status, &how))
                 }
                 Err(trouble) if forbidden => {
-                    Verdict::Final(Fault::status(refusal.status, Some(&trouble.to_string())))
+                    ChallengeOutcome::Final(RemoteError::status(refusal.status, Some(&trouble.to_string())))
                 }
-                Err(trouble) => Verdict::Final(fault(&trouble)),
+                Err(trouble) => ChallengeOutcome::Final(fault(&trouble)),
             }
         })
     }
@@ -127,14 +133,16 @@ fn header(token: &Secret) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn fault(trouble: &Trouble) -> Fault {
+fn fault(trouble: &AuthError) -> RemoteError {
     match trouble {
-        Trouble::LoginNeeded(how) => Fault::login_needed(how),
-        Trouble::Unreachable(why) => Fault::unreachable(&format!("its login cannot be renewed: {why}")),
-        Trouble::Refused(why) => Fault::login_failed(why),
+        AuthError::LoginNeeded(how) => RemoteError::login_needed(how),
+        AuthError::Unreachable(why) => {
+            RemoteError::unreachable(&format!("its login cannot be renewed: {why}"))
+        }
+        AuthError::Refused(why) => RemoteError::login_failed(why),
         // Another login would not help.
-        Trouble::Store(why) => Fault::config(format!("its login cannot be used: {why}")),
+        AuthError::Store(why) => RemoteError::config(format!("its login cannot be used: {why}")),
         // It may be unlocked, or free, any time.
-        Trouble::Keyring(_, why) | Trouble::Busy(why) => Fault::unreachable(why),
+        AuthError::Keyring(_, why) | AuthError::Busy(why) => RemoteError::unreachable(why),
     }
 }

@@ -1,10 +1,10 @@
 //! Where to log in: the server's word, its resource metadata, the metadata of its authorization server.
 
 use super::Account;
-use super::gate::{Gate, PATIENCE};
+use super::egress::{Gate, PATIENCE};
+use super::error::AuthError;
 use super::secret::cleaned;
-use super::trouble::Trouble;
-use crate::config::Flow;
+use crate::config::OAuthFlow;
 use crate::transport::remote::tls;
 use oauth2::http::Request;
 use reqwest::Url;
@@ -40,8 +40,8 @@ impl Found {
     }
 
     /// What rmcp failed at.
-    pub(super) fn trouble(&self, error: &rmcp::transport::auth::AuthError, secrets: &[&str]) -> Trouble {
-        Trouble::of(error, &self.gate, secrets)
+    pub(super) fn trouble(&self, error: &rmcp::transport::auth::AuthError, secrets: &[&str]) -> AuthError {
+        AuthError::of(error, &self.gate, secrets)
     }
 }
 
@@ -54,14 +54,14 @@ pub(super) enum Answer {
 }
 
 impl Account {
-    pub(super) async fn gate(&self) -> Result<Arc<Gate>, Trouble> {
+    pub(super) async fn gate(&self) -> Result<Arc<Gate>, AuthError> {
         let tls = tls::config(self.ca_file.as_deref(), PATIENCE).await;
-        let tls = tls.map_err(|fault| Trouble::Refused(fault.to_string()))?;
+        let tls = tls.map_err(|fault| AuthError::Refused(fault.to_string()))?;
         Gate::new(&self.url, self.oauth.allow_private_addresses, tls)
     }
 
     /// Asks the server for what it answers with 401, if it does. A ping leaves no session behind.
-    pub(super) async fn knock(&self) -> Result<Answer, Trouble> {
+    pub(super) async fn knock(&self) -> Result<Answer, AuthError> {
         let gate = self.gate().await?;
         let mut request = Request::post(self.url.as_str())
             .header("content-type", "application/json")
@@ -70,7 +70,7 @@ impl Account {
             request = request.header(name, value);
         }
         let body = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec();
-        let request = request.body(body).map_err(|error| Trouble::Refused(error.to_string()))?;
+        let request = request.body(body).map_err(|error| AuthError::Refused(error.to_string()))?;
         let answer = gate.send(request).await?;
         if answer.status() != 401 {
             return Ok(Answer::Open);
@@ -82,15 +82,15 @@ impl Account {
     }
 
     /// Finds the authorization server and looks at what it says of itself.
-    pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<Found, Trouble> {
+    pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<Found, AuthError> {
         let gate = self.gate().await?;
         let manager = AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), gate.clone()).await;
-        let mut manager = manager.map_err(|error| Trouble::of(&error, &gate, &[]))?;
+        let mut manager = manager.map_err(|error| AuthError::of(&error, &gate, &[]))?;
         let found = manager.resolve_metadata_from_challenge(challenge).await;
-        let found = found.map_err(|error| Trouble::of(&error, &gate, &[]))?;
+        let found = found.map_err(|error| AuthError::of(&error, &gate, &[]))?;
         let metadata = found.metadata;
         check(&metadata, &gate)?;
-        if self.oauth.flow == Flow::Browser
+        if self.oauth.flow == OAuthFlow::Browser
             && found.source != AuthorizationMetadataSource::LegacyEndpointFallback
         {
             self.check_pkce(&metadata)?;
@@ -101,14 +101,14 @@ impl Account {
 
     /// A server that does not say so may not check it, and then a stolen code is enough. Servers of 2025-03-26 without
     /// metadata cannot say anything; of them the specification asked for PKCE already.
-    fn check_pkce(&self, metadata: &AuthorizationMetadata) -> Result<(), Trouble> {
+    fn check_pkce(&self, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
         match &metadata.code_challenge_methods_supported {
             Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
             Some(_) => {
-                Err(Trouble::Refused("its authorization server does not know PKCE with S256".to_owned()))
+                Err(AuthError::Refused("its authorization server does not know PKCE with S256".to_owned()))
             }
             None if !self.oauth.require_pkce => Ok(()),
-            None => Err(Trouble::Refused(
+            None => Err(AuthError::Refused(
                 "its authorization server does not say that it knows PKCE; \
                  if it is known to, set `oauth.require_pkce` to false"
                     .to_owned(),
@@ -118,7 +118,7 @@ impl Account {
 }
 
 /// All addresses before the first is used, so that a login does not stop halfway.
-fn check(metadata: &AuthorizationMetadata, gate: &Gate) -> Result<(), Trouble> {
+fn check(metadata: &AuthorizationMetadata, gate: &Gate) -> Result<(), AuthError> {
     let registration = metadata.registration_endpoint.as_ref();
     for written in
         [&metadata.authorization_endpoint, &metadata.token_endpoint].into_iter().chain(registration)
@@ -129,10 +129,10 @@ fn check(metadata: &AuthorizationMetadata, gate: &Gate) -> Result<(), Trouble> {
 }
 
 /// An address out of metadata, as it was understood: what is opened is not what was written.
-pub(super) fn address(written: &str, gate: &Gate) -> Result<Url, Trouble> {
+pub(super) fn address(written: &str, gate: &Gate) -> Result<Url, AuthError> {
     let url: Option<Url> = written.parse().ok().filter(|_| !written.contains(char::is_control));
     let url = url.ok_or_else(|| {
-        Trouble::Refused(format!("the login leads to {:?}, which is no address", cleaned(written, &[])))
+        AuthError::Refused(format!("the login leads to {:?}, which is no address", cleaned(written, &[])))
     })?;
     gate.check(&url)?;
     Ok(url)

@@ -4,11 +4,12 @@
 //! person asked to unlock it: a proxy opens no windows by itself. (Those of macOS and Windows may, whoever asks them.)
 
 use super::secret::Secret;
-use super::vault::Key;
+use super::token_store::Key;
 use crate::config::vars::Env;
 use crate::transport::remote::credentials::BoxFuture;
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -107,7 +108,7 @@ impl Keyring {
         what: impl FnOnce(&'a dyn Ring) -> BoxFuture<'a, Result<T, Unusable>>,
     ) -> Result<T, Unusable> {
         let asked = self.0.as_ref().map_err(Clone::clone)?;
-        let known = asked.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = asked.trouble.lock().clone();
         if let Some((at, trouble)) = known
             && at.elapsed() < HOLD
         {
@@ -116,7 +117,7 @@ impl Keyring {
         let outcome = timeout(patience, what(&*asked.ring)).await.unwrap_or(Err(Unusable::Silent));
         if let Err(trouble @ (Unusable::Locked | Unusable::Silent)) = &outcome {
             let known = Some((Instant::now(), trouble.clone()));
-            *asked.trouble.lock().unwrap_or_else(PoisonError::into_inner) = known;
+            *asked.trouble.lock() = known;
         }
         outcome
     }

@@ -2,12 +2,12 @@
 
 use super::Account;
 use super::callback::{Callback, Came};
+use super::challenge::union;
 use super::discovery::{Answer, Found, address};
-use super::refusal::union;
-use super::renewal::renewed;
+use super::error::AuthError;
+use super::refresh::renewed;
 use super::secret::{Secret, cleaned};
-use super::trouble::Trouble;
-use super::vault::Record;
+use super::token_store::Record;
 use reqwest::Url;
 use rmcp::transport::auth::OAuthClientConfig;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Returned {
     came: Came,
 }
 
-pub enum Begun {
+pub enum LoginStart {
     /// The server answers without one, and says nothing of where to get one.
     NotNeeded,
     /// The URL is to be opened.
@@ -41,14 +41,14 @@ pub enum Begun {
 
 impl Account {
     /// Finds out where to log in, registers us there and listens for the browser's return.
-    pub async fn begin(self: &Arc<Self>) -> Result<Begun, Trouble> {
+    pub async fn begin(self: &Arc<Self>) -> Result<LoginStart, AuthError> {
         let (open, challenge) = match self.knock().await? {
             Answer::Challenge(challenge) => (false, challenge),
             // It may want a login for some of its tools only.
             Answer::Open => (true, None),
         };
         let mut found = match self.discover(challenge.as_deref()).await {
-            Ok(found) if open && found.issuer().is_none() => return Ok(Begun::NotNeeded),
+            Ok(found) if open && found.issuer().is_none() => return Ok(LoginStart::NotNeeded),
             found => found?,
         };
         // Before anything is asked of anybody: what cannot be kept, or a port that is taken, is the end of it.
@@ -57,7 +57,7 @@ impl Account {
         self.vault.unlock(&self.key).await;
         let before = match self.read().await {
             // The way out of that is a login.
-            Err(Trouble::Keyring(..)) => None,
+            Err(AuthError::Keyring(..)) => None,
             before => before?,
         };
         let scopes = self.scopes(&found, before.map(|record| record.wanted).unwrap_or_default()).await;
@@ -68,7 +68,7 @@ impl Account {
         let state = url.query_pairs().find(|(name, _)| name == "state").map(|(_, value)| value.into_owned());
         let state = Secret::new(state.unwrap_or_default());
         let account = self.clone();
-        Ok(Begun::Waiting(Box::new(Login { account, found, client, scopes, url, state, callback })))
+        Ok(LoginStart::Waiting(Box::new(Login { account, found, client, scopes, url, state, callback })))
     }
 
     /// The config's word, else the server's; and whatever it has missed since the last login.
@@ -81,7 +81,7 @@ impl Account {
         // Without it, some servers give no refresh token.
         const OFFLINE: &str = "offline_access";
         let offered = found.metadata.scopes_supported.iter().flatten().any(|scope| scope == OFFLINE);
-        let alone = self.oauth.flow == crate::config::Flow::ClientCredentials;
+        let alone = self.oauth.flow == crate::config::OAuthFlow::ClientCredentials;
         if offered && !alone && !scopes.is_empty() && !scopes.iter().any(|scope| scope == OFFLINE) {
             scopes.push(OFFLINE.to_owned());
         }
@@ -94,7 +94,7 @@ impl Account {
         found: &mut Found,
         redirect: &str,
         scopes: &[String],
-    ) -> Result<OAuthClientConfig, Trouble> {
+    ) -> Result<OAuthClientConfig, AuthError> {
         let oauth = &self.oauth;
         let client = if let Some(id) = &oauth.client_id {
             let client = OAuthClientConfig::new(id, redirect);
@@ -111,7 +111,7 @@ impl Account {
             let client = found.manager.register_client(NAME, redirect, &scopes).await;
             client.map_err(|error| found.trouble(&error, &[]))?
         } else {
-            return Err(Trouble::Refused(
+            return Err(AuthError::Refused(
                 "its authorization server registers no clients by itself: \
                  register one there and set `oauth.client_id` (and `oauth.redirect_port`)"
                     .to_owned(),
@@ -135,11 +135,11 @@ impl Login {
     }
 
     /// Waits for the browser, gets the tokens and keeps them. Returns what was granted.
-    pub async fn finish(self) -> Result<Vec<String>, Trouble> {
+    pub async fn finish(self) -> Result<Vec<String>, AuthError> {
         self.returned().await.redeem().await
     }
 
-    async fn redeem(&self, came: &Came) -> Result<Vec<String>, Trouble> {
+    async fn redeem(&self, came: &Came) -> Result<Vec<String>, AuthError> {
         let issuer = came.parameter("iss");
         let expected = self.found.issuer();
         let mixed_up = match (&issuer, &expected) {
@@ -148,14 +148,14 @@ impl Login {
         };
         if mixed_up {
             // Not a word of what it says: it is not from who we asked.
-            return Err(Trouble::Refused(
+            return Err(AuthError::Refused(
                 "the browser came back from another authorization server".to_owned(),
             ));
         }
         if let Some(error) = came.parameter("error") {
             let more =
                 came.parameter("error_description").map(|more| format!(" ({more})")).unwrap_or_default();
-            return Err(Trouble::Refused(cleaned(&format!("the login was refused: {error}{more}"), &[])));
+            return Err(AuthError::Refused(cleaned(&format!("the login was refused: {error}{more}"), &[])));
         }
         let code = came.parameter("code").unwrap_or_default();
         let manager = &self.found.manager;
@@ -182,18 +182,18 @@ impl Login {
 impl Returned {
     /// Gets the tokens and keeps them. Returns what was granted. A task of its own, as a renewal: who waits for it may
     /// go away.
-    pub async fn redeem(self) -> Result<Vec<String>, Trouble> {
+    pub async fn redeem(self) -> Result<Vec<String>, AuthError> {
         let Self { login, came } = self;
         let redeeming = tokio::spawn(async move {
             let errand = login.account.vault.errands.begin();
             let outcome = match errand {
                 Some(_) => login.redeem(&came).await,
-                None => Err(Trouble::Unreachable("dynamic-mcp ends".to_owned())),
+                None => Err(AuthError::Unreachable("dynamic-mcp ends".to_owned())),
             };
             came.answer(outcome.is_ok()).await;
             drop(errand);
             outcome
         });
-        redeeming.await.unwrap_or_else(|_| Err(Trouble::Unreachable("the login was given up".to_owned())))
+        redeeming.await.unwrap_or_else(|_| Err(AuthError::Unreachable("the login was given up".to_owned())))
     }
 }

@@ -1,16 +1,16 @@
 //! The end of a login.
 
 use super::Account;
+use super::error::AuthError;
 use super::keyring::Unusable;
-use super::trouble::Trouble;
-use super::vault::{Record, not_forgotten};
+use super::token_store::{Record, not_forgotten};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::sync::Arc;
 
 /// How a login ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum LogoutOutcome {
     /// There was none.
     Nothing,
     /// The authorization server was told, and no token works any more.
@@ -24,34 +24,38 @@ pub enum Ended {
 impl Account {
     /// Revokes the tokens where that can be done (RFC 7009), and forgets them also where not: of a login in the keyring
     /// unless that is there and does not give it.
-    pub async fn log_out(self: &Arc<Self>) -> Result<Ended, Trouble> {
+    pub async fn log_out(self: &Arc<Self>) -> Result<LogoutOutcome, AuthError> {
         self.vault.unlock(&self.key).await;
         let _lock = self.vault.lock(&self.key).await?;
         let record = match self.read().await {
             // Nobody can ask it; nobody here uses what is in it.
-            Err(Trouble::Keyring(Unusable::Off | Unusable::Missing, _)) => None,
-            Err(Trouble::Keyring(why, _)) => return Err(not_forgotten(&self.key, why)),
+            Err(AuthError::Keyring(Unusable::Off | Unusable::Missing, _)) => None,
+            Err(AuthError::Keyring(why, _)) => return Err(not_forgotten(&self.key, why)),
             record => record?,
         };
         let ended = match &record {
-            None => Ended::Nothing,
-            Some(record) if record.access_token.is_none() && record.refresh_token.is_none() => Ended::Nothing,
+            None => LogoutOutcome::Nothing,
+            Some(record) if record.access_token.is_none() && record.refresh_token.is_none() => {
+                LogoutOutcome::Nothing
+            }
             Some(record) => match self.revoke(record).await {
-                Ok(()) => Ended::Revoked,
-                Err(why) => Ended::Forgotten(why.to_string()),
+                Ok(()) => LogoutOutcome::Revoked,
+                Err(why) => LogoutOutcome::Forgotten(why.to_string()),
             },
         };
         let left = self.vault.remove(&self.key).await?;
         self.saw(None, None);
-        Ok(left.map_or(ended, Ended::Left))
+        Ok(left.map_or(ended, LogoutOutcome::Left))
     }
 
-    async fn revoke(&self, record: &Record) -> Result<(), Trouble> {
+    async fn revoke(&self, record: &Record) -> Result<(), AuthError> {
         let found = self.discover(None).await?;
         if found.issuer() != record.issuer {
-            return Err(Trouble::Refused("the authorization server is another than at the login".to_owned()));
+            return Err(AuthError::Refused(
+                "the authorization server is another than at the login".to_owned(),
+            ));
         }
-        let nowhere = || Trouble::Refused("the authorization server revokes no tokens".to_owned());
+        let nowhere = || AuthError::Refused("the authorization server revokes no tokens".to_owned());
         let endpoint = found.address("revocation_endpoint").ok_or_else(nowhere)?;
         // The refresh token first: with it goes what was made with it.
         let tokens = [("refresh_token", &record.refresh_token), ("access_token", &record.access_token)];
@@ -78,7 +82,7 @@ impl Account {
             let answer = found.gate.post(endpoint, &form, basic.as_deref()).await?;
             if !answer.status().is_success() {
                 let secret = record.client_secret.as_ref().map_or("", |secret| secret.expose());
-                return Err(Trouble::Refused(super::gate::said(&answer, &[token.expose(), secret])));
+                return Err(AuthError::Refused(super::egress::said(&answer, &[token.expose(), secret])));
             }
         }
         Ok(())

@@ -3,11 +3,11 @@
 use super::Cli;
 use super::serve::config_files;
 use crate::auth::keyring::Keyring;
-use crate::auth::vault::Vault;
-use crate::auth::{Account, Begun, Ended, Login, Trouble, browser};
+use crate::auth::token_store::TokenStore;
+use crate::auth::{Account, AuthError, Login, LoginStart, LogoutOutcome, browser};
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
-use crate::config::{Endpoint, Flow, GroupName, Http, Settings};
+use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Settings};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -35,12 +35,12 @@ pub struct LoginArgs {
 /// Why a command did not work, and its exit code.
 struct Failure(u8, String);
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<AuthError> for Failure {
+    fn from(trouble: AuthError) -> Self {
         let code = match trouble {
-            Trouble::LoginNeeded(_) => LOGIN_NEEDED,
-            Trouble::Unreachable(_) => UNREACHABLE,
-            Trouble::Refused(_) | Trouble::Store(_) | Trouble::Busy(_) | Trouble::Keyring(..) => 1,
+            AuthError::LoginNeeded(_) => LOGIN_NEEDED,
+            AuthError::Unreachable(_) => UNREACHABLE,
+            AuthError::Refused(_) | AuthError::Store(_) | AuthError::Busy(_) | AuthError::Keyring(..) => 1,
         };
         Self(code, trouble.to_string())
     }
@@ -48,14 +48,14 @@ impl From<Trouble> for Failure {
 
 /// Where logins are kept: `$XDG_DATA_HOME/dynamic-mcp/logins`, on Windows in `%LOCALAPPDATA%`; and in the keyring, which
 /// a `person` may be asked to unlock.
-pub fn vault(env: &Env, settings: &Settings, person: bool) -> Option<Vault> {
+pub fn vault(env: &Env, settings: &Settings, person: bool) -> Option<TokenStore> {
     let absolute = |name| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = match cfg!(windows) {
         true => absolute("LOCALAPPDATA"),
         false => absolute("XDG_DATA_HOME").or_else(|| Some(env.home()?.join(".local").join("share"))),
     };
     let keyring = if settings.keyring { Keyring::of_system(env, person) } else { Keyring::off() };
-    Some(Vault::new(base?.join("dynamic-mcp").join("logins"), keyring))
+    Some(TokenStore::new(base?.join("dynamic-mcp").join("logins"), keyring))
 }
 
 /// Logs in to a server, in a browser.
@@ -80,12 +80,12 @@ pub async fn logout(name: &str, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode
         Err(failure) => Err(failure),
     };
     let outcome = outcome.map(|ended| match ended {
-        Ended::Nothing => "there was no login".to_owned(),
-        Ended::Revoked => "logged out; the server has revoked the login".to_owned(),
-        Ended::Forgotten(why) => {
+        LogoutOutcome::Nothing => "there was no login".to_owned(),
+        LogoutOutcome::Revoked => "logged out; the server has revoked the login".to_owned(),
+        LogoutOutcome::Forgotten(why) => {
             format!("logged out here; the login could not be revoked ({why}) and ends when it expires")
         }
-        Ended::Left(why) => format!(
+        LogoutOutcome::Left(why) => format!(
             "logged out here; the login was in the system's keyring, which {why}: \
              an entry may be left there, and it is not revoked"
         ),
@@ -107,7 +107,7 @@ fn report(name: &str, outcome: Result<String, Failure>) -> anyhow::Result<ExitCo
 }
 
 /// The server of that name, if it is a remote one.
-fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(Http, Arc<Account>), Failure> {
+fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), Failure> {
     let config = load::load(&config_files(cli, env), env, &Overrides::default());
     let group = GroupName::new(name);
     let wrong = |text: String| Failure(CONFIG, text);
@@ -136,14 +136,19 @@ fn remote(name: &str, cli: &Cli, env: &Env) -> Result<(Http, Arc<Account>), Fail
     Ok((http.clone(), Account::new(&group, http, vault)?))
 }
 
-async fn log_in(args: &LoginArgs, http: &Http, account: &Arc<Account>, env: &Env) -> Result<String, Failure> {
-    if http.oauth.as_ref().is_some_and(|oauth| oauth.flow == Flow::ClientCredentials) {
+async fn log_in(
+    args: &LoginArgs,
+    http: &HttpConfig,
+    account: &Arc<Account>,
+    env: &Env,
+) -> Result<String, Failure> {
+    if http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials) {
         account.token().await?;
         return Ok("the server takes the client's credentials; nobody needs to log in".to_owned());
     }
     let login = match account.begin().await? {
-        Begun::NotNeeded => return Ok("it answers without a login".to_owned()),
-        Begun::Waiting(login) => login,
+        LoginStart::NotNeeded => return Ok("it answers without a login".to_owned()),
+        LoginStart::Waiting(login) => login,
     };
     present(args, &login, env);
     let returned = tokio::time::timeout(Duration::from_secs(args.timeout), login.returned()).await;

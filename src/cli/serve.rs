@@ -6,11 +6,11 @@ use crate::auth::Kept;
 use crate::cache::Cache;
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
-use crate::config::watch::Follower;
+use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, Mode};
 use crate::front::Session;
 use crate::groups::GroupManager;
-use crate::transport::launch::Ambient;
+use crate::transport::launch::ProcessEnv;
 use crate::transport::warden::Warden;
 use crate::transport::{Transport, warden};
 use crate::wire::peer::Peer;
@@ -25,14 +25,14 @@ use std::time::Duration;
 const FLUSH: Duration = Duration::from_millis(100);
 
 /// Serves one client on stdin and stdout until it goes or we are told to.
-pub async fn serve(cli: &Cli, env: &Env, ambient: Ambient) -> anyhow::Result<ExitCode> {
+pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
     // Before anything that takes time: a client may stop us while we still start.
     let stop = Signals::listen()?;
     if std::io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
     let files = config_files(cli, env);
-    let mut follower = Follower::new(files.clone());
+    let mut follower = ConfigWatcher::new(files.clone());
     let config = read_config(&files, cli, env);
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
@@ -67,7 +67,13 @@ To see what it does, run: dynamic-mcp demo
 Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
 /// Puts the config in force again each time a file of it changes.
-async fn follow(follower: &mut Follower, files: &[PathBuf], groups: &GroupManager, cli: &Cli, env: &Env) {
+async fn follow(
+    follower: &mut ConfigWatcher,
+    files: &[PathBuf],
+    groups: &GroupManager,
+    cli: &Cli,
+    env: &Env,
+) {
     loop {
         follower.changed().await;
         let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use self::resolve::Defaults;
 use self::source::{Entry, Part};
 use super::vars::Env;
-use super::{Config, Discovery, GroupName, Mode, Problem, Settings, Surface, file};
+use super::{Config, ConfigError, DiscoveryMode, GroupName, Mode, Settings, SurfaceKind, file};
 
 mod env_file;
 mod resolve;
@@ -24,7 +24,7 @@ pub struct Overrides {
     pub mode: Option<Mode>,
     /// For servers that have no `idle_timeout` of their own; `Some(None)`: never.
     pub idle_timeout: Option<Option<Duration>>,
-    pub surface: Option<Surface>,
+    pub surface: Option<SurfaceKind>,
 }
 
 /// The file that is read when none is named: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in our config directory.
@@ -72,7 +72,10 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
 }
 
 /// `None`: the server is disabled.
-fn server(entry: Entry, defaults: &Defaults<'_>) -> Option<(GroupName, Result<super::Server, Problem>)> {
+fn server(
+    entry: Entry,
+    defaults: &Defaults<'_>,
+) -> Option<(GroupName, Result<super::ServerConfig, ConfigError>)> {
     let name = GroupName::new(&entry.name);
     let server = entry.server.transpose()?.and_then(|server| resolve::server(server, &entry.place, defaults));
     Some((name, server))
@@ -102,12 +105,12 @@ fn merged(earlier: file::Settings, later: file::Settings) -> file::Settings {
 fn instance(settings: &file::Settings, overrides: &Overrides) -> Settings {
     let default = Settings::default();
     let surface = settings.surface.map(|surface| match surface {
-        file::Surface::Meta => Surface::Meta,
-        file::Surface::Flat => Surface::Flat,
+        file::Surface::Meta => SurfaceKind::Meta,
+        file::Surface::Flat => SurfaceKind::Flat,
     });
     let discovery = settings.discovery.map(|discovery| match discovery {
-        file::Discovery::Cached => Discovery::Cached,
-        file::Discovery::Always => Discovery::Always,
+        file::Discovery::Cached => DiscoveryMode::Cached,
+        file::Discovery::Always => DiscoveryMode::Always,
     });
     Settings {
         surface: overrides.surface.or(surface).unwrap_or(default.surface),

@@ -6,11 +6,12 @@
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::future::pending;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -23,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_secs(2);
 
 /// Files are looked at in a thread that may block: a slow disk holds up nobody who calls.
-pub struct Follower {
+pub struct ConfigWatcher {
     happened: Arc<Notify>,
     /// `None` while they are looked at.
     files: Option<Files>,
@@ -45,7 +46,7 @@ enum Watching {
     Polling,
 }
 
-impl Follower {
+impl ConfigWatcher {
     /// What is another after this will be told, so the files are to be read after this.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let last = contents(&paths);
@@ -93,11 +94,11 @@ impl Files {
     fn watch(&mut self, happened: &Arc<Notify>) {
         let ways: Vec<_> = self.paths.iter().map(|file| way(file)).collect();
         let names = ways.iter().flat_map(|way| &way.names).cloned().collect();
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        *self.names.lock() = names;
         if matches!(self.watching, Watching::NotYet) {
             let (tell, names) = (happened.clone(), self.names.clone());
             let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-                let names = names.lock().unwrap_or_else(PoisonError::into_inner);
+                let names = names.lock();
                 if event.map_or(true, |event| concerns(&event, &names)) {
                     tell.notify_one();
                 }

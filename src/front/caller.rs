@@ -7,7 +7,7 @@ use crate::protocol::{Era, meta};
 use crate::upstream::audience::client::{Carrier, Client, Wish};
 use crate::upstream::audience::questions::{self, Question};
 use crate::upstream::{Lease, dialect};
-use crate::wire::peer::{CallError, CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallError, CallOptions, CancelParams, Progress};
 use crate::wire::{Raw, Reply, raw};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Caller {
     /// How the request was made.
     pub era: Era,
     pub progress: Option<Progress>,
-    pub cancelled: Cancelled,
+    pub cancelled: CancelParams,
     /// The tasks of its client.
     pub tasks: Arc<Tasks>,
     /// From this level on, log messages are wanted meanwhile.
@@ -39,7 +39,7 @@ impl Caller {
         Self {
             era,
             progress: given("progressToken").map(|token| Progress::new(output, token)),
-            cancelled: Cancelled::default(),
+            cancelled: CancelParams::default(),
             tasks,
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             may_ask: false,
@@ -73,7 +73,7 @@ impl Caller {
             let params = questions::named(&params, group.as_str());
             return questions::pose_by(&carrier.posed, method, Some(params)).await;
         }
-        let (group, params, cancelled) = (group.clone(), Some(params), Cancelled::default());
+        let (group, params, cancelled) = (group.clone(), Some(params), CancelParams::default());
         questions::ask(&self.client, Question { group, method, params, progress: None, cancelled }).await
     }
 

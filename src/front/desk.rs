@@ -18,8 +18,8 @@ use crate::protocol::Era;
 use crate::status;
 use crate::upstream::Upstream;
 use crate::upstream::audience::client::{Carrier, Client};
-use crate::wire::peer::{CallOptions, Cancelled};
-use crate::wire::serving::Work;
+use crate::wire::inbound::ResponseFuture;
+use crate::wire::peer::{CallOptions, CancelParams};
 use crate::wire::{Raw, Reply, Request, raw};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -63,7 +63,7 @@ impl Desk {
     }
 
     /// What answers the request, and what its cancellation is told to.
-    pub fn work(&self, request: &Request, era: Era) -> Result<(Work, Cancelled), Refusal> {
+    pub fn work(&self, request: &Request, era: Era) -> Result<(ResponseFuture, CancelParams), Refusal> {
         let params = request.params.clone().filter(|params| &params[..] != b"null");
         let params = params.unwrap_or(Raw::from_static(b"{}"));
         if raw::entries(&params).is_none() {
@@ -90,10 +90,15 @@ impl Desk {
         Ok((Box::pin(self.lot.clone().attend(call)), cancelled))
     }
 
-    fn begin(&self, request: &Request, params: Raw, caller: Caller) -> Result<(Work, Cancelled), Refusal> {
+    fn begin(
+        &self,
+        request: &Request,
+        params: Raw,
+        caller: Caller,
+    ) -> Result<(ResponseFuture, CancelParams), Refusal> {
         let cancelled = caller.cancelled.clone();
         let asked = Asked { groups: self.groups.clone(), params, caller };
-        let work: Work = match request.method.as_str() {
+        let work: ResponseFuture = match request.method.as_str() {
             "resources/list" => Box::pin(resources::list(asked)),
             "resources/templates/list" => Box::pin(resources::templates(asked)),
             "resources/read" => Box::pin(resources::read(asked)),
@@ -125,7 +130,7 @@ impl Desk {
     }
 
     /// What a `tools/call` asks us to do.
-    fn tool(&self, asked: Asked) -> Result<Work, Refusal> {
+    fn tool(&self, asked: Asked) -> Result<ResponseFuture, Refusal> {
         let name = asked.text("name")?;
         let Asked { groups, params, caller } = asked;
         Ok(match name.as_str() {
@@ -191,7 +196,7 @@ impl Desk {
     }
 
     /// Remembered for groups that connect later, and told to those that are connected.
-    fn set_level(&self, asked: Asked) -> Result<Work, Refusal> {
+    fn set_level(&self, asked: Asked) -> Result<ResponseFuture, Refusal> {
         self.client.set_level(asked.text("level")?).map_err(errors::bad_params)?;
         let told = self.groups.all().into_iter().filter_map(|group| {
             let logs = group.snapshot().catalog.as_ref().is_some_and(|c| c.introduction.declares("logging"));

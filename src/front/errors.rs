@@ -3,13 +3,13 @@
 
 use super::reach::Unreachable;
 use crate::config::GroupName;
-use crate::groups::invitations::Purpose;
+use crate::groups::login_flows::Purpose;
 use crate::protocol::{REVISIONS, code};
 use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
 use crate::upstream::lifecycle::cool_down;
 use crate::wire::peer::CallError;
-use crate::wire::{Malformed, Raw, error_object};
+use crate::wire::{MessageError, Raw, error_object};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -171,23 +171,23 @@ pub fn internal() -> Refusal {
 }
 
 /// A line from the client that is no message.
-pub fn malformed(what: &Malformed) -> Refusal {
+pub fn malformed(what: &MessageError) -> Refusal {
     match what {
-        Malformed::NotJson => refusal(code::PARSE_ERROR, "not JSON"),
-        Malformed::NotAMessage { .. } => {
+        MessageError::NotJson => refusal(code::PARSE_ERROR, "not JSON"),
+        MessageError::NotAMessage { .. } => {
             refusal(code::INVALID_REQUEST, "neither a request, a notification nor a response")
         }
-        Malformed::Batch => refusal(
+        MessageError::Batch => refusal(
             code::INVALID_REQUEST,
             "a batch, which only revision 2025-03-26 has: send messages one by one",
         ),
-        Malformed::EmptyBatch => refusal(code::INVALID_REQUEST, "an empty batch"),
-        Malformed::LargeBatch { messages, limit } => {
+        MessageError::EmptyBatch => refusal(code::INVALID_REQUEST, "an empty batch"),
+        MessageError::LargeBatch { messages, limit } => {
             let message =
                 format!("a batch of {messages} messages is over the limit of {limit}: none was looked at");
             refusal(code::INVALID_REQUEST, message)
         }
-        Malformed::TooLong { bytes, limit, .. } => refusal(
+        MessageError::TooLong { bytes, limit, .. } => refusal(
             code::INVALID_REQUEST,
             format!("message of {bytes} bytes is over the limit of {limit} (settings.max_message_bytes)"),
         ),

@@ -12,8 +12,9 @@ use crate::schema::signature::signature;
 use crate::search::{Group, Index};
 use crate::upstream::catalog::{Catalog, Tool, shorten};
 use crate::wire::{Raw, raw};
+use parking_lot::Mutex;
 use serde_json::json;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Hits told of, if nobody says how many, and at most.
 const LIMIT: usize = 5;
@@ -123,7 +124,7 @@ impl Finder {
 
     /// The index of what is known now.
     async fn made(&self, known: Vec<Known>) -> Result<Arc<Made>, String> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let made = self.made.lock().clone();
         if let Some(made) = made
             && made.of.len() == known.len()
             && made.of.iter().zip(&known).all(|(a, b)| a.is(b))
@@ -136,7 +137,7 @@ impl Finder {
             tracing::error!(%error, "the tools could not be indexed");
             "The tools could not be indexed; get_dynamic_tools lists those of a group.".to_owned()
         })?;
-        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(made.clone());
+        *self.made.lock() = Some(made.clone());
         Ok(made)
     }
 }

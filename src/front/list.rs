@@ -4,7 +4,7 @@ use super::exposed::Names;
 use super::gather::{self, Kind};
 use super::meta_tools::{self, GroupLine};
 use super::routing;
-use crate::config::{GroupName, Mode, Surface};
+use crate::config::{GroupName, Mode, SurfaceKind};
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::schema::definition;
@@ -101,16 +101,16 @@ fn render(groups: &GroupManager, incomplete: bool) -> Raw {
     with_lines(groups, |lines| {
         let ours = meta_tools::list(lines, config.settings.names_budget);
         let (ours, theirs) = match config.settings.surface {
-            Surface::Meta => (ours, surface(groups, true)),
-            Surface::Flat => {
+            SurfaceKind::Meta => (ours, surface(groups, true)),
+            SurfaceKind::Flat => {
                 let shown = |tool: &rmcp::model::Tool| incomplete || tool.name == meta_tools::STATUS;
                 (ours.into_iter().filter(shown).collect(), surface(groups, false))
             }
         };
         let ours = ours.iter().map(|tool| Raw::from(json!(tool).to_string()));
         let listed: Vec<Raw> = match config.settings.surface {
-            Surface::Meta => ours.chain(theirs).collect(),
-            Surface::Flat => theirs.into_iter().chain(ours).collect(),
+            SurfaceKind::Meta => ours.chain(theirs).collect(),
+            SurfaceKind::Flat => theirs.into_iter().chain(ours).collect(),
         };
         result(&listed)
     })

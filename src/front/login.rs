@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::errors;
 use super::reach::News;
 use crate::groups::GroupManager;
-use crate::groups::invitations::{Asking, Invitation, Purpose, Stage};
+use crate::groups::login_flows::{Asking, Invitation, Purpose, Stage};
 use crate::protocol::Era;
 use crate::upstream::Upstream;
 use crate::wire::raw;

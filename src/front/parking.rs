@@ -5,14 +5,15 @@
 use super::caller::Caller;
 use super::errors::{self, Refusal};
 use crate::upstream::audience::client::Posed;
-use crate::wire::peer::{Cancelled, Progress};
-use crate::wire::serving::Work;
+use crate::wire::inbound::ResponseFuture;
+use crate::wire::peer::{CancelParams, Progress};
 use crate::wire::{Raw, Reply, raw};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -36,12 +37,12 @@ struct Places {
 
 /// A call that its server works on, and what came of it so far.
 pub struct Parked {
-    work: Work,
+    work: ResponseFuture,
     posed: mpsc::Receiver<Posed>,
     /// Asked and not answered.
     open: Vec<(String, Posed)>,
     progress: Option<Progress>,
-    cancelled: Cancelled,
+    cancelled: CancelParams,
     asked: usize,
     /// Told to those who have a question for its client.
     parked: Arc<AtomicBool>,
@@ -49,12 +50,17 @@ pub struct Parked {
 
 impl Parked {
     /// A call that has just begun; what its server asks comes by `posed`.
-    pub fn new(work: Work, posed: mpsc::Receiver<Posed>, parked: Arc<AtomicBool>, caller: &Caller) -> Self {
+    pub fn new(
+        work: ResponseFuture,
+        posed: mpsc::Receiver<Posed>,
+        parked: Arc<AtomicBool>,
+        caller: &Caller,
+    ) -> Self {
         let (progress, cancelled) = (caller.progress.clone(), caller.cancelled.clone());
         Self { work, posed, open: Vec::new(), progress, cancelled, asked: 0, parked }
     }
 
-    pub fn cancelled(&self) -> Cancelled {
+    pub fn cancelled(&self) -> CancelParams {
         self.cancelled.clone()
     }
 
@@ -104,7 +110,7 @@ impl Lot {
     pub fn take(&self, params: &Raw) -> Result<Option<Parked>, Refusal> {
         let state = raw::get_str(params, "requestState");
         let Some(ticket) = state.filter(|state| state.starts_with(TICKET)) else { return Ok(None) };
-        let waiting = self.places().parked.remove(&ticket);
+        let waiting = self.0.lock().parked.remove(&ticket);
         let (parked, clock) = waiting.ok_or_else(|| {
             errors::bad_params(
                 "the call that params.requestState is of does not wait any more: make it again",
@@ -143,7 +149,7 @@ impl Lot {
 
     /// False: it was given up, because too many wait.
     fn park(self: &Arc<Self>, ticket: String, call: Parked) -> bool {
-        let mut places = self.places();
+        let mut places = self.0.lock();
         while places.clocks.try_join_next().is_some() {}
         if places.parked.len() >= PLACES {
             return false;
@@ -152,16 +158,11 @@ impl Lot {
         let clock = places.clocks.spawn(async move {
             tokio::time::sleep(PATIENCE).await;
             if let Some(lot) = lot.upgrade() {
-                drop(lot.places().parked.remove(&key));
+                drop(lot.0.lock().parked.remove(&key));
             }
         });
         places.parked.insert(ticket, (call, clock));
         true
-    }
-
-    /// No code that can panic runs under this lock.
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

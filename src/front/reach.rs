@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::{errors, login};
 use crate::groups::GroupManager;
-use crate::groups::invitations::Purpose;
+use crate::groups::login_flows::Purpose;
 use crate::upstream::{Lease, Unavailable, Upstream};
 use crate::wire::peer::Progress;
 use crate::wire::{Frame, raw};

@@ -7,7 +7,7 @@ use crate::protocol::{Era, meta};
 use crate::upstream::Lease;
 use crate::upstream::audience::client::Client;
 use crate::upstream::audience::questions::{self, Question};
-use crate::wire::peer::{CallError, CallOptions, Cancelled};
+use crate::wire::peer::{CallError, CallOptions, CancelParams};
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::try_join_all;
 use serde_json::json;
@@ -75,7 +75,7 @@ async fn answers(client: &Arc<Client>, group: &GroupName, result: &Raw) -> Reply
             method: raw::get_str(&request, "method").unwrap_or_default(),
             params: raw::get(&request, "params"),
             progress: None,
-            cancelled: Cancelled::default(),
+            cancelled: CancelParams::default(),
         };
         let answer = questions::ask(client, question).await?;
         Ok::<_, Raw>([json!(key).to_string().as_bytes(), b":", &answer[..]].concat())

@@ -11,8 +11,9 @@ use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::audience::client::Client;
 use crate::wire::{Raw, Reply};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -116,7 +117,7 @@ impl Subscriptions {
 
     /// A holder that no other is.
     pub fn listener(&self) -> Holder {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.listens += 1;
         Holder::Listen(kept.listens)
     }
@@ -217,7 +218,7 @@ impl Subscriptions {
         holder: Holder,
         params: Option<Raw>,
     ) -> Waiting {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         while kept.tasks.try_join_next().is_some() {}
         let keeper = kept.keepers.get(&group.name).cloned().unwrap_or_else(|| {
             let (to_keeper, wanted) = watch::channel(Topics::default());
@@ -244,7 +245,7 @@ impl Subscriptions {
         holder: Holder,
         params: Option<Raw>,
     ) -> Option<Waiting> {
-        let kept = self.kept();
+        let kept = self.kept.lock();
         let keeper = kept.keepers.get(group).filter(|_| !topics.is_empty())?;
         keeper.topics.send_modify(|all| all.release(topics, holder, params));
         let version = keeper.topics.borrow().version;
@@ -253,7 +254,7 @@ impl Subscriptions {
 
     /// Whether a keeper has nothing to keep; then it is forgotten, so that the next topic gets another.
     fn retire(&self, group: &GroupName) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let idle = kept.keepers.get(group).is_none_or(|keeper| keeper.topics.borrow().is_empty());
         if idle {
             kept.keepers.remove(group);
@@ -262,12 +263,7 @@ impl Subscriptions {
     }
 
     fn holds(&self, group: &GroupName, topic: &Topic) -> bool {
-        self.kept().keepers.get(group).is_some_and(|keeper| keeper.topics.borrow().holds(topic))
-    }
-
-    /// No code that can panic runs under this lock.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().keepers.get(group).is_some_and(|keeper| keeper.topics.borrow().holds(topic))
     }
 }
 

@@ -12,9 +12,10 @@ use crate::upstream::catalog::Catalog;
 use crate::upstream::{Lease, Upstream, task_ids};
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ impl Tasks {
     fn keep(&self, id: String, lease: Lease, ttl: Option<u64>) {
         let life = ttl.map_or(LONGEST, Duration::from_millis).min(LONGEST);
         let ended = Arc::new(Notify::new());
-        let mut open = self.open();
+        let mut open = self.0.lock();
         while open.keepers.try_join_next().is_some() {}
         open.ended.retain(|_, ended| Arc::strong_count(ended) > 1);
         if let Some(before) = open.ended.insert(id, ended.clone()) {
@@ -62,14 +63,9 @@ impl Tasks {
     }
 
     fn end(&self, id: &str) {
-        if let Some(ended) = self.open().ended.remove(id) {
+        if let Some(ended) = self.0.lock().ended.remove(id) {
             ended.notify_one();
         }
-    }
-
-    /// No code that can panic runs under this lock.
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A config file that changed: what of it touches which group.
 
-use super::{GroupManager, lock};
+use super::GroupManager;
 use crate::cache::Known;
-use crate::config::{Config, GroupName, Problem, Server};
+use crate::config::{Config, ConfigError, GroupName, ServerConfig};
 use crate::upstream::Upstream;
 use crate::upstream::connect::BoxFuture;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ enum Change {
 }
 
 impl Change {
-    fn between(old: &Result<Server, Problem>, new: &Result<Server, Problem>) -> Self {
+    fn between(old: &Result<ServerConfig, ConfigError>, new: &Result<ServerConfig, ConfigError>) -> Self {
         match (old, new) {
             (Ok(old), Ok(new)) if old == new => Self::Nothing,
             (Ok(old), Ok(new)) if old.endpoint == new.endpoint && old.features == new.features => Self::Rules,
@@ -38,7 +38,7 @@ impl GroupManager {
             for problem in &config.errors {
                 tracing::error!("config not reloaded: {problem}");
             }
-            *lock(&self.reload_problems) = config.errors;
+            *self.reload_problems.lock() = config.errors;
             return;
         }
         let old = self.config();
@@ -46,7 +46,7 @@ impl GroupManager {
         for problem in &problems {
             tracing::error!("{problem}; the group goes on as it was");
         }
-        *lock(&self.reload_problems) = problems;
+        *self.reload_problems.lock() = problems;
         if *old == config {
             tracing::debug!("the config file says what it said");
             return;
@@ -75,15 +75,15 @@ impl GroupManager {
 
     /// Returns the groups that may have to connect now: those that are new, by name, by what they are or by mode.
     async fn change_groups(&self, old: &Config, new: &Config, known: &Known) -> Vec<Upstream> {
-        let by_name = |config: &Config| -> HashMap<GroupName, Result<Server, Problem>> {
+        let by_name = |config: &Config| -> HashMap<GroupName, Result<ServerConfig, ConfigError>> {
             config.servers.iter().cloned().collect()
         };
         let (before, after) = (by_name(old), by_name(new));
         for (name, _) in old.servers.iter().filter(|(name, _)| !after.contains_key(name)) {
             tracing::info!(group = %name, "removed from the config");
-            lock(&self.surfaces).forget(name);
+            self.surfaces.lock().forget(name);
             if let Some((_, group)) = self.groups.remove(name) {
-                lock(&self.tasks).retired.insert(name.clone(), group.clone());
+                self.tasks.lock().retired.insert(name.clone(), group.clone());
                 group.drain().await;
             }
             self.shared.changes.tell(name);
@@ -114,11 +114,11 @@ impl GroupManager {
 
     /// Makes the group called `name`, which begins when the last one of that name has ended; that one takes no more
     /// callers and lets its calls finish.
-    async fn replace(&self, name: &GroupName, server: &Result<Server, Problem>, known: &Known) {
+    async fn replace(&self, name: &GroupName, server: &Result<ServerConfig, ConfigError>, known: &Known) {
         let old = self.get(name);
-        let last = old.clone().or_else(|| lock(&self.tasks).retired.get(name).cloned());
+        let last = old.clone().or_else(|| self.tasks.lock().retired.get(name).cloned());
         let ended = last.map(|last| -> BoxFuture<()> { Box::pin(async move { last.ended().await }) });
-        lock(&self.surfaces).forget(name);
+        self.surfaces.lock().forget(name);
         self.add(name, server, known, ended);
         if let Some(old) = old {
             old.drain().await;
@@ -126,16 +126,16 @@ impl GroupManager {
     }
 
     /// Rules may show or hide tools of a catalog that is known.
-    fn resurface(&self, group: &Upstream, server: &Server) {
+    fn resurface(&self, group: &Upstream, server: &ServerConfig) {
         if let Some(catalog) = group.snapshot().catalog.clone() {
             let surface = super::Surface::of(&catalog, &server.rules());
-            lock(&self.surfaces).revise(&group.name, surface);
+            self.surfaces.lock().revise(&group.name, surface);
         }
     }
 }
 
 /// Puts the old entry in the place of each that is wrong now and was right before. Returns what is wrong.
-fn keep_what_was_right(old: &Config, new: &mut Config) -> Vec<Problem> {
+fn keep_what_was_right(old: &Config, new: &mut Config) -> Vec<ConfigError> {
     let mut problems = Vec::new();
     for (name, server) in &mut new.servers {
         if let (Err(problem), Some(Ok(right))) = (&*server, old.server(name)) {

@@ -4,10 +4,11 @@ use super::{of_arguments, reference};
 use crate::wire::Raw;
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 mod plain;
 
@@ -68,7 +69,7 @@ impl Checks {
     }
 
     fn ready(&self, tool: impl Display, definition: &Raw) -> Option<Arc<Check>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if let Some(at) = kept.iter().position(|(known, _)| known == definition) {
             let found = kept.remove(at)?;
             let check = found.1.clone();

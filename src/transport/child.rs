@@ -1,11 +1,11 @@
 //! An upstream that is a child process: started, listened to, ended.
 
-use super::launch::{self, Ambient};
+use super::launch::{self, ProcessEnv};
 use super::stderr::Stderr;
 use super::warden::{Exit, Grace, Process};
-use super::{Ending, Failures, Link, OpenError, Opened, Transport};
-use crate::config::Stdio;
-use crate::wire::output::{Direct, Output};
+use super::{ConnectionEnd, OpenError, OpenTransport, RequestFailures, Transport, TransportHandle};
+use crate::config::StdioConfig;
+use crate::wire::output::{Output, PollableFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -24,8 +24,8 @@ struct Inner {
     process: Process,
     stderr: Stderr,
     listening: tokio::task::JoinHandle<()>,
-    ambient: Arc<Ambient>,
-    stdio: Stdio,
+    ambient: Arc<ProcessEnv>,
+    stdio: StdioConfig,
 }
 
 impl Drop for Inner {
@@ -36,14 +36,18 @@ impl Drop for Inner {
 
 impl Child {
     /// Starts what `stdio` says. Bounded by `within`, besides the login shell that may be asked for its PATH once.
-    pub async fn start(transport: &Transport, stdio: &Stdio, within: Duration) -> Result<Opened, OpenError> {
+    pub async fn start(
+        transport: &Transport,
+        stdio: &StdioConfig,
+        within: Duration,
+    ) -> Result<OpenTransport, OpenError> {
         let launch = launch::prepare(stdio, &transport.ambient).await?;
         let started = timeout(within, transport.warden.spawn(launch)).await;
         let child = started.map_err(|_| OpenError::TimedOut(within))??;
         tracing::debug!(pid = child.pid, "process started");
         let stderr = Stderr::default();
         let listening = tokio::spawn(stderr.clone().follow(child.stderr).in_current_span());
-        let (output, writer) = Output::direct(Direct::Pipe(child.stdin));
+        let (output, writer) = Output::direct(PollableFd::Pipe(child.stdin));
         let inner = Inner {
             process: child.process,
             stderr,
@@ -51,8 +55,14 @@ impl Child {
             ambient: transport.ambient.clone(),
             stdio: stdio.clone(),
         };
-        let link = Link::Child(Self(Arc::new(inner)));
-        Ok(Opened { input: Box::new(child.stdout), output, writer, link, failures: Failures::NONE })
+        let link = TransportHandle::Child(Self(Arc::new(inner)));
+        Ok(OpenTransport {
+            input: Box::new(child.stdout),
+            output,
+            writer,
+            link,
+            failures: RequestFailures::NONE,
+        })
     }
 
     /// What it last wrote to stderr.
@@ -67,7 +77,7 @@ impl Child {
     }
 
     /// How it ended, asked when its stdout did.
-    pub async fn ending(&self) -> Ending {
+    pub async fn ending(&self) -> ConnectionEnd {
         let exit = timeout(LAST, self.0.process.exited()).await;
         let stderr = self.last_words();
         let withheld = match exit {
@@ -76,7 +86,7 @@ impl Child {
         };
         let how =
             exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
-        Ending::Process { how, stderr, withheld }
+        ConnectionEnd::Process { how, stderr, withheld }
     }
 
     /// Ends it with all that it started. Its stdin was closed by the caller.

@@ -18,13 +18,13 @@ pub use path::PathList;
 
 /// Our own environment, read once in `main`.
 #[derive(Clone)]
-pub struct Ambient {
+pub struct ProcessEnv {
     pub vars: BTreeMap<OsString, OsString>,
     /// Absolute.
     pub cwd: PathBuf,
 }
 
-impl Ambient {
+impl ProcessEnv {
     /// The value of one of our variables.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         env::get(&self.vars, name)
@@ -37,7 +37,7 @@ impl Ambient {
     }
 }
 
-impl fmt::Debug for Ambient {
+impl fmt::Debug for ProcessEnv {
     /// Names only: the values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.vars.keys().collect::<Vec<_>>();
@@ -108,7 +108,7 @@ fn advice(command: &str, found: Option<&Path>) -> String {
 /// Looks up everything that `stdio` leaves to the environment.
 ///
 /// Takes milliseconds, or up to 2 s the first time that the login shell has to be asked for its PATH.
-pub async fn prepare(stdio: &config::Stdio, ambient: &Ambient) -> Result<Launch, LaunchError> {
+pub async fn prepare(stdio: &config::StdioConfig, ambient: &ProcessEnv) -> Result<Launch, LaunchError> {
     let login = match path::wants_login(stdio, ambient) {
         true => path::login(ambient).await,
         false => None,
@@ -126,7 +126,11 @@ pub async fn prepare(stdio: &config::Stdio, ambient: &Ambient) -> Result<Launch,
 }
 
 /// `prepare` with the login shell's PATH known, if it is needed.
-fn look_up(stdio: &config::Stdio, ambient: &Ambient, login: Option<&OsStr>) -> Result<Launch, LaunchError> {
+fn look_up(
+    stdio: &config::StdioConfig,
+    ambient: &ProcessEnv,
+    login: Option<&OsStr>,
+) -> Result<Launch, LaunchError> {
     let mut env = env::of_child(stdio, ambient);
     if let Some(path) = path::of_child(stdio, ambient, login) {
         env::set(&mut env, "PATH", path);
@@ -139,7 +143,7 @@ fn look_up(stdio: &config::Stdio, ambient: &Ambient, login: Option<&OsStr>) -> R
 }
 
 /// The entry's directory, else ours unless that is the root (a GUI's children start there), then HOME.
-pub fn directory(stdio: &config::Stdio, ambient: &Ambient) -> PathBuf {
+pub fn directory(stdio: &config::StdioConfig, ambient: &ProcessEnv) -> PathBuf {
     match &stdio.cwd {
         Some(cwd) => ambient.cwd.join(untilde(cwd, ambient)),
         None if ambient.cwd.parent().is_none() => ambient.home().unwrap_or_else(|| ambient.cwd.clone()),
@@ -148,7 +152,7 @@ pub fn directory(stdio: &config::Stdio, ambient: &Ambient) -> PathBuf {
 }
 
 /// That directory, if it can be used.
-fn cwd(stdio: &config::Stdio, ambient: &Ambient) -> Result<PathBuf, LaunchError> {
+fn cwd(stdio: &config::StdioConfig, ambient: &ProcessEnv) -> Result<PathBuf, LaunchError> {
     let cwd = directory(stdio, ambient);
     let usable = cwd.metadata().and_then(|found| match found.is_dir() {
         true => Ok(()),
@@ -161,7 +165,12 @@ fn cwd(stdio: &config::Stdio, ambient: &Ambient) -> Result<PathBuf, LaunchError>
 }
 
 /// The file that `command` means.
-fn program(command: &str, searched: PathList, cwd: &Path, ambient: &Ambient) -> Result<PathBuf, LaunchError> {
+fn program(
+    command: &str,
+    searched: PathList,
+    cwd: &Path,
+    ambient: &ProcessEnv,
+) -> Result<PathBuf, LaunchError> {
     let wanted = untilde(Path::new(command), ambient);
     if let Some(program) = searched.find(&wanted, cwd) {
         return Ok(program);
@@ -184,7 +193,7 @@ fn program(command: &str, searched: PathList, cwd: &Path, ambient: &Ambient) -> 
 }
 
 /// Expands a leading `~/`, as every shell would.
-fn untilde(path: &Path, ambient: &Ambient) -> PathBuf {
+fn untilde(path: &Path, ambient: &ProcessEnv) -> PathBuf {
     match (path.strip_prefix("~"), ambient.home()) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),

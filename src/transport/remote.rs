@@ -6,16 +6,16 @@
 //! `legacy` the older transport, `headers` and `annotations` what a stateless request says beside its body,
 //! `credentials` who we are, `fault` what went wrong, `proxy` what of it is a proxy's fault.
 
-use super::{Ending, Failures, Link, OpenError, Opened};
+use super::{ConnectionEnd, OpenError, OpenTransport, RequestFailures, TransportHandle};
 use crate::config;
 use crate::wire::Raw;
-use crate::wire::lines::Lines;
+use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
 use crate::wire::peer::CallError;
 use credentials::Credentials;
 use driver::Driver;
+use error::RemoteError;
 use exchange::Exchange;
-use fault::Fault;
 use http::Http;
 use intake::Intake;
 use std::sync::{Arc, OnceLock};
@@ -27,9 +27,9 @@ use tracing::Instrument;
 pub mod annotations;
 pub mod credentials;
 pub mod driver;
+pub mod error;
 pub mod events;
 pub mod exchange;
-pub mod fault;
 pub mod headers;
 pub mod http;
 pub mod intake;
@@ -47,7 +47,7 @@ const FAILURES: usize = 64;
 
 /// A request that has no answer, though others may have theirs; or `None` for the connection as a whole.
 #[derive(Debug)]
-pub struct Failure {
+pub struct FailedRequest {
     pub id: Option<Raw>,
     pub error: CallError,
 }
@@ -57,7 +57,7 @@ pub struct Failure {
 pub struct Remote(Arc<Inner>);
 
 struct Inner {
-    over: Arc<OnceLock<Fault>>,
+    over: Arc<OnceLock<RemoteError>>,
     stop: watch::Sender<Option<Duration>>,
     driver: AbortHandle,
 }
@@ -71,11 +71,11 @@ impl Drop for Inner {
 impl Remote {
     /// Nothing is sent yet: the first message opens the connection.
     pub async fn start(
-        config: &config::Http,
+        config: &config::HttpConfig,
         connect: Duration,
         limit: usize,
         credentials: Arc<dyn Credentials>,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenTransport, OpenError> {
         let http = Http::new(config, connect, credentials).await?;
         let (incoming, received) = mpsc::channel(RECEIVED);
         let (failures, failed) = mpsc::channel(FAILURES);
@@ -85,20 +85,20 @@ impl Remote {
         let (output, writer) = Output::any(ours);
         let (stop, stopped) = watch::channel(None);
         // What we send is as long as our client may make it, and it was measured there.
-        let driver = Driver::new(exchange, Lines::new(theirs, usize::MAX), stopped);
+        let driver = Driver::new(exchange, LineReader::new(theirs, usize::MAX), stopped);
         let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
-        Ok(Opened {
+        Ok(OpenTransport {
             input: Box::new(Intake::new(received)),
             output,
             writer,
-            link: Link::Remote(Self(Arc::new(Inner { over, stop, driver }))),
-            failures: Failures::of(failed),
+            link: TransportHandle::Remote(Self(Arc::new(Inner { over, stop, driver }))),
+            failures: RequestFailures::of(failed),
         })
     }
 
     /// Why nothing more can be sent, if that is so.
-    pub fn over(&self) -> Option<Ending> {
-        self.0.over.get().cloned().map(Ending::Remote)
+    pub fn over(&self) -> Option<ConnectionEnd> {
+        self.0.over.get().cloned().map(ConnectionEnd::Remote)
     }
 
     /// Ends what is under way and the session, in this time.

@@ -3,9 +3,10 @@
 //! The text is a stranger's: what could steer a terminal or forge a line of our log is removed
 //! before anybody sees it.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::take;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -29,7 +30,7 @@ pub struct Stderr(Arc<Mutex<Kept>>);
 impl Stderr {
     /// The last `lines` lines, oldest first, with the one that is not ended yet.
     pub fn tail(&self, lines: usize) -> String {
-        let kept = self.kept();
+        let kept = self.0.lock();
         let partial = clean(&kept.partial);
         let all = kept.lines.iter().map(String::as_str).chain((!partial.is_empty()).then_some(&*partial));
         let skipped = all.clone().count().saturating_sub(lines);
@@ -51,7 +52,7 @@ impl Stderr {
             };
             let lines = match read {
                 Ok(0) => break,
-                Ok(length) => self.kept().feed(&chunk[..length]),
+                Ok(length) => self.0.lock().feed(&chunk[..length]),
                 Err(error) => {
                     debug!(%error, "cannot read stderr");
                     break;
@@ -59,14 +60,9 @@ impl Stderr {
             };
             lines.iter().for_each(|line| log.line(line));
         }
-        let last = self.kept().end_line();
+        let last = self.0.lock().end_line();
         last.iter().for_each(|line| log.line(line));
         log.report();
-    }
-
-    /// A panic elsewhere leaves at worst a line too few.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,13 +10,14 @@
 //! `birth` (fork and exec), `scan` (who descends from whom), `mark` (whose is it) and `strays` (what earlier
 //! wardens left).
 
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -27,13 +28,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::launch::Launch;
-use crate::wire::pipes::grow;
+use crate::wire::pipe_size::grow;
 use link::{Command, Link};
 use protocol::{FRAME_LIMIT, Request};
 
-mod birth;
-mod estate;
-mod inbox;
+mod ipc;
 mod link;
 #[cfg_attr(
     not(target_os = "linux"),
@@ -44,6 +43,8 @@ mod process;
 mod protocol;
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux says so much of a process"))]
 mod scan;
+mod setup;
+mod spawn;
 mod strays;
 
 pub use process::run;
@@ -257,7 +258,7 @@ impl Warden {
     /// its owner's to close, at the same time. Idempotent.
     pub async fn shutdown(&self, grace: Grace) {
         let line = {
-            let mut current = self.0.lock();
+            let mut current = self.0.current.lock();
             current.shut_down = true;
             current.line.clone()
         };
@@ -268,20 +269,16 @@ impl Warden {
 
     /// The pid of the warden process, for diagnostics; `None` before the first spawn.
     pub fn pid(&self) -> Option<u32> {
-        let current = self.0.lock();
+        let current = self.0.current.lock();
         let (line, pid) = (current.line.as_ref()?, current.pid?);
         (!line.is_closed()).then_some(pid)
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The line to a warden that lives as far as is known, and the next upstream's id.
     fn line(self: &Arc<Self>) -> Result<(mpsc::UnboundedSender<Command>, u64), SpawnError> {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if current.shut_down {
             return Err(SpawnError::ShuttingDown);
         }
@@ -295,7 +292,7 @@ impl Shared {
 
     /// A warden was killed while it had upstreams: another one ends what outlived that, at once.
     fn replace(self: &Arc<Self>, left: Vec<u32>) {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if !current.shut_down
             && let Err(error) = self.start(&mut current, left)
         {

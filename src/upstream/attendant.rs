@@ -5,13 +5,13 @@ use super::audience::questions::Question;
 use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
-use crate::transport::remote::Failure;
-use crate::transport::{Failures, Link};
-use crate::wire::lines::Lines;
+use crate::transport::remote::FailedRequest;
+use crate::transport::{RequestFailures, TransportHandle};
+use crate::wire::inbound::InboundRequests;
+use crate::wire::lines::LineReader;
 use crate::wire::output::Writer;
-use crate::wire::peer::{Cancelled, Incoming, Peer, Progress, Text};
-use crate::wire::serving::Serving;
-use crate::wire::{Malformed, Raw, Request, error_object, raw};
+use crate::wire::peer::{CancelParams, Incoming, LogText, Peer, Progress};
+use crate::wire::{MessageError, Raw, Request, error_object, raw};
 use std::sync::Arc;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
@@ -26,13 +26,13 @@ pub struct Attends {
     pub live: Arc<Live>,
     pub audience: Arc<Audience>,
     pub lists_changed: Arc<Notify>,
-    pub link: Link,
-    pub failures: Failures,
+    pub link: TransportHandle,
+    pub failures: RequestFailures,
 }
 
 pub struct Attendant {
     of: Attends,
-    serving: Serving,
+    serving: InboundRequests,
     said_garbage: bool,
 }
 
@@ -41,10 +41,10 @@ impl Attendant {
         // Whatever revision it turns out to speak: nothing of what it says is lost.
         of.peer.accept_batches();
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
-        Self { serving: Serving::new(of.peer.clone(), internal), of, said_garbage: false }
+        Self { serving: InboundRequests::new(of.peer.clone(), internal), of, said_garbage: false }
     }
 
-    pub async fn run(mut self, mut lines: Lines<impl AsyncRead + Unpin>, writer: Writer) {
+    pub async fn run(mut self, mut lines: LineReader<impl AsyncRead + Unpin>, writer: Writer) {
         let link = self.of.link.clone();
         let writing = async {
             // A server that closed its stdin may still have answers to give.
@@ -60,7 +60,7 @@ impl Attendant {
         self.of.peer.end();
     }
 
-    async fn read(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
+    async fn read(&mut self, lines: &mut LineReader<impl AsyncRead + Unpin>) {
         loop {
             self.of.audience.ready().await;
             tokio::select! {
@@ -68,7 +68,7 @@ impl Attendant {
                 failure = self.of.failures.next() => self.failed(failure),
                 incoming = self.of.peer.receive(lines) => match incoming {
                     None => return,
-                    Some(Incoming::Settled) => {}
+                    Some(Incoming::Handled) => {}
                     Some(Incoming::Request(request)) => self.request(request),
                     Some(Incoming::Notification { method, params }) => self.notification(&method, params),
                     Some(Incoming::Malformed(what, line)) => self.garbage(&what, &line),
@@ -78,7 +78,7 @@ impl Attendant {
     }
 
     /// Whoever asks again, because it was not carried out, must find that this connection takes nothing more.
-    fn failed(&self, Failure { id, error }: Failure) {
+    fn failed(&self, FailedRequest { id, error }: FailedRequest) {
         if let Some(ending) = self.of.link.over() {
             self.of.live.lose(ending.into());
         }
@@ -98,7 +98,7 @@ impl Attendant {
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
         let progress = token.map(|token| Progress::new(self.of.peer.output().clone(), token));
-        let cancelled = Cancelled::default();
+        let cancelled = CancelParams::default();
         let question = Question {
             group: self.of.group.clone(),
             method: request.method,
@@ -140,12 +140,12 @@ impl Attendant {
         }
     }
 
-    fn garbage(&mut self, what: &Malformed, line: &Raw) {
+    fn garbage(&mut self, what: &MessageError, line: &Raw) {
         if self.said_garbage {
-            tracing::debug!(?what, line = %Text(line), "skipped a line");
+            tracing::debug!(?what, line = %LogText(line), "skipped a line");
         } else {
             self.said_garbage = true;
-            tracing::warn!(line = %Text(line), "skipped what the server said that is not MCP (said once)");
+            tracing::warn!(line = %LogText(line), "skipped what the server said that is not MCP (said once)");
         }
     }
 }

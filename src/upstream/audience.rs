@@ -3,8 +3,9 @@
 use crate::config::GroupName;
 use crate::wire::{Raw, Reply, raw};
 use client::Client;
+use parking_lot::Mutex;
 use questions::Question;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub mod client;
 pub mod listener;
@@ -17,7 +18,7 @@ pub struct Audience(Mutex<Vec<Arc<Client>>>);
 
 impl Audience {
     pub fn attach(&self, client: Arc<Client>) {
-        lock(&self.0).push(client);
+        self.0.lock().push(client);
     }
 
     /// Returns when every client has room for more.
@@ -64,11 +65,6 @@ impl Audience {
     }
 
     fn clients(&self) -> Vec<Arc<Client>> {
-        lock(&self.0).clone()
+        self.0.lock().clone()
     }
-}
-
-/// No code that can panic runs under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

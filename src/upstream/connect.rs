@@ -3,7 +3,7 @@
 use super::catalog::Catalog;
 use super::error::UpstreamError;
 use super::{Grace, Live};
-use crate::config::Server;
+use crate::config::ServerConfig;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub type Connecting = BoxFuture<Attempted>;
 
 /// Makes connections to one upstream: the seam that tests replace.
 pub trait Connect: Send + 'static {
-    fn connect(&self, server: Arc<Server>) -> Connecting;
+    fn connect(&self, server: Arc<ServerConfig>) -> Connecting;
 }
 
 /// A connection that has introduced itself.

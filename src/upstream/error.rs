@@ -1,16 +1,16 @@
 //! What can go wrong with an upstream, told by what the reader can do about it.
 
-use crate::config::Problem;
+use crate::config::ConfigError;
 use crate::protocol::code;
-use crate::transport::remote::fault::{Fault, Kind};
-use crate::transport::{Ending, OpenError};
+use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
+use crate::transport::{ConnectionEnd, OpenError};
 use std::time::Duration;
 
 /// Why an upstream cannot be used. Messages are fragments that follow "group X: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
     #[error("its config entry is wrong: {0}")]
-    Config(Problem),
+    Config(ConfigError),
     /// The command cannot be run as it is configured.
     #[error("{message}")]
     Launch { message: String },
@@ -24,7 +24,7 @@ pub enum UpstreamError {
     Exited { step: Option<&'static str>, how: String, stderr: String, withheld: Vec<String> },
     /// What a remote server, or the way to it, is wrong with.
     #[error("{0}")]
-    Remote(Fault),
+    Remote(RemoteError),
     /// A remote server gave no answer to this, and may give others.
     #[error("{step} was not answered: {why}")]
     Unanswered { step: &'static str, why: String },
@@ -56,7 +56,7 @@ impl UpstreamError {
 impl UpstreamError {
     /// Whether a person who logs in mends it.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Remote(fault) if matches!(fault.kind, Kind::LoginNeeded | Kind::RightsNeeded))
+        matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded))
     }
 
     /// How long the server wants to be left alone.
@@ -90,11 +90,13 @@ impl From<OpenError> for UpstreamError {
     }
 }
 
-impl From<Ending> for UpstreamError {
-    fn from(ending: Ending) -> Self {
+impl From<ConnectionEnd> for UpstreamError {
+    fn from(ending: ConnectionEnd) -> Self {
         match ending {
-            Ending::Process { how, stderr, withheld } => Self::Exited { step: None, how, stderr, withheld },
-            Ending::Remote(fault) => Self::Remote(fault),
+            ConnectionEnd::Process { how, stderr, withheld } => {
+                Self::Exited { step: None, how, stderr, withheld }
+            }
+            ConnectionEnd::Remote(fault) => Self::Remote(fault),
         }
     }
 }

@@ -15,7 +15,7 @@
 //! in the background at long gaps; whoever names the group then begins a new round, once the failure is 5 s old.
 
 use super::error::UpstreamError;
-use crate::config::{Mode, Server};
+use crate::config::{Mode, ServerConfig};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ impl Policy {
     /// Of a group whose entry is wrong: nothing is ever attempted.
     pub const BROKEN: Self = Self { mode: Mode::Pure, idle_timeout: None };
 
-    pub fn of(server: &Server) -> Self {
+    pub fn of(server: &ServerConfig) -> Self {
         let never = server.stateful || server.mode == Mode::Eager;
         Self { mode: server.mode, idle_timeout: server.idle_timeout.filter(|_| !never) }
     }

@@ -3,7 +3,7 @@
 use super::catalog::Introduction;
 use super::dialect;
 use crate::protocol::Era;
-use crate::wire::peer::{CallError, CallOptions, Cure, Peer, Text};
+use crate::wire::peer::{CallError, CallOptions, LogText, Peer, RetryHint};
 use crate::wire::raw;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -35,9 +35,11 @@ pub async fn listen(peer: Arc<Peer>, introduction: Introduction) {
     let params = dialect::request(Some(params.into()), Era::Handshake, Era::Stateless);
     loop {
         match peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await {
-            Ok(Ok(_)) | Err(CallError::Failed { cure: Cure::Time, .. }) => tokio::time::sleep(AGAIN).await,
+            Ok(Ok(_)) | Err(CallError::Failed { cure: RetryHint::Time, .. }) => {
+                tokio::time::sleep(AGAIN).await
+            }
             Ok(Err(refusal)) => {
-                tracing::warn!(refusal = %Text(&refusal), "the server does not say when its lists change");
+                tracing::warn!(refusal = %LogText(&refusal), "the server does not say when its lists change");
                 return;
             }
             // How a connection ended is told by its owner.

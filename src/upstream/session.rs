@@ -9,10 +9,10 @@ use super::error::UpstreamError;
 use super::introduce::{Other, PROBE, Unknown, supported};
 use super::listening::listen;
 use super::{Grace, Live, dialect};
-use crate::config::{GroupName, Server};
+use crate::config::{GroupName, ServerConfig};
 use crate::protocol::{Era, code};
-use crate::transport::{Link, Transport, warden};
-use crate::wire::lines::Lines;
+use crate::transport::{Transport, TransportHandle, warden};
+use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ impl Found {
 }
 
 impl Connect for Connector {
-    fn connect(&self, server: Arc<Server>) -> Connecting {
+    fn connect(&self, server: Arc<ServerConfig>) -> Connecting {
         let connector = self.clone();
         Box::pin(async move { connector.open(server).await }.in_current_span())
     }
@@ -75,7 +75,7 @@ impl From<UpstreamError> for Tried {
 impl Connector {
     /// Connects in the era that the server was last found in, `initialize` first; in the other one, with a process of
     /// its own, if the server says that it is of that one.
-    async fn open(self, server: Arc<Server>) -> Attempted {
+    async fn open(self, server: Arc<ServerConfig>) -> Attempted {
         let (first, other) = match self.found.stateless.load(Ordering::Relaxed) {
             false => (Era::Handshake, Era::Stateless),
             true => (Era::Stateless, Era::Handshake),
@@ -122,7 +122,7 @@ impl Connector {
     async fn open_in(
         &self,
         era: Era,
-        server: &Arc<Server>,
+        server: &Arc<ServerConfig>,
         at_most: Option<Duration>,
         insists: bool,
     ) -> Result<(Connection, Catalog), Tried> {
@@ -141,7 +141,7 @@ impl Connector {
             link: link.clone(),
             failures: opened.failures,
         });
-        let lines = Lines::new(opened.input, self.max_message);
+        let lines = LineReader::new(opened.input, self.max_message);
         let attended = Owned(tokio::spawn(attendant.run(lines, opened.writer).in_current_span()));
         let session = Session {
             peer: peer.clone(),
@@ -212,8 +212,8 @@ impl Drop for Owned {
 pub(super) struct Session {
     pub(super) peer: Arc<Peer>,
     live: Arc<Live>,
-    link: Link,
-    pub(super) server: Arc<Server>,
+    link: TransportHandle,
+    pub(super) server: Arc<ServerConfig>,
     pub(super) era: Era,
     pub(super) at_most: Option<Duration>,
     /// Whatever revision the server names, it is taken for one of this era.

@@ -1,7 +1,7 @@
 //! How often a group was called and how long it took, for `get_status`.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The calls that percentiles are taken of: enough to be steady, few enough to be recent.
@@ -18,7 +18,7 @@ impl Stats {
     pub fn record(&self, took: Duration) {
         let nth = self.calls.fetch_add(1, Ordering::Relaxed);
         let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         if recent.len() < KEPT {
             recent.push(micros);
         } else {
@@ -32,7 +32,7 @@ impl Stats {
 
     /// The median and the 95th percentile of the last calls; `None` before the first.
     pub fn percentiles(&self) -> Option<(Duration, Duration)> {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut recent = self.recent.lock().clone();
         recent.sort_unstable();
         let at = |percent: usize| {
             let index = (recent.len() * percent).div_ceil(100).saturating_sub(1);

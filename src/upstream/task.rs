@@ -8,7 +8,7 @@ use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use super::optional::{maybe, notified, told, until};
 use super::stats::Stats;
 use super::{Command, Grace, Lease, Snapshot, Upstream};
-use crate::config::{GroupName, Problem, Server};
+use crate::config::{ConfigError, GroupName, ServerConfig};
 use crate::rules::Rules;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub use shared::Shared;
 /// What a group begins with.
 pub struct Beginning {
     pub name: GroupName,
-    pub server: Result<Arc<Server>, Problem>,
+    pub server: Result<Arc<ServerConfig>, ConfigError>,
     /// What an earlier process learnt of it.
     pub cached: Option<Arc<Catalog>>,
     /// The end of the group of this name that had another config; the first attempt begins after it.
@@ -100,7 +100,7 @@ struct Task<C> {
     name: GroupName,
     connect: C,
     shared: Shared,
-    server: Option<Arc<Server>>,
+    server: Option<Arc<ServerConfig>>,
     rules: Arc<Rules>,
     lifecycle: Lifecycle,
     commands: mpsc::Receiver<Command>,

@@ -1,6 +1,6 @@
 //! Messages that come as one JSON array, and whose answers go back as one (revision 2025-03-26 alone).
 
-use super::{Frame, Malformed, Raw, Reply};
+use super::{Frame, MessageError, Raw, Reply};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
@@ -48,14 +48,14 @@ impl Open {
 
 impl Batches {
     /// Takes a line apart that holds an array. `Err`: nothing of it is looked at.
-    pub fn take(&mut self, line: &Raw) -> Result<(), Malformed> {
+    pub fn take(&mut self, line: &Raw) -> Result<(), MessageError> {
         if !self.accepted {
-            return Err(Malformed::Batch);
+            return Err(MessageError::Batch);
         }
-        let messages: Vec<&RawValue> = serde_json::from_slice(line).map_err(|_| Malformed::NotJson)?;
+        let messages: Vec<&RawValue> = serde_json::from_slice(line).map_err(|_| MessageError::NotJson)?;
         match messages.len() {
-            0 => Err(Malformed::EmptyBatch),
-            messages if messages > MESSAGES => Err(Malformed::LargeBatch { messages, limit: MESSAGES }),
+            0 => Err(MessageError::EmptyBatch),
+            messages if messages > MESSAGES => Err(MessageError::LargeBatch { messages, limit: MESSAGES }),
             _ => {
                 self.unread.extend(messages.iter().map(|message| line.slice_ref(message.get().as_bytes())));
                 self.open.push(Open::default());
@@ -148,13 +148,13 @@ mod tests {
     #[test]
     fn what_is_refused_leaves_nothing_behind() {
         let mut batches = batches();
-        assert_eq!(batches.take(&raw("[]")), Err(Malformed::EmptyBatch));
-        assert_eq!(batches.take(&raw("[1")), Err(Malformed::NotJson));
+        assert_eq!(batches.take(&raw("[]")), Err(MessageError::EmptyBatch));
+        assert_eq!(batches.take(&raw("[1")), Err(MessageError::NotJson));
         let many = format!("[{}]", vec!["1"; MESSAGES + 1].join(","));
-        let refused = Malformed::LargeBatch { messages: MESSAGES + 1, limit: MESSAGES };
+        let refused = MessageError::LargeBatch { messages: MESSAGES + 1, limit: MESSAGES };
         assert_eq!(batches.take(&many.into()), Err(refused));
         assert!(batches.open.is_empty() && batches.unread.is_empty());
-        assert_eq!(Batches::default().take(&raw("[1]")), Err(Malformed::Batch));
+        assert_eq!(Batches::default().take(&raw("[1]")), Err(MessageError::Batch));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::Raw;
 use super::output::Output;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -20,12 +21,12 @@ impl Progress {
 
     /// `None`: nobody wants to hear of it now.
     pub fn token(&self) -> Option<Raw> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.token.lock().clone()
     }
 
     /// From now on it goes there.
     pub fn redirect(&self, token: Option<Raw>) {
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+        *self.token.lock() = token;
     }
 }
 
@@ -41,12 +42,12 @@ pub enum CallError {
     TooLong { bytes: u64, limit: usize },
     /// This request alone failed on its way; the connection goes on.
     #[error("{why}")]
-    Failed { why: String, cure: Cure },
+    Failed { why: String, cure: RetryHint },
 }
 
 /// What may help a request that failed on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cure {
+pub enum RetryHint {
     /// The same may go well next time.
     Time,
     /// A person who logs in. The request was not carried out.
@@ -59,14 +60,14 @@ impl CallError {
     pub fn may_be_repeated(&self, harmless: bool) -> bool {
         match self {
             Self::Closed { sent } => !sent || harmless,
-            Self::Failed { cure, .. } => *cure == Cure::Time && harmless,
+            Self::Failed { cure, .. } => *cure == RetryHint::Time && harmless,
             Self::TimedOut(_) | Self::TooLong { .. } => false,
         }
     }
 
     /// Whether the same request may be made once a person has logged in.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Failed { cure: Cure::Login, .. })
+        matches!(self, Self::Failed { cure: RetryHint::Login, .. })
     }
 }
 
@@ -85,11 +86,11 @@ pub struct CallOptions {
     /// False for `initialize`, which must not be cancelled.
     pub cancellable: bool,
     /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
-    pub cancelled: Cancelled,
+    pub cancelled: CancelParams,
 }
 
 /// Filled with the params of a client's cancellation before the call's future is dropped.
-pub type Cancelled = Arc<OnceLock<Raw>>;
+pub type CancelParams = Arc<OnceLock<Raw>>;
 
 impl CallOptions {
     pub fn within(time: Duration) -> Self {
@@ -100,7 +101,7 @@ impl CallOptions {
             lasting: false,
             acknowledged: None,
             cancellable: true,
-            cancelled: Cancelled::default(),
+            cancelled: CancelParams::default(),
         }
     }
 }

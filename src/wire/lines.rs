@@ -1,6 +1,6 @@
 //! A stream cut into lines, one message each, with a limit on their length.
 
-use super::{Malformed, Raw};
+use super::{MessageError, Raw};
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -14,7 +14,7 @@ const AHEAD: usize = 64 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads lines. A line longer than the limit is read to its end and reported, not kept.
-pub struct Lines<R> {
+pub struct LineReader<R> {
     reader: R,
     buffer: BytesMut,
     /// Bytes at the start of `buffer` known to hold no line end.
@@ -32,14 +32,14 @@ struct Skipping {
     bytes: u64,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub fn new(reader: R, limit: usize) -> Self {
         Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, skipping: None }
     }
 
     /// The next line that is not blank, without its end; `None` at the end of the stream or when reading fails.
     /// A last line without an end counts. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Result<Bytes, Malformed>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
         loop {
             while let Some(end) = self.line_end() {
                 let mut line = self.buffer.split_to(end + 1);
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         skipping.add(&part);
     }
 
-    fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, Malformed>> {
+    fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, MessageError>> {
         if self.skipping.is_none() && line.len() > self.limit {
             self.skipping =
                 Some(Skipping { head: line.slice(..KEPT.min(line.len())), tail: Vec::new(), bytes: 0 });
@@ -107,7 +107,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if let Some(mut skipped) = self.skipping.take() {
             skipped.add(&line);
             let id = find_id(&skipped.head, &skipped.tail);
-            return Some(Err(Malformed::TooLong { id, bytes: skipped.bytes, limit: self.limit }));
+            return Some(Err(MessageError::TooLong { id, bytes: skipped.bytes, limit: self.limit }));
         }
         let line = if line.starts_with(BOM) { line.slice(BOM.len()..) } else { line };
         let blank = line.trim_ascii().is_empty();
@@ -159,8 +159,8 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Cursor;
 
-    async fn read(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, Malformed>> {
-        let mut lines = Lines::new(Cursor::new(input), limit);
+    async fn read(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, MessageError>> {
+        let mut lines = LineReader::new(Cursor::new(input), limit);
         let mut out = Vec::new();
         while let Some(line) = lines.next().await {
             out.push(line);
@@ -185,14 +185,14 @@ mod tests {
             let bytes = message.len() as u64;
             let lines = read(format!("{message}\n{{}}\n").into_bytes(), 10_000).await;
             let id = Some(Bytes::from("7"));
-            assert_eq!(lines, [Err(Malformed::TooLong { id, bytes, limit: 10_000 }), Ok("{}".into())]);
+            assert_eq!(lines, [Err(MessageError::TooLong { id, bytes, limit: 10_000 }), Ok("{}".into())]);
         }
     }
 
     #[tokio::test]
     async fn a_large_message_leaves_no_large_buffer() {
         let (mut tx, rx) = tokio::io::duplex(4096);
-        let mut lines = Lines::new(rx, 1 << 20);
+        let mut lines = LineReader::new(rx, 1 << 20);
         let writing = tokio::spawn(async move {
             let large = format!("{}\n{{\"half", "x".repeat(500_000));
             tokio::io::AsyncWriteExt::write_all(&mut tx, large.as_bytes()).await.unwrap();
@@ -210,7 +210,7 @@ mod tests {
     async fn an_id_inside_a_body_is_not_taken_for_the_message_s() {
         let filler = "x".repeat(50_000);
         let lines = read(format!(r#"{{"result":{{"id":3,"t":"{filler}"}}}}"#).into_bytes(), 1000).await;
-        assert!(matches!(&lines[..], [Err(Malformed::TooLong { id: None, .. })]), "{lines:?}");
+        assert!(matches!(&lines[..], [Err(MessageError::TooLong { id: None, .. })]), "{lines:?}");
     }
 
     proptest! {
@@ -224,7 +224,7 @@ mod tests {
                     tokio::io::AsyncWriteExt::write_all(&mut tx, text.as_bytes()).await.unwrap();
                 };
                 let reader = async {
-                    let mut lines = Lines::new(rx, 1000);
+                    let mut lines = LineReader::new(rx, 1000);
                     let mut out = Vec::new();
                     while let Some(line) = lines.next().await {
                         out.push(String::from_utf8(line.unwrap().to_vec()).unwrap());

@@ -4,9 +4,10 @@
 //! its mark plus one message of each reader, and a reader that is slow stops those who feed it, nobody else.
 
 use super::Frame;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -39,21 +40,21 @@ struct Queue {
     /// No frame is taken any more.
     closed: bool,
     /// Written to at once when nothing is queued; `None` for sinks that cannot be tried.
-    direct: Option<Arc<Direct>>,
+    direct: Option<Arc<PollableFd>>,
 }
 
 /// A descriptor that can be tried without waiting.
 #[cfg(unix)]
-pub enum Direct {
+pub enum PollableFd {
     Pipe(pipe::Sender),
     Socket(Arc<UnixStream>),
 }
 
 #[cfg(not(unix))]
-pub enum Direct {}
+pub enum PollableFd {}
 
 #[cfg(unix)]
-impl Direct {
+impl PollableFd {
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Pipe(pipe) => pipe.try_write_vectored(slices),
@@ -70,7 +71,7 @@ impl Direct {
 }
 
 #[cfg(not(unix))]
-impl Direct {
+impl PollableFd {
     fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
         match *self {}
     }
@@ -87,13 +88,13 @@ pub struct Writer {
 }
 
 enum Sink {
-    Direct(Arc<Direct>),
+    Direct(Arc<PollableFd>),
     Any(Box<dyn AsyncWrite + Send + Unpin>),
 }
 
 impl Output {
     /// On a descriptor that is written at once where it has room.
-    pub fn direct(direct: Direct) -> (Self, Writer) {
+    pub fn direct(direct: PollableFd) -> (Self, Writer) {
         let direct = Arc::new(direct);
         Self::new(Some(direct.clone()), Sink::Direct(direct))
     }
@@ -103,7 +104,7 @@ impl Output {
         Self::new(None, Sink::Any(Box::new(sink)))
     }
 
-    fn new(direct: Option<Arc<Direct>>, sink: Sink) -> (Self, Writer) {
+    fn new(direct: Option<Arc<PollableFd>>, sink: Sink) -> (Self, Writer) {
         let queue = Queue { frames: VecDeque::new(), bytes: 0, writing: false, closed: false, direct };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
         (Self(shared.clone()), Writer { shared, sink })
@@ -111,7 +112,7 @@ impl Output {
 
     /// Writes or queues `frame`. False: the output is closed and the frame is gone.
     pub fn send(&self, mut frame: Frame) -> bool {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.queue.lock();
         if queue.closed {
             return false;
         }
@@ -138,7 +139,7 @@ impl Output {
         loop {
             let room = self.0.room.notified();
             {
-                let queue = self.0.lock();
+                let queue = self.0.queue.lock();
                 if queue.closed || queue.bytes < HIGH_WATER {
                     return;
                 }
@@ -149,23 +150,18 @@ impl Output {
 
     /// Takes no more frames; the writer ends, and closes the sink, once the queue is written.
     pub fn close(&self) {
-        self.0.lock().closed = true;
+        self.0.queue.lock().closed = true;
         self.0.more.notify_one();
         self.0.room.notify_waiters();
     }
 }
 
 impl Shared {
-    /// No code that can panic runs under this lock.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The next frames to write, or `None` when the output is closed and all is written.
     async fn take(&self) -> Option<VecDeque<Frame>> {
         loop {
             {
-                let mut queue = self.lock();
+                let mut queue = self.queue.lock();
                 let n = queue.frames.len().min(BATCH);
                 let batch: VecDeque<_> = queue.frames.drain(..n).collect();
                 queue.writing = !batch.is_empty();
@@ -181,7 +177,7 @@ impl Shared {
     }
 
     fn written(&self, bytes: usize) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.bytes -= bytes;
         let room = queue.bytes < HIGH_WATER;
         drop(queue);
@@ -195,7 +191,7 @@ impl Writer {
     /// Writes until the output is closed and its queue is empty, or the other side is gone.
     pub async fn run(mut self) -> io::Result<()> {
         let outcome = self.write_all().await;
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         queue.closed = true;
         queue.writing = false;
         queue.direct = None;
@@ -227,7 +223,7 @@ impl Writer {
     }
 }
 
-async fn write_direct(direct: &Direct, batch: &mut VecDeque<Frame>, shared: &Shared) -> io::Result<()> {
+async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: &Shared) -> io::Result<()> {
     while !batch.is_empty() {
         let attempt = {
             let slices: Vec<_> = batch.iter().flat_map(Frame::slices).collect();
@@ -267,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_full_pipe_does_not_take_follows_in_order() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
-        let (output, writer) = Output::direct(Direct::Pipe(sender));
+        let (output, writer) = Output::direct(PollableFd::Pipe(sender));
         let writer = tokio::spawn(writer.run());
         let expected: String =
             (0..20_000).map(|n| format!("{{\"jsonrpc\":\"2.0\",\"method\":\"n{n}\"}}\n")).collect();
@@ -284,7 +280,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_is_gone_ends_the_writer() {
         let (sender, receiver) = pipe::pipe().unwrap();
-        let (output, writer) = Output::direct(Direct::Pipe(sender));
+        let (output, writer) = Output::direct(PollableFd::Pipe(sender));
         drop(receiver);
         output.send(frame(0));
         assert_eq!(writer.run().await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);

@@ -5,18 +5,19 @@
 //! in a loop; it settles answers and progress itself and hands out all else, in the order it came.
 
 use super::batch::Batches;
-use super::lines::Lines;
+use super::lines::LineReader;
 use super::output::Output;
-use super::{Frame, Malformed, Message, Raw, Reply, Request, raw};
+use super::{Frame, Message, MessageError, Raw, Reply, Request, raw};
 use crate::protocol::meta;
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-pub use super::call::{CallError, CallOptions, Cancelled, Cure, Progress};
+pub use super::call::{CallError, CallOptions, CancelParams, Progress, RetryHint};
 
 /// An answer larger than this is given to its caller before the next line is read, so that large answers do not
 /// pile up in memory when the caller's own reader is slow.
@@ -63,9 +64,9 @@ pub enum Incoming {
         params: Option<Raw>,
     },
     /// An answer or progress, which went to its call.
-    Settled,
+    Handled,
     /// A line that is no message, and the line (empty where it was too long to be kept).
-    Malformed(Malformed, Raw),
+    Malformed(MessageError, Raw),
 }
 
 impl Peer {
@@ -84,7 +85,7 @@ impl Peer {
     /// Sends a request whose answer says nothing that anyone waits for.
     pub fn send(&self, method: &str, params: Raw) {
         let id = {
-            let mut calls = self.calls();
+            let mut calls = self.calls.lock();
             calls.last += 1;
             calls.last
         };
@@ -94,7 +95,7 @@ impl Peer {
     /// Answers a request, with the others that came with it if it came in a batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
         // Not in the `match`, which would hold the lock through the write.
-        let kept = self.batches().keep(id, reply);
+        let kept = self.batches.lock().keep(id, reply);
         match kept {
             Err(reply) => drop(self.output.send(Frame::response(id, reply))),
             Ok(batch) => self.send_batch(batch),
@@ -103,7 +104,7 @@ impl Peer {
 
     /// Answers what came as `Malformed`, before the next message is received.
     pub fn refuse(&self, id: &Raw, error: Raw) {
-        let kept = self.batches().keep_refusal(id, error);
+        let kept = self.batches.lock().keep_refusal(id, error);
         match kept {
             Err(error) => drop(self.output.send(Frame::response(id, Err(error)))),
             Ok(batch) => self.send_batch(batch),
@@ -112,7 +113,7 @@ impl Peer {
 
     /// The request gets no answer: it was cancelled.
     pub fn forget(&self, id: &Raw) {
-        let batch = self.batches().forget(id);
+        let batch = self.batches.lock().forget(id);
         self.send_batch(batch);
     }
 
@@ -124,7 +125,7 @@ impl Peer {
 
     /// From now on the other side may send several messages at once.
     pub fn accept_batches(&self) {
-        self.batches().accepted = true;
+        self.batches.lock().accepted = true;
     }
 
     /// Asks the other side. Params go out as they are, but for the progress token.
@@ -175,12 +176,12 @@ impl Peer {
 
     /// When call `id` is out of time; `None` once it is answered.
     fn deadline(&self, id: u64, started: Instant, options: &CallOptions) -> Option<Instant> {
-        let alive = self.calls().open.get(&id)?.alive;
+        let alive = self.calls.lock().open.get(&id)?.alive;
         Some((alive + options.quiet).min(started + options.total))
     }
 
     fn open(&self, call: Call) -> Result<u64, CallError> {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         if calls.ended {
             return Err(CallError::Closed { sent: false });
         }
@@ -192,32 +193,32 @@ impl Peer {
 
     /// The next thing that came in; `None` at the end of the stream, after which the owner says so (`end`).
     /// Returns after each message, so that its owner can stop reading while what it feeds is full. Cancel-safe.
-    pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut Lines<R>) -> Option<Incoming> {
+    pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
         // What is buffered already is no reason to keep the only thread: others have their turn between messages.
         tokio::task::coop::consume_budget().await;
-        let finished = self.batches().end_reading();
+        let finished = self.batches.lock().end_reading();
         self.send_batch(finished);
-        let waiting = self.batches().next_unread();
+        let waiting = self.batches.lock().next_unread();
         if let Some(line) = waiting {
             let incoming = self.take(Message::parse(&line), line);
             if let Incoming::Request(request) = &incoming {
-                self.batches().expect(&request.id);
+                self.batches.lock().expect(&request.id);
             }
             return Some(incoming);
         }
         let line = match lines.next().await? {
             Ok(line) => line,
-            Err(Malformed::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
+            Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
                 self.settle(&id, Err(CallError::TooLong { bytes, limit }));
-                return Some(Incoming::Settled);
+                return Some(Incoming::Handled);
             }
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
         };
         let message = Message::parse(&line);
-        if message == Err(Malformed::Batch) {
+        if message == Err(MessageError::Batch) {
             // Its messages come next.
-            let taken = self.batches().take(&line);
-            return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Settled));
+            let taken = self.batches.lock().take(&line);
+            return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled));
         }
         let large = line.len() > LARGE && matches!(message, Ok(Message::Response { .. }));
         let incoming = self.take(message, line);
@@ -228,7 +229,7 @@ impl Peer {
     }
 
     /// Settles answers and progress; all else is for the owner.
-    fn take(&self, message: Result<Message, Malformed>, line: Raw) -> Incoming {
+    fn take(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
         match message {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
@@ -237,11 +238,11 @@ impl Peer {
                     "notifications/subscriptions/acknowledged" => self.acknowledged(params.as_ref()),
                     _ => false,
                 };
-                if settled { Incoming::Settled } else { Incoming::Notification { method, params } }
+                if settled { Incoming::Handled } else { Incoming::Notification { method, params } }
             }
             Ok(Message::Response { id, reply }) => {
                 self.settle(&id, Ok(reply));
-                Incoming::Settled
+                Incoming::Handled
             }
             Err(malformed) => Incoming::Malformed(malformed, line),
         }
@@ -250,7 +251,7 @@ impl Peer {
     /// The caller may be gone, or may never have been: late answers and answers to nothing end here.
     fn settle(&self, id: &Raw, outcome: Result<Reply, CallError>) {
         let call = our_id(id).and_then(|id| {
-            let mut calls = self.calls();
+            let mut calls = self.calls.lock();
             let call = calls.open.remove(&id)?;
             if let Some(progress) = call.progress.clone().filter(|_| call.lasting) {
                 calls.lasting.push_back((id, progress));
@@ -261,7 +262,7 @@ impl Peer {
         });
         match call {
             Some(call) => drop(call.answer.send(outcome)),
-            None => tracing::debug!(id = %Text(id), "dropped an answer to nothing that is open"),
+            None => tracing::debug!(id = %LogText(id), "dropped an answer to nothing that is open"),
         }
     }
 
@@ -273,8 +274,8 @@ impl Peer {
     /// The other side ends a subscription of ours by cancelling its request: that is as good as an answer. False: `id` is
     /// of none that is open.
     pub fn end_subscription(&self, id: &Raw) -> bool {
-        let is_one =
-            our_id(id).is_some_and(|id| self.calls().open.get(&id).is_some_and(|call| call.subscription));
+        let is_one = our_id(id)
+            .is_some_and(|id| self.calls.lock().open.get(&id).is_some_and(|call| call.subscription));
         if is_one {
             self.settle(id, Ok(Ok(Raw::from_static(b"{}"))));
         }
@@ -284,7 +285,7 @@ impl Peer {
     /// No answer comes any more: every open call, and every later one, fails.
     pub fn end(&self) {
         let open = {
-            let mut calls = self.calls();
+            let mut calls = self.calls.lock();
             calls.ended = true;
             std::mem::take(&mut calls.open)
         };
@@ -299,7 +300,7 @@ impl Peer {
         else {
             return false;
         };
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let to = match calls.open.get_mut(&id) {
             Some(call) => {
                 call.alive = Instant::now();
@@ -325,24 +326,14 @@ impl Peer {
         let Some(params) = params else { return false };
         let id = raw::get(params, "_meta").and_then(|given| raw::get(&given, meta::SUBSCRIPTION));
         let Some(id) = id.and_then(|id| our_id(&id)) else { return false };
-        let wants = self.calls().open.get(&id).and_then(|call| call.acknowledged.clone());
+        let wants = self.calls.lock().open.get(&id).and_then(|call| call.acknowledged.clone());
         let Some(wants) = wants else { return false };
         wants.send_replace(Some(params.clone()));
         true
     }
 
     fn is_open(&self, id: &Raw) -> bool {
-        our_id(id).is_some_and(|id| self.calls().open.contains_key(&id))
-    }
-
-    /// No code that can panic runs under this lock.
-    fn batches(&self) -> MutexGuard<'_, Batches> {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// No code that can panic runs under this lock.
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        our_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
     }
 }
 
@@ -366,7 +357,7 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if self.peer.calls().open.remove(&self.id).is_none() || !self.options.cancellable {
+        if self.peer.calls.lock().open.remove(&self.id).is_none() || !self.options.cancellable {
             return;
         }
         let params = self.options.cancelled.get().cloned().unwrap_or_else(|| match self.why {
@@ -379,9 +370,9 @@ impl Drop for InFlight<'_> {
 }
 
 /// JSON text in a log line.
-pub struct Text<'a>(pub &'a [u8]);
+pub struct LogText<'a>(pub &'a [u8]);
 
-impl std::fmt::Display for Text<'_> {
+impl std::fmt::Display for LogText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         String::from_utf8_lossy(self.0).escape_debug().take(200).try_for_each(|c| write!(f, "{c}"))
     }

@@ -3,7 +3,7 @@
 //! tokio's stdin reads in a blocking thread and costs some 80 µs a call. A shell gives its child pipes, a Node host
 //! gives it sockets: both can be read without blocking. What else it may be (a file, a terminal) is read the slow way.
 
-use super::lines::Lines;
+use super::lines::LineReader;
 use super::output::{Output, Writer};
 use tokio::io::AsyncRead;
 
@@ -11,15 +11,15 @@ use tokio::io::AsyncRead;
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The process's stdin as lines of at most `limit` bytes, and its stdout.
-pub fn open(limit: usize) -> (Lines<Input>, Output, Writer) {
+pub fn open(limit: usize) -> (LineReader<Input>, Output, Writer) {
     let (output, writer) = platform::stdout().unwrap_or_else(|| Output::any(tokio::io::stdout()));
     let input = platform::stdin().unwrap_or_else(|| Box::new(tokio::io::stdin()));
-    (Lines::new(input, limit), output, writer)
+    (LineReader::new(input, limit), output, writer)
 }
 
 #[cfg(unix)]
 mod platform {
-    use super::super::output::{Direct, Output, Writer};
+    use super::super::output::{Output, PollableFd, Writer};
     use super::Input;
     use std::fs::File;
     use std::os::fd::{AsFd, OwnedFd};
@@ -41,10 +41,10 @@ mod platform {
         let direct = match Kind::of(std::io::stdout())? {
             Kind::Pipe(fd) => {
                 let fd = reopen(fd, "/dev/fd/1", true)?;
-                crate::wire::pipes::grow(&fd);
-                Direct::Pipe(pipe::Sender::from_owned_fd(fd).ok()?)
+                crate::wire::pipe_size::grow(&fd);
+                PollableFd::Pipe(pipe::Sender::from_owned_fd(fd).ok()?)
             }
-            Kind::Socket(socket) => Direct::Socket(Arc::new(socket)),
+            Kind::Socket(socket) => PollableFd::Socket(Arc::new(socket)),
         };
         Some(Output::direct(direct))
     }

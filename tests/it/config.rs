@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dynamic_mcp::config::file::SCHEMA;
 use dynamic_mcp::config::load::{Overrides, load};
 use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::config::{Config, Problem};
+use dynamic_mcp::config::{Config, ConfigError};
 use jsonc_parser::ast;
 use serde_json::Value;
 
@@ -38,9 +38,9 @@ fn loaded(path: &Path) -> Config {
 /// All that is wrong, as a user sees it, but for where the repository is.
 fn problems(config: &Config) -> Vec<String> {
     let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
-    let shown = |problem: &Problem| {
+    let shown = |problem: &ConfigError| {
         let file = problem.file.file_name().unwrap().into();
-        Problem { file, ..problem.clone() }.to_string()
+        ConfigError { file, ..problem.clone() }.to_string()
     };
     config.errors.iter().chain(servers).chain(&config.warnings).map(shown).collect()
 }

@@ -5,7 +5,8 @@ use super::{BoxFuture, Env, Key, Ring, SERVICE, Secret, Unusable};
 use apple_native_keyring_store::keychain::Store;
 use keyring_core::api::CredentialStoreApi;
 use keyring_core::{Entry, Error};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 #[cfg(windows)]
 use windows_native_keyring_store::Store;
 
@@ -30,7 +31,7 @@ impl Native {
             let waiting = Arc::new(());
             let wanted = Arc::downgrade(&waiting);
             let done = tokio::task::spawn_blocking(move || {
-                let _turn = turns.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = turns.lock();
                 if wanted.strong_count() == 0 {
                     return Err(Unusable::Silent);
                 }

@@ -22,7 +22,7 @@ impl Fake {
     }
 
     pub(in crate::auth) fn fails(&self, trouble: Option<Unusable>) {
-        *self.trouble.lock().unwrap() = trouble;
+        *self.trouble.lock() = trouble;
     }
 
     /// A silent one never answers.
@@ -30,13 +30,13 @@ impl Fake {
         &'a self,
         what: impl FnOnce(&mut HashMap<String, String>) -> T + Send + 'a,
     ) -> BoxFuture<'a, Result<T, Unusable>> {
-        *self.asked.lock().unwrap() += 1;
-        let trouble = self.trouble.lock().unwrap().clone();
+        *self.asked.lock() += 1;
+        let trouble = self.trouble.lock().clone();
         Box::pin(async move {
             match trouble {
                 Some(Unusable::Silent) => std::future::pending().await,
                 Some(trouble) => Err(trouble),
-                None => Ok(what(&mut self.entries.lock().unwrap())),
+                None => Ok(what(&mut self.entries.lock())),
             }
         })
     }
@@ -76,7 +76,7 @@ async fn one_that_is_silent_or_locked_is_left_alone_for_a_while() {
         tokio::time::advance(HOLD).await;
         assert_eq!(keyring.get(&key).await, Ok(None));
     }
-    assert_eq!(*fake.asked.lock().unwrap(), 4);
+    assert_eq!(*fake.asked.lock(), 4);
 }
 
 #[tokio::test]

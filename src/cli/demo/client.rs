@@ -1,7 +1,7 @@
 //! An MCP client, as far as the demo needs one: starts a server, shakes hands, asks.
 
 use crate::protocol::{LATEST_HANDSHAKE, code};
-use crate::wire::lines::Lines;
+use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
 use crate::wire::peer::{CallOptions, Incoming, Peer};
 use crate::wire::{Raw, error_object};
@@ -118,7 +118,7 @@ fn connect(stdin: ChildStdin, stdout: ChildStdout) -> (Arc<Peer>, JoinHandle<()>
     let peer = Peer::new(output);
     let own = peer.clone();
     let reading = tokio::spawn(async move {
-        let mut lines = Lines::new(stdout, LIMIT);
+        let mut lines = LineReader::new(stdout, LIMIT);
         while let Some(incoming) = own.receive(&mut lines).await {
             answer(&own, incoming);
         }

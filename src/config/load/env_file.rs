@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::text::Text;
-use crate::config::Problem;
+use crate::config::ConfigError;
 
 /// Reads a file of variables. Blank lines and those that begin with `#` are skipped, `export ` before a name is
 /// too; a value may stand in single quotes (taken as it is) or double quotes (`\n`, `\r`, `\t`, `\"`, `\\`, `\$`);
 /// an unquoted one ends at ` #`. Values hold no variables.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Problem> {
+pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let text = Text::read(path, "it is relative to the config file's directory")?;
     let mut variables = Vec::new();
     for (index, line) in text.as_str().lines().enumerate() {
@@ -16,7 +16,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Problem> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        variables.push(variable(line).map_err(|message| Problem {
+        variables.push(variable(line).map_err(|message| ConfigError {
             file: path.to_owned(),
             at: Some((index + 1, 1)),
             message: message.to_owned(),
@@ -66,7 +66,7 @@ fn unquoted(value: &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
 
-    fn read_text(text: &str) -> Result<Vec<(String, String)>, Problem> {
+    fn read_text(text: &str) -> Result<Vec<(String, String)>, ConfigError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".env");
         std::fs::write(&path, text).unwrap();

@@ -9,7 +9,8 @@ use super::{Overrides, env_file};
 use crate::config::file::{self, Kind, Period, Wait};
 use crate::config::vars::{Env, Scope, VarError};
 use crate::config::{
-    Endpoint, Features, Flow, Http, HttpKind, Mode, OAuth, Problem, Server, Stdio, Timeouts, ToolRules,
+    ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow,
+    ServerConfig, StdioConfig, Timeouts, ToolRules,
 };
 
 /// Long enough for a pause in a conversation, short enough not to keep forty servers for a day.
@@ -21,7 +22,7 @@ pub(super) struct Defaults<'d> {
     pub(super) overrides: &'d Overrides,
     pub(super) env: &'d Env,
     /// The default rules for tools are unknown: no server may run without them.
-    pub(super) lost_rules: Option<Problem>,
+    pub(super) lost_rules: Option<ConfigError>,
 }
 
 /// Resolves one entry.
@@ -29,12 +30,12 @@ pub(super) fn server(
     server: file::Server,
     place: &Place,
     defaults: &Defaults<'_>,
-) -> Result<Server, Problem> {
+) -> Result<ServerConfig, ConfigError> {
     if let Some(problem) = &defaults.lost_rules {
         return Err(problem.clone());
     }
     let settings = &defaults.settings;
-    Ok(Server {
+    Ok(ServerConfig {
         mode: mode(&server, defaults),
         idle_timeout: idle_timeout(server.idle_timeout, defaults),
         stateful: server.stateful.or(settings.stateful).unwrap_or_default(),
@@ -113,7 +114,7 @@ fn globs(globs: Option<&Vec<file::Glob>>) -> Vec<String> {
     globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
 }
 
-fn endpoint(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Endpoint, Problem> {
+fn endpoint(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Endpoint, ConfigError> {
     const EITHER: &str = "a server is a program (`command`) or a remote one (`url`)";
     let has_url = server.url.is_some() || server.http_url.is_some();
     match (server.command.is_some(), has_url) {
@@ -151,7 +152,7 @@ const STDIO_ONLY: [&str; 8] =
     ["args", "env", "environment", "env_file", "envFile", "cwd", "inherit_env", "inheritEnv"];
 
 /// Fields of the other kind of server are mistakes that would otherwise go unnoticed.
-fn refuse(place: &Place, has: &str, needs: &str, fields: &[&str]) -> Result<(), Problem> {
+fn refuse(place: &Place, has: &str, needs: &str, fields: &[&str]) -> Result<(), ConfigError> {
     match fields.iter().find(|field| place.has(field)) {
         Some(field) => {
             let message = format!("`{field}` applies only to servers with a `{needs}`");
@@ -161,7 +162,7 @@ fn refuse(place: &Place, has: &str, needs: &str, fields: &[&str]) -> Result<(), 
     }
 }
 
-fn stdio(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Stdio, Problem> {
+fn stdio(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<StdioConfig, ConfigError> {
     if server.kind.is_some_and(|kind| kind != Kind::Stdio) {
         let message = "`type` is a remote server's, but there is a `command`".to_owned();
         return Err(place.problem(KINDS, message, Some("leave `type` out".to_owned())));
@@ -184,7 +185,7 @@ fn stdio(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result
         env.extend(file?);
     }
     env.extend(server.env.unwrap_or_default());
-    Ok(Stdio {
+    Ok(StdioConfig {
         command: words.next().unwrap_or_default(),
         args: words.chain(server.args.unwrap_or_default()).collect(),
         env,
@@ -199,20 +200,20 @@ fn stdio(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result
 
 const KINDS: &[&str] = &["type", "transport", "transportType"];
 
-fn unusable(place: &Place, field: &[&str], error: &VarError) -> Problem {
+fn unusable(place: &Place, field: &[&str], error: &VarError) -> ConfigError {
     place.problem(field, error.to_string(), Some(error.hint()))
 }
 
-fn http(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Http, Problem> {
+fn http(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<HttpConfig, ConfigError> {
     let kind = match server.kind {
         Some(Kind::Stdio) => {
             let message = "`type` is a program's, but there is a `url`".to_owned();
             return Err(place.problem(KINDS, message, Some("leave `type` out".to_owned())));
         }
-        Some(Kind::Sse) => Some(HttpKind::Sse),
-        Some(Kind::Streamable) => Some(HttpKind::Streamable),
+        Some(Kind::Sse) => Some(HttpTransportKind::Sse),
+        Some(Kind::Streamable) => Some(HttpTransportKind::Streamable),
         // `httpUrl` is Gemini CLI's way to say so.
-        Some(Kind::Remote) | None => server.http_url.is_some().then_some(HttpKind::Streamable),
+        Some(Kind::Remote) | None => server.http_url.is_some().then_some(HttpTransportKind::Streamable),
     };
     let url = match (server.url, server.http_url) {
         (Some(_), Some(_)) => {
@@ -233,7 +234,7 @@ fn http(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<
     let scope = Scope { env: defaults.env, dir: &place.dir };
     let ca_file = server.ca_file.map(|written| scope.path(&written)).transpose();
     let ca_file = ca_file.map_err(|error| unusable(place, &["ca_file", "caFile"], &error))?;
-    Ok(Http { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, ca_file, oauth })
+    Ok(HttpConfig { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, ca_file, oauth })
 }
 
 /// Enough to catch what is no address at all; what else can be wrong shows when it is connected to.
@@ -251,7 +252,7 @@ fn is_http_url(url: &str) -> bool {
     is_http && !name.is_empty() && is_port && !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn headers(headers: BTreeMap<String, String>, place: &Place) -> Result<Vec<(String, String)>, Problem> {
+fn headers(headers: BTreeMap<String, String>, place: &Place) -> Result<Vec<(String, String)>, ConfigError> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     for (name, value) in &headers {
         let message = if name.is_empty() || !name.chars().all(is_token) {
@@ -271,15 +272,15 @@ fn oauth(
     oauth: Option<file::OAuth>,
     client_id: Option<String>,
     scopes: Option<file::Words>,
-) -> Option<OAuth> {
+) -> Option<OAuthConfig> {
     if oauth.is_none() && client_id.is_none() && scopes.is_none() {
         return None;
     }
     let oauth = oauth.unwrap_or_default();
-    Some(OAuth {
+    Some(OAuthConfig {
         flow: match oauth.flow {
-            Some(file::Flow::ClientCredentials) => Flow::ClientCredentials,
-            Some(file::Flow::Browser) | None => Flow::Browser,
+            Some(file::Flow::ClientCredentials) => OAuthFlow::ClientCredentials,
+            Some(file::Flow::Browser) | None => OAuthFlow::Browser,
         },
         client_id: oauth.client_id.or(client_id),
         client_secret: oauth.client_secret,
@@ -293,13 +294,13 @@ fn oauth(
 }
 
 /// What a login without a person cannot do without.
-fn what_is_missing(oauth: &OAuth) -> Option<&'static str> {
+fn what_is_missing(oauth: &OAuthConfig) -> Option<&'static str> {
     let proof = oauth.client_secret.is_some() || oauth.private_key.is_some();
     match oauth.flow {
-        Flow::ClientCredentials if oauth.client_id.is_none() => {
+        OAuthFlow::ClientCredentials if oauth.client_id.is_none() => {
             Some("`oauth.flow` is \"client_credentials\", which needs `oauth.client_id`")
         }
-        Flow::ClientCredentials if !proof => Some(
+        OAuthFlow::ClientCredentials if !proof => Some(
             "`oauth.flow` is \"client_credentials\", which needs `oauth.client_secret` or `oauth.private_key`",
         ),
         _ => None,

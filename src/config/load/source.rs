@@ -9,10 +9,10 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::text::Text;
+use crate::config::de::{self, Reader, kind_of};
 use crate::config::nearest::nearest;
-use crate::config::node::{self, Reader, kind_of};
 use crate::config::vars::{Env, Scope};
-use crate::config::{Problem, Written, file};
+use crate::config::{ConfigError, Written, file};
 
 /// What one file says.
 #[derive(Default)]
@@ -21,16 +21,16 @@ pub(super) struct Part {
     pub(super) entries: Vec<Entry>,
     pub(super) settings: file::Settings,
     /// `settings.tools` is wrong, so nobody knows which tools must not be called.
-    pub(super) lost_rules: Option<Problem>,
-    pub(super) errors: Vec<Problem>,
-    pub(super) warnings: Vec<Problem>,
+    pub(super) lost_rules: Option<ConfigError>,
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) warnings: Vec<ConfigError>,
 }
 
 /// A server's entry in a file.
 pub(super) struct Entry {
     pub(super) name: String,
     /// `None`: disabled.
-    pub(super) server: Result<Option<file::Server>, Problem>,
+    pub(super) server: Result<Option<file::Server>, ConfigError>,
     pub(super) place: Place,
 }
 
@@ -52,7 +52,7 @@ impl Place {
     }
 
     /// A problem with the first of these fields that is there, else with the whole entry.
-    pub(super) fn problem(&self, fields: &[&str], message: String, hint: Option<String>) -> Problem {
+    pub(super) fn problem(&self, fields: &[&str], message: String, hint: Option<String>) -> ConfigError {
         let field = self.fields.iter().find(|(name, _)| fields.contains(&name.as_str()));
         self.text.problem(field.map_or(self.at, |(_, at)| *at), message, hint)
     }
@@ -65,7 +65,10 @@ pub(super) fn read(path: &Path, env: &Env) -> Part {
     let text = match Text::read(&env.cwd().join(path), MISSING) {
         Ok(text) => Arc::new(text.named(path)),
         Err(problem) => {
-            return Part { errors: vec![Problem { file: path.to_owned(), ..problem }], ..Part::default() };
+            return Part {
+                errors: vec![ConfigError { file: path.to_owned(), ..problem }],
+                ..Part::default()
+            };
         }
     };
     let dir = super::dir_of(path, env);
@@ -78,7 +81,7 @@ pub(super) fn read(path: &Path, env: &Env) -> Part {
 }
 
 /// The text's top-level object.
-fn object(text: &Text) -> Result<Object<'_>, Problem> {
+fn object(text: &Text) -> Result<Object<'_>, ConfigError> {
     const HINT: &str = r#"a config is {"mcpServers": {NAME: {"command": …}}}, as JSON with comments"#;
     let options = ParseOptions {
         allow_comments: true,
@@ -222,7 +225,10 @@ impl FileReader<'_> {
     }
 
     /// Reads a value, and says which of its fields nobody knows.
-    fn typed<T: serde::de::DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, Problem>, Vec<Problem>) {
+    fn typed<T: serde::de::DeserializeOwned>(
+        &self,
+        value: &Value<'_>,
+    ) -> (Result<T, ConfigError>, Vec<ConfigError>) {
         let reader = Reader::new(self.scope);
         let read = reader.read(value).map_err(|error| self.wrong(value, error));
         let warnings = reader.into_unknown();
@@ -231,7 +237,7 @@ impl FileReader<'_> {
         (read, warnings.collect())
     }
 
-    fn wrong(&self, value: &Value<'_>, error: node::Error) -> Problem {
+    fn wrong(&self, value: &Value<'_>, error: de::Error) -> ConfigError {
         self.text.problem(error.offset.unwrap_or_else(|| value.start()), &error, error.hint.clone())
     }
 
@@ -259,8 +265,8 @@ impl FileReader<'_> {
         }
     }
 
-    fn wrong_setting(&mut self, name: &str, problem: Problem) {
-        let problem = Problem { message: format!("`settings`: {}", problem.message), ..problem };
+    fn wrong_setting(&mut self, name: &str, problem: ConfigError) {
+        let problem = ConfigError { message: format!("`settings`: {}", problem.message), ..problem };
         if name == "tools" {
             self.part.lost_rules = Some(problem.clone());
         }
@@ -309,7 +315,7 @@ fn is_disabled(server: &Value<'_>) -> bool {
     says("enabled", false) || says("disabled", true)
 }
 
-fn unknown(text: &Text, offset: usize, name: &str, nearest: Option<&str>) -> Problem {
+fn unknown(text: &Text, offset: usize, name: &str, nearest: Option<&str>) -> ConfigError {
     let hint = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
     text.problem(offset, format_args!("the field `{name}` is not known"), hint)
 }

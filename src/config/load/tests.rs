@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Endpoint, InheritEnv, Server, Stdio};
+use crate::config::{Endpoint, InheritEnv, ServerConfig, StdioConfig};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -23,12 +23,12 @@ fn load_text(text: &str) -> Config {
     load_texts(&[text], &Overrides::default())
 }
 
-fn server<'c>(config: &'c Config, name: &str) -> &'c Server {
+fn server<'c>(config: &'c Config, name: &str) -> &'c ServerConfig {
     let (_, server) = config.servers.iter().find(|(group, _)| group.as_str() == name).unwrap();
     server.as_ref().unwrap()
 }
 
-fn stdio<'c>(config: &'c Config, name: &str) -> &'c Stdio {
+fn stdio<'c>(config: &'c Config, name: &str) -> &'c StdioConfig {
     match &server(config, name).endpoint {
         Endpoint::Stdio(stdio) => stdio,
         Endpoint::Http(_) => panic!("not a program"),
@@ -106,10 +106,11 @@ fn the_flag_forces_the_mode_and_yields_to_a_servers_own_idle_timeout() {
         found(&Overrides::default()),
         [(Mode::Pure, Some(MINUTE)), (Mode::Pure, None), (Mode::Eager, Some(2 * MINUTE))]
     );
-    let flags = Overrides { mode: Some(Mode::Eager), idle_timeout: Some(None), surface: Some(Surface::Meta) };
+    let flags =
+        Overrides { mode: Some(Mode::Eager), idle_timeout: Some(None), surface: Some(SurfaceKind::Meta) };
     assert_eq!(found(&flags), [(Mode::Eager, Some(MINUTE)), (Mode::Eager, None), (Mode::Eager, None)]);
-    assert_eq!(load_texts(&[text], &flags).settings.surface, Surface::Meta);
-    assert_eq!(load_texts(&[text], &Overrides::default()).settings.surface, Surface::Flat);
+    assert_eq!(load_texts(&[text], &flags).settings.surface, SurfaceKind::Meta);
+    assert_eq!(load_texts(&[text], &Overrides::default()).settings.surface, SurfaceKind::Flat);
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn no_server_runs_when_the_rules_for_tools_are_unknown() {
     );
     assert!(config.servers[0].1.is_err());
     assert_eq!(config.errors.len(), 1);
-    assert_eq!(config.settings.surface, Surface::Flat);
+    assert_eq!(config.settings.surface, SurfaceKind::Flat);
 }
 
 #[test]

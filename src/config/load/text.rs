@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Problem;
+use crate::config::ConfigError;
 use crate::config::vars::why;
 
 /// Line and column, both from 1; the column counts characters.
@@ -16,8 +16,8 @@ pub(super) struct Text {
 
 impl Text {
     /// Reads it, without its byte order mark.
-    pub(super) fn read(path: &Path, hint: &str) -> Result<Self, Problem> {
-        let unreadable = |message: String| Problem {
+    pub(super) fn read(path: &Path, hint: &str) -> Result<Self, ConfigError> {
+        let unreadable = |message: String| ConfigError {
             file: path.to_owned(),
             at: None,
             message,
@@ -46,8 +46,8 @@ impl Text {
         (before.matches('\n').count() + 1, line.chars().count() + 1)
     }
 
-    pub(super) fn problem(&self, offset: usize, message: impl ToString, hint: Option<String>) -> Problem {
-        Problem { file: self.path.clone(), at: Some(self.at(offset)), message: message.to_string(), hint }
+    pub(super) fn problem(&self, offset: usize, message: impl ToString, hint: Option<String>) -> ConfigError {
+        ConfigError { file: self.path.clone(), at: Some(self.at(offset)), message: message.to_string(), hint }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use super::Ambient;
-use crate::config::{InheritEnv, Stdio};
+use super::ProcessEnv;
+use crate::config::{InheritEnv, StdioConfig};
 
 type Vars = BTreeMap<OsString, OsString>;
 
@@ -79,7 +79,7 @@ const OURS: &str = "DYNAMIC_MCP_";
 const OF_SHELLS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
 
 /// The environment of the child that `stdio` describes; its own `env` wins.
-pub(super) fn of_child(stdio: &Stdio, ambient: &Ambient) -> Vars {
+pub(super) fn of_child(stdio: &StdioConfig, ambient: &ProcessEnv) -> Vars {
     let inherited = ambient.vars.iter().filter(|(name, _)| is_inherited(name, &stdio.inherit_env));
     let mut env = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
     for (name, value) in &stdio.env {
@@ -125,7 +125,7 @@ pub(super) fn set(vars: &mut Vars, name: &str, value: OsString) {
 
 /// Names of our variables that the child of `stdio` did not get although its stderr mentions them:
 /// the likely reason of a start that failed, which `inherit_env` or `env` mends.
-pub fn withheld(ambient: &Ambient, stdio: &Stdio, stderr_tail: &str) -> Vec<String> {
+pub fn withheld(ambient: &ProcessEnv, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {
     let given = of_child(stdio, ambient);
     let names = ambient.vars.keys().filter_map(|name| name.to_str());
     names

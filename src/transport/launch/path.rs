@@ -10,8 +10,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Ambient;
-use crate::config::Stdio;
+use super::ProcessEnv;
+use crate::config::StdioConfig;
 
 #[cfg(unix)]
 mod login;
@@ -19,7 +19,7 @@ mod login;
 /// Elsewhere a desktop's PATH is the user's.
 #[cfg(not(unix))]
 mod login {
-    pub(super) async fn path(_: &super::Ambient) -> Option<std::ffi::OsString> {
+    pub(super) async fn path(_: &super::ProcessEnv) -> Option<std::ffi::OsString> {
         None
     }
 }
@@ -91,17 +91,17 @@ impl fmt::Display for PathList {
 ///
 /// Never where there is a terminal: a PATH that came with one is what the user has there, and an
 /// interactive shell would fight for it.
-pub(super) fn wants_login(stdio: &Stdio, ambient: &Ambient) -> bool {
+pub(super) fn wants_login(stdio: &StdioConfig, ambient: &ProcessEnv) -> bool {
     cfg!(unix) && is_ours_to_enrich(stdio, ambient) && fs::File::open("/dev/tty").is_err()
 }
 
 /// The PATH of the login shell; asked for once.
-pub(super) async fn login(ambient: &Ambient) -> Option<OsString> {
+pub(super) async fn login(ambient: &ProcessEnv) -> Option<OsString> {
     login::path(ambient).await
 }
 
 /// The PATH of the child if it differs from what it inherits: the login shell's, ours, the usual places.
-pub(super) fn of_child(stdio: &Stdio, ambient: &Ambient, login: Option<&OsStr>) -> Option<OsString> {
+pub(super) fn of_child(stdio: &StdioConfig, ambient: &ProcessEnv, login: Option<&OsStr>) -> Option<OsString> {
     if !is_ours_to_enrich(stdio, ambient) {
         return None;
     }
@@ -117,23 +117,23 @@ pub(super) fn of_child(stdio: &Stdio, ambient: &Ambient, login: Option<&OsStr>) 
 }
 
 /// Where a command may be that is not on the child's PATH.
-pub(super) fn elsewhere(ambient: &Ambient) -> PathList {
+pub(super) fn elsewhere(ambient: &ProcessEnv) -> PathList {
     let mut dirs = ours(ambient).0;
     dirs.extend(usual(ambient).0);
     PathList(dirs)
 }
 
 /// Whether the entry leaves PATH to us and ours is no good.
-fn is_ours_to_enrich(stdio: &Stdio, ambient: &Ambient) -> bool {
+fn is_ours_to_enrich(stdio: &StdioConfig, ambient: &ProcessEnv) -> bool {
     !stdio.env.keys().any(|name| super::env::is_same(name, "PATH")) && ours(ambient).is_poor()
 }
 
-fn ours(ambient: &Ambient) -> PathList {
+fn ours(ambient: &ProcessEnv) -> PathList {
     PathList::of(ambient.var("PATH").unwrap_or_default())
 }
 
 /// The directories of `USUAL` that exist, and that of the newest Node under nvm.
-fn usual(ambient: &Ambient) -> PathList {
+fn usual(ambient: &ProcessEnv) -> PathList {
     let home = ambient.home();
     let named = USUAL.iter().filter_map(|dir| match Path::new(dir) {
         dir if dir.is_absolute() => Some(dir.to_owned()),

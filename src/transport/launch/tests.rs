@@ -1,15 +1,15 @@
 use std::fs;
 
 use super::*;
-use crate::config::{InheritEnv, Stdio};
+use crate::config::{InheritEnv, StdioConfig};
 
-fn ambient(vars: &[(&str, &str)], cwd: &Path) -> Ambient {
+fn ambient(vars: &[(&str, &str)], cwd: &Path) -> ProcessEnv {
     let vars = vars.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Ambient { vars, cwd: cwd.to_owned() }
+    ProcessEnv { vars, cwd: cwd.to_owned() }
 }
 
-fn stdio(command: &str) -> Stdio {
-    Stdio {
+fn stdio(command: &str) -> StdioConfig {
+    StdioConfig {
         command: command.to_owned(),
         args: Vec::new(),
         env: BTreeMap::new(),
@@ -75,7 +75,7 @@ fn the_directory_is_the_entrys_then_ours_then_home() {
     fs::create_dir_all(home.join("sub")).unwrap();
     let vars = [("HOME", home.to_str().unwrap())];
     let of = |ours: &Path, entry: Option<&str>| {
-        let stdio = Stdio { cwd: entry.map(PathBuf::from), ..stdio("x") };
+        let stdio = StdioConfig { cwd: entry.map(PathBuf::from), ..stdio("x") };
         cwd(&stdio, &ambient(&vars, ours))
     };
     assert_eq!(of(dir.path(), None).unwrap(), dir.path());
@@ -106,7 +106,8 @@ fn a_command_with_a_slash_starts_at_the_directory_or_home() {
     let (server, mine) = (tool(dir.path(), "sub/bin/server"), tool(dir.path(), "home/mine"));
     let home = mine.parent().unwrap().to_str().unwrap();
     let ambient = ambient(&[("HOME", home), ("PATH", "/bin")], dir.path());
-    let of = |command: &str| look_up(&Stdio { cwd: Some("sub".into()), ..stdio(command) }, &ambient, None);
+    let of =
+        |command: &str| look_up(&StdioConfig { cwd: Some("sub".into()), ..stdio(command) }, &ambient, None);
     for relative in ["bin/server", "./bin/server"] {
         assert_eq!(
             fs::canonicalize(of(relative).unwrap().program).unwrap(),

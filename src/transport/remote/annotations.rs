@@ -1,10 +1,10 @@
 //! Arguments that a tool wants to be told in headers as well (`x-mcp-header` in its schema, 2026-07-28).
 
 use crate::wire::{Raw, raw};
+use parking_lot::Mutex;
 use reqwest::header::HeaderName;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
 const KEY: &str = "x-mcp-header";
@@ -53,7 +53,7 @@ impl Annotations {
             let name = raw::get_str(tool, "name").unwrap_or_default();
             match read(tool) {
                 Ok(annotations) => {
-                    self.of.lock().unwrap_or_else(PoisonError::into_inner).insert(name, annotations);
+                    self.of.lock().insert(name, annotations);
                     kept.push(&tool[..]);
                 }
                 Err(why) => {
@@ -69,7 +69,7 @@ impl Annotations {
 
     /// The headers of a call with these arguments.
     pub fn of(&self, tool: &str, arguments: &Raw) -> Vec<(HeaderName, String)> {
-        let annotations = self.of.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
+        let annotations = self.of.lock().get(tool).cloned();
         let annotations = annotations.unwrap_or_default();
         let said = annotations.into_iter().filter_map(|Annotation { path, header }| {
             let value = path.iter().try_fold(arguments.clone(), |object, key| raw::get(&object, key))?;

@@ -3,9 +3,9 @@
 
 use super::exchange::{Done, Exchange};
 use super::post::Post;
-use super::{Failure, headers, legacy, standing};
-use crate::wire::lines::Lines;
-use crate::wire::peer::{CallError, Cure};
+use super::{FailedRequest, headers, legacy, standing};
+use crate::wire::lines::LineReader;
+use crate::wire::peer::{CallError, RetryHint};
 use crate::wire::{Message, Raw, raw};
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -27,7 +27,7 @@ const LAST: Duration = Duration::from_secs(1);
 
 pub struct Driver {
     exchange: Arc<Exchange>,
-    lines: Lines<DuplexStream>,
+    lines: LineReader<DuplexStream>,
     /// How long the end may take, once it is to come.
     stop: watch::Receiver<Option<Duration>>,
     work: JoinSet<Done>,
@@ -41,7 +41,7 @@ pub struct Driver {
 impl Driver {
     pub fn new(
         exchange: Exchange,
-        lines: Lines<DuplexStream>,
+        lines: LineReader<DuplexStream>,
         stop: watch::Receiver<Option<Duration>>,
     ) -> Self {
         Self {
@@ -137,9 +137,9 @@ impl Driver {
 
     fn refuse(&self, post: &Post) {
         let why = format!("{OPEN} requests of this server are under way already");
-        let error = CallError::Failed { why, cure: Cure::Nothing };
+        let error = CallError::Failed { why, cure: RetryHint::Nothing };
         // If even this finds no room, the call runs out of its time.
-        drop(self.exchange.failures.try_send(Failure { id: post.id.clone(), error }));
+        drop(self.exchange.failures.try_send(FailedRequest { id: post.id.clone(), error }));
     }
 
     fn done(&mut self, done: Result<(Id, Done), JoinError>) {
@@ -149,7 +149,7 @@ impl Driver {
                 if error.is_panic() {
                     tracing::error!("a request to a remote server failed inside dynamic-mcp");
                 }
-                (error.id(), Done::Settled)
+                (error.id(), Done::Handled)
             }
         };
         let request = self.open.remove(&task);
@@ -158,7 +158,7 @@ impl Driver {
             if exchange.endpoint.get().is_none() && exchange.over.get().is_none() {
                 self.spawn(async move {
                     standing::listen(exchange).await;
-                    Done::Settled
+                    Done::Handled
                 });
             }
         }
@@ -170,7 +170,7 @@ impl Driver {
             let reader = exchange.clone();
             self.spawn(async move {
                 legacy::read(reader, opened.events).await;
-                Done::Settled
+                Done::Handled
             });
             let task = self.spawn(exchange.ask(post));
             self.open.extend(request.map(|(id, _)| (task.id(), (id, task))));

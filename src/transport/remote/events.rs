@@ -1,6 +1,6 @@
 //! Server-sent events of an answer, with a limit on their length, and where to go on when their connection broke.
 
-use super::fault::cause;
+use super::error::cause;
 use crate::wire::Raw;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};

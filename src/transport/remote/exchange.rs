@@ -4,16 +4,16 @@
 //! revision has that. Whatever comes goes on as it is; what does not come is said of the request (`Failure`).
 
 use super::annotations::Annotations;
+use super::error::{RemoteError, RemoteErrorKind};
 use super::events::{Cursor, End, Event, Events};
-use super::fault::{Fault, Kind};
 use super::http::{self, EVENTS, Http, JSON, Request, Unread};
 use super::intake::one_line;
 use super::post::{self, Post};
-use super::{Failure, headers, legacy};
-use crate::config::HttpKind;
+use super::{FailedRequest, headers, legacy};
+use crate::config::HttpTransportKind;
 use crate::protocol::code;
 use crate::wire::peer::CallError;
-use crate::wire::{Malformed, Message, Raw, raw};
+use crate::wire::{Message, MessageError, Raw, raw};
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use std::sync::{Arc, OnceLock};
@@ -35,11 +35,11 @@ const WITHOUT_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
 /// What all exchanges of one connection share.
 pub struct Exchange {
     pub http: Http,
-    pub kind: Option<HttpKind>,
+    pub kind: Option<HttpTransportKind>,
     /// Bytes of one message.
     pub limit: usize,
     pub incoming: mpsc::Sender<Raw>,
-    pub failures: mpsc::Sender<Failure>,
+    pub failures: mpsc::Sender<FailedRequest>,
     /// The server has no handshake. Known from the first request.
     pub stateless: OnceLock<bool>,
     pub session: OnceLock<HeaderValue>,
@@ -49,36 +49,36 @@ pub struct Exchange {
     pub endpoint: OnceLock<Url>,
     pub annotations: Annotations,
     /// Why nothing more can be sent.
-    pub over: Arc<OnceLock<Fault>>,
+    pub over: Arc<OnceLock<RemoteError>>,
 }
 
 /// What a task came to.
 pub enum Done {
-    Settled,
+    Handled,
     /// The server speaks the legacy transport: its stream is open, and this is to be sent where it says.
     Legacy(Box<(Post, legacy::Opened)>),
 }
 
 /// Why a request has no answer.
 pub enum Trouble {
-    Fault(Fault),
+    RemoteError(RemoteError),
     TooLong(u64),
     /// A status that is none of success, and an error of JSON-RPC.
     Refused(StatusCode, Raw),
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<RemoteError> for Trouble {
+    fn from(fault: RemoteError) -> Self {
+        Self::RemoteError(fault)
     }
 }
 
 impl Exchange {
     pub fn new(
         http: Http,
-        kind: Option<HttpKind>,
+        kind: Option<HttpTransportKind>,
         limit: usize,
-        (incoming, failures): (mpsc::Sender<Raw>, mpsc::Sender<Failure>),
+        (incoming, failures): (mpsc::Sender<Raw>, mpsc::Sender<FailedRequest>),
     ) -> Self {
         Self {
             http,
@@ -102,15 +102,15 @@ impl Exchange {
     /// Sends a request and passes on what comes for it.
     pub async fn ask(self: Arc<Self>, post: Post) -> Done {
         if self.over.get().is_some() {
-            self.failed(Failure { id: post.id, error: CallError::Closed { sent: false } }).await;
-            return Done::Settled;
+            self.failed(FailedRequest { id: post.id, error: CallError::Closed { sent: false } }).await;
+            return Done::Handled;
         }
-        if self.kind == Some(HttpKind::Sse) && self.endpoint.get().is_none() {
+        if self.kind == Some(HttpTransportKind::Sse) && self.endpoint.get().is_none() {
             return match legacy::open(&self).await {
                 Ok(opened) => Done::Legacy(Box::new((post, opened))),
                 Err(fault) => {
                     self.trouble(&post, fault.into()).await;
-                    Done::Settled
+                    Done::Handled
                 }
             };
         }
@@ -128,24 +128,24 @@ impl Exchange {
             }
             self.trouble(&post, trouble).await;
         }
-        Done::Settled
+        Done::Handled
     }
 
     /// Sends what is not answered.
     pub async fn tell(self: Arc<Self>, post: Post) -> Done {
         let told = tokio::time::timeout(NOTICE, self.post(&post)).await;
         let trouble = match told {
-            Ok(Ok(response)) if response.status().is_success() => return Done::Settled,
+            Ok(Ok(response)) if response.status().is_success() => return Done::Handled,
             Ok(Ok(response)) => self.refused(&post, response).await,
             Ok(Err(fault)) => fault.into(),
-            Err(_) => Fault::broken("no answer in time").into(),
+            Err(_) => RemoteError::broken("no answer in time").into(),
         };
         let why = match trouble {
-            Trouble::Fault(fault) if fault.ends_connection() => {
+            Trouble::RemoteError(fault) if fault.ends_connection() => {
                 self.end(fault, None).await;
-                return Done::Settled;
+                return Done::Handled;
             }
-            Trouble::Fault(fault) => fault.to_string(),
+            Trouble::RemoteError(fault) => fault.to_string(),
             Trouble::Refused(status, _) => format!("HTTP {status}"),
             Trouble::TooLong(_) => "its answer is too long".to_owned(),
         };
@@ -154,10 +154,10 @@ impl Exchange {
             "" => tracing::warn!(%why, "the server did not take the answer to its request"),
             method => tracing::warn!(method, %why, "the server did not take a notification"),
         }
-        Done::Settled
+        Done::Handled
     }
 
-    async fn post(&self, post: &Post) -> Result<Response, Fault> {
+    async fn post(&self, post: &Post) -> Result<Response, RemoteError> {
         let mut headers = http::accept("application/json, text/event-stream");
         headers.extend(self.of_session());
         headers.extend(post.headers.clone());
@@ -184,9 +184,10 @@ impl Exchange {
             return Ok(());
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Err(
-                Fault::unusable(format!("the server answered with HTTP {status} and nothing else")).into()
-            );
+            return Err(RemoteError::unusable(format!(
+                "the server answered with HTTP {status} and nothing else"
+            ))
+            .into());
         }
         if let ("initialize", Some(session)) =
             (post.method.as_str(), response.headers().get(headers::SESSION))
@@ -198,11 +199,11 @@ impl Exchange {
         match http::media_type(&response).as_str() {
             JSON => self.json(post, response).await,
             EVENTS => self.follow(post, Events::new(response, self.limit)).await,
-            "" => Err(Fault::unusable("the server's answer has no content type").into()),
+            "" => Err(RemoteError::unusable("the server's answer has no content type").into()),
             other => {
                 let other = other.escape_debug();
                 let what = format!("the server answered with {other} instead of JSON or an event stream");
-                Err(Fault::unusable(what).into())
+                Err(RemoteError::unusable(what).into())
             }
         }
     }
@@ -210,15 +211,17 @@ impl Exchange {
     async fn json(&self, post: &Post, response: Response) -> Result<(), Trouble> {
         let body = http::read(response, self.limit).await.map_err(|unread| match unread {
             Unread::TooLong(bytes) => Trouble::TooLong(bytes),
-            Unread::Broken(why) => Fault::broken(&why).into(),
+            Unread::Broken(why) => RemoteError::broken(&why).into(),
         })?;
         let line = one_line(body);
         match Message::parse(&line) {
             Ok(message) if post.is_answered_by(&message) => self.deliver(self.learned(post, line)).await,
-            Err(Malformed::Batch) => self.deliver(line).await,
+            Err(MessageError::Batch) => self.deliver(line).await,
             _ => match post.error(&line) {
                 Some(line) => self.deliver(line).await,
-                None => return Err(Fault::unusable("the server's JSON is no answer of JSON-RPC").into()),
+                None => {
+                    return Err(RemoteError::unusable("the server's JSON is no answer of JSON-RPC").into());
+                }
             },
         }
         Ok(())
@@ -252,7 +255,8 @@ impl Exchange {
                         End::Broken(why) => why,
                         _ => "the server ended the stream".to_owned(),
                     };
-                    events = self.resume(&cursor, &mut failures).await.ok_or_else(|| Fault::broken(&why))?;
+                    events =
+                        self.resume(&cursor, &mut failures).await.ok_or_else(|| RemoteError::broken(&why))?;
                 }
             }
         }
@@ -269,7 +273,7 @@ impl Exchange {
             *failures += 1;
             match self.listen(Some(last)).await {
                 Ok(events) => return Some(events),
-                Err(fault) if fault.kind == Kind::Unreachable => {}
+                Err(fault) if fault.kind == RemoteErrorKind::Unreachable => {}
                 Err(fault) => {
                     tracing::debug!(%fault, "a stream that broke off cannot be resumed");
                     return None;
@@ -295,7 +299,7 @@ impl Exchange {
     }
 
     /// Opens an event stream by GET.
-    pub async fn listen(&self, last: Option<&HeaderValue>) -> Result<Events, Fault> {
+    pub async fn listen(&self, last: Option<&HeaderValue>) -> Result<Events, RemoteError> {
         let mut headers = http::accept(EVENTS);
         headers.extend(self.of_session());
         headers.extend(last.map(|last| (headers::LAST_EVENT, last.clone())));
@@ -306,7 +310,7 @@ impl Exchange {
             .await?;
         match response.status() {
             StatusCode::OK if http::media_type(&response) == EVENTS => Ok(Events::new(response, self.limit)),
-            StatusCode::OK => Err(Fault::unusable("the server's answer to GET is no event stream")),
+            StatusCode::OK => Err(RemoteError::unusable("the server's answer to GET is no event stream")),
             _ => Err(self.http.status(response).await),
         }
     }
@@ -321,15 +325,15 @@ impl Exchange {
             let in_words = status == StatusCode::BAD_REQUEST
                 && said.as_ref().is_some_and(|said| said.to_ascii_lowercase().contains("session"));
             if status == StatusCode::NOT_FOUND || in_words {
-                return Fault::session_over().into();
+                return RemoteError::session_over().into();
             }
         }
         match post.error(&one_line(body.into())) {
             Some(line) if self.is_stateless() && post.meets_another_revision(&line) => {
-                Fault::revision_over().into()
+                RemoteError::revision_over().into()
             }
             Some(line) if status.is_client_error() => Trouble::Refused(status, line),
-            _ => Fault::status(status, said.as_deref()).into(),
+            _ => RemoteError::status(status, said.as_deref()).into(),
         }
     }
 
@@ -339,26 +343,27 @@ impl Exchange {
         match trouble {
             Trouble::Refused(_, line) => self.deliver(line).await,
             Trouble::TooLong(bytes) => {
-                self.failed(Failure { id, error: CallError::TooLong { bytes, limit: self.limit } }).await;
+                self.failed(FailedRequest { id, error: CallError::TooLong { bytes, limit: self.limit } })
+                    .await;
             }
-            Trouble::Fault(fault) if post.introduces() || fault.ends_connection() => {
+            Trouble::RemoteError(fault) if post.introduces() || fault.ends_connection() => {
                 self.end(fault, id).await;
             }
-            Trouble::Fault(fault) => {
+            Trouble::RemoteError(fault) => {
                 let error = CallError::Failed { why: fault.to_string(), cure: fault.cure() };
-                self.failed(Failure { id, error }).await;
+                self.failed(FailedRequest { id, error }).await;
             }
         }
     }
 
     /// Nothing more can be sent on this connection; `id` is the request that found out.
-    pub async fn end(&self, fault: Fault, id: Option<Raw>) {
+    pub async fn end(&self, fault: RemoteError, id: Option<Raw>) {
         let sent = fault.may_have_run();
         drop(self.over.set(fault));
-        self.failed(Failure { id, error: CallError::Closed { sent } }).await;
+        self.failed(FailedRequest { id, error: CallError::Closed { sent } }).await;
     }
 
-    async fn failed(&self, failure: Failure) {
+    async fn failed(&self, failure: FailedRequest) {
         // Nobody to tell: the connection is closing.
         drop(self.failures.send(failure).await);
     }

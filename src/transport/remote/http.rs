@@ -1,8 +1,8 @@
 //! HTTP requests to one server: with the config's headers and our credentials, to its own origin alone, again where it
 //! says that it did not look at them.
 
-use super::credentials::{Credentials, Refusal, Verdict};
-use super::fault::Fault;
+use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
+use super::error::RemoteError;
 use super::tls;
 use crate::config;
 use crate::transport::OpenError;
@@ -50,7 +50,7 @@ pub struct Request {
 
 impl Http {
     pub async fn new(
-        config: &config::Http,
+        config: &config::HttpConfig,
         connect: Duration,
         credentials: Arc<dyn Credentials>,
     ) -> Result<Self, OpenError> {
@@ -70,7 +70,7 @@ impl Http {
 
     /// Sends it, and again after new credentials or a wait that the server asked for. Whatever status is no refusal of
     /// these kinds is the caller's.
-    pub async fn send(&self, request: Request) -> Result<Response, Fault> {
+    pub async fn send(&self, request: Request) -> Result<Response, RemoteError> {
         let (mut refused, mut waits) = (false, 0);
         loop {
             let authorization = self.credentials.authorization().await?;
@@ -79,11 +79,13 @@ impl Http {
             match status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                     let challenge = response.headers().get(WWW_AUTHENTICATE).cloned();
-                    let refusal = Refusal { status, challenge, sent: authorization };
+                    let refusal = AuthChallenge { status, challenge, sent: authorization };
                     match self.credentials.refused(refusal).await {
-                        Verdict::Again if !refused => refused = true,
-                        Verdict::Final(fault) => return Err(fault),
-                        Verdict::Again | Verdict::Unrelated => return Err(self.status(response).await),
+                        ChallengeOutcome::Again if !refused => refused = true,
+                        ChallengeOutcome::Final(fault) => return Err(fault),
+                        ChallengeOutcome::Again | ChallengeOutcome::Unrelated => {
+                            return Err(self.status(response).await);
+                        }
                     }
                 }
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
@@ -95,18 +97,20 @@ impl Http {
                         Some(after) if after <= request.patience && waits < WAITS => {
                             tokio::time::sleep(after).await;
                         }
-                        _ => return Err(Fault::busy(status, after)),
+                        _ => return Err(RemoteError::busy(status, after)),
                     }
                     waits += 1;
                 }
                 StatusCode::PROXY_AUTHENTICATION_REQUIRED
-                    if let Some(fault) = Fault::of_proxy(&request.url) =>
+                    if let Some(fault) = RemoteError::of_proxy(&request.url) =>
                 {
                     return Err(fault);
                 }
                 status if status.is_redirection() => {
                     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-                    return Err(Fault::redirected(to.and_then(|to| response.url().join(to).ok()).as_ref()));
+                    return Err(RemoteError::redirected(
+                        to.and_then(|to| response.url().join(to).ok()).as_ref(),
+                    ));
                 }
                 _ => return Ok(response),
             }
@@ -117,7 +121,7 @@ impl Http {
         &self,
         request: &Request,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, RemoteError> {
         let mut headers = self.headers.clone();
         for (name, value) in &request.headers {
             headers.insert(name, value.clone());
@@ -130,14 +134,14 @@ impl Http {
             Some(body) => sending.header(CONTENT_TYPE, JSON).body(body.clone()),
             None => sending,
         };
-        sending.send().await.map_err(|error| Fault::of(&error, &request.url, self.connect))
+        sending.send().await.map_err(|error| RemoteError::of(&error, &request.url, self.connect))
     }
 
     /// What a status that is no answer means, with what the server says of it if that is JSON.
-    pub async fn status(&self, response: Response) -> Fault {
+    pub async fn status(&self, response: Response) -> RemoteError {
         let status = response.status();
         let body = error_body(response).await;
-        Fault::status(status, said(&body).as_deref())
+        RemoteError::status(status, said(&body).as_deref())
     }
 }
 
@@ -175,7 +179,7 @@ pub async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Unrea
     }
     let mut body = Vec::new();
     while let Some(chunk) =
-        response.chunk().await.map_err(|error| Unread::Broken(super::fault::cause(&error)))?
+        response.chunk().await.map_err(|error| Unread::Broken(super::error::cause(&error)))?
     {
         body.extend_from_slice(&chunk);
         if too_long(body.len() as u64) {
@@ -214,7 +218,7 @@ fn client(tls: ClientConfig, connect: Duration) -> Result<Client, OpenError> {
         .connect_timeout(connect)
         .redirect(redirect::Policy::custom(within_origin))
         .tls_backend_preconfigured(tls);
-    builder.build().map_err(|error| unusable(format!("no HTTP client: {}", super::fault::cause(&error))))
+    builder.build().map_err(|error| unusable(format!("no HTTP client: {}", super::error::cause(&error))))
 }
 
 /// Follows what stays on the server and keeps the method; credentials never leave their origin.
@@ -231,5 +235,5 @@ fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
 }
 
 fn unusable(what: String) -> OpenError {
-    OpenError::Remote(Fault::config(what))
+    OpenError::Remote(RemoteError::config(what))
 }

@@ -55,14 +55,14 @@ pub fn one_line(text: Vec<u8>) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::lines::Lines;
+    use crate::wire::lines::LineReader;
 
     #[tokio::test]
     async fn messages_are_read_as_lines_however_small_the_reads() {
         let (sender, receiver) = mpsc::channel(4);
         let large = "x".repeat(100_000);
         let read = tokio::spawn(async move {
-            let mut lines = Lines::new(Intake::new(receiver), 1 << 20);
+            let mut lines = LineReader::new(Intake::new(receiver), 1 << 20);
             let mut read = Vec::new();
             while let Some(Ok(line)) = lines.next().await {
                 read.push(line.len());

@@ -1,8 +1,8 @@
 //! HTTP+SSE (2024-11-05): one stream for all that the server says, which first names the place for what we say.
 
+use super::error::{RemoteError, RemoteErrorKind};
 use super::events::Events;
 use super::exchange::{Exchange, Trouble};
-use super::fault::{Fault, Kind};
 use super::post::{self, Post};
 use crate::protocol::code;
 use reqwest::Url;
@@ -26,27 +26,28 @@ pub fn may_be_spoken(exchange: &Exchange, post: &Post, trouble: &Trouble) -> boo
     ];
     let open = exchange.kind.is_none() && post.method == "initialize" && exchange.endpoint.get().is_none();
     let status = match trouble {
-        Trouble::Fault(Fault { kind: Kind::Status(status), .. }) => *status,
+        Trouble::RemoteError(RemoteError { kind: RemoteErrorKind::Status(status), .. }) => *status,
         Trouble::Refused(status, line) if !STATELESS.contains(&post::error_code(line)) => *status,
         _ => return false,
     };
     open && matches!(status.as_u16(), 400 | 404 | 405)
 }
 
-pub async fn open(exchange: &Exchange) -> Result<Opened, Fault> {
+pub async fn open(exchange: &Exchange) -> Result<Opened, RemoteError> {
     let opened = tokio::time::timeout(exchange.http.connect, try_open(exchange)).await;
     opened.unwrap_or_else(|_| {
         let within = exchange.http.connect.as_secs_f32();
-        Err(Fault::unusable(format!("the server's event stream named no endpoint within {within} s")))
+        Err(RemoteError::unusable(format!("the server's event stream named no endpoint within {within} s")))
     })
 }
 
-async fn try_open(exchange: &Exchange) -> Result<Opened, Fault> {
+async fn try_open(exchange: &Exchange) -> Result<Opened, RemoteError> {
     let mut events = exchange.listen(None).await?;
     loop {
         let event = events.next().await;
-        let event = event
-            .map_err(|_| Fault::unusable("the server's event stream ended before it named an endpoint"))?;
+        let event = event.map_err(|_| {
+            RemoteError::unusable("the server's event stream ended before it named an endpoint")
+        })?;
         if event.name.as_deref() == Some("endpoint") {
             let named = std::str::from_utf8(&event.data).unwrap_or_default().trim();
             return Ok(Opened { endpoint: within_origin(&exchange.http.url, named)?, events });
@@ -55,14 +56,15 @@ async fn try_open(exchange: &Exchange) -> Result<Opened, Fault> {
 }
 
 /// The place is the server's choice, and our credentials go there: not to another server.
-fn within_origin(url: &Url, named: &str) -> Result<Url, Fault> {
-    let endpoint =
-        url.join(named).map_err(|_| Fault::unusable("the server named an endpoint that is no address"))?;
+fn within_origin(url: &Url, named: &str) -> Result<Url, RemoteError> {
+    let endpoint = url
+        .join(named)
+        .map_err(|_| RemoteError::unusable("the server named an endpoint that is no address"))?;
     if endpoint.origin() == url.origin() {
         return Ok(endpoint);
     }
     let origin = endpoint.origin().ascii_serialization();
-    Err(Fault::unusable(format!(
+    Err(RemoteError::unusable(format!(
         "the server wants its messages sent to {origin}, another origin, which is not done"
     )))
 }
@@ -72,7 +74,7 @@ pub async fn read(exchange: Arc<Exchange>, mut events: Events) {
     while let Ok(event) = events.next().await {
         exchange.pass(event).await;
     }
-    exchange.end(Fault::broken("the server ended its event stream"), None).await;
+    exchange.end(RemoteError::broken("the server ended its event stream"), None).await;
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The proxy that the environment names for a request, and what is its fault. reqwest goes there by itself, and its
 //! errors do not say so. Never with the credentials in its address.
 
-use super::fault::{Kind, cause, is_of_tls};
+use super::error::{RemoteErrorKind, cause, is_of_tls};
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
@@ -26,7 +26,7 @@ pub fn hosts() -> Vec<String> {
 }
 
 /// Why there was no connection, where a proxy was to make it.
-pub fn failed(error: &reqwest::Error, url: &Url) -> Option<(Kind, String)> {
+pub fn failed(error: &reqwest::Error, url: &Url) -> Option<(RemoteErrorKind, String)> {
     // What is wrong with TLS is wrong behind the proxy.
     if !error.is_connect() || is_of_tls(error) {
         return None;
@@ -36,17 +36,24 @@ pub fn failed(error: &reqwest::Error, url: &Url) -> Option<(Kind, String)> {
     let why = cause(error);
     Some(match why.strip_prefix(TUNNEL) {
         Some("proxy authorization required") => return refused(url),
-        Some("unsuccessful") => (Kind::Unreachable, format!("{proxy} makes no connection to {origin}")),
-        Some(why) => (Kind::Unreachable, format!("{proxy} makes no connection to {origin}: {why}")),
-        None if error.is_timeout() => {
-            (Kind::Unreachable, format!("{proxy} made no connection to {origin} in time"))
+        Some("unsuccessful") => {
+            (RemoteErrorKind::Unreachable, format!("{proxy} makes no connection to {origin}"))
         }
-        None => (Kind::Unreachable, format!("{proxy} cannot be reached: {why}")),
+        Some(why) => {
+            (RemoteErrorKind::Unreachable, format!("{proxy} makes no connection to {origin}: {why}"))
+        }
+        None if error.is_timeout() => {
+            (RemoteErrorKind::Unreachable, format!("{proxy} made no connection to {origin} in time"))
+        }
+        None => (RemoteErrorKind::Unreachable, format!("{proxy} cannot be reached: {why}")),
     })
 }
 
 /// What its status 407 means.
-pub fn refused(url: &Url) -> Option<(Kind, String)> {
+pub fn refused(url: &Url) -> Option<(RemoteErrorKind, String)> {
     let proxy = shown(url)?;
-    Some((Kind::Config, format!("{proxy} wants other credentials than its address has (HTTP 407)")))
+    Some((
+        RemoteErrorKind::Config,
+        format!("{proxy} wants other credentials than its address has (HTTP 407)"),
+    ))
 }

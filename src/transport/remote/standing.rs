@@ -1,9 +1,9 @@
 //! The stream on which a server says what belongs to no request (revisions 2025-03-26 to 2025-11-25): opened by GET,
 //! opened again where it broke off.
 
+use super::error::RemoteErrorKind;
 use super::events::{Cursor, End};
 use super::exchange::Exchange;
-use super::fault::Kind;
 use reqwest::StatusCode;
 use std::sync::Arc;
 
@@ -35,15 +35,24 @@ pub async fn listen(exchange: Arc<Exchange>) {
                 }
             }
             Err(fault) => match fault.kind {
-                Kind::Status(StatusCode::NOT_FOUND) if offered && exchange.session.get().is_some() => {
-                    return exchange.end(super::fault::Fault::session_over(), None).await;
+                RemoteErrorKind::Status(StatusCode::NOT_FOUND)
+                    if offered && exchange.session.get().is_some() =>
+                {
+                    return exchange.end(super::error::RemoteError::session_over(), None).await;
                 }
-                Kind::LoginNeeded | Kind::Config => return exchange.end(fault, None).await,
-                Kind::Unreachable if failures + 1 >= GONE => return exchange.end(fault, None).await,
-                Kind::Unreachable | Kind::Busy | Kind::Broken => {}
-                Kind::Status(status) if status.is_server_error() && offered => {}
+                RemoteErrorKind::LoginNeeded | RemoteErrorKind::Config => {
+                    return exchange.end(fault, None).await;
+                }
+                RemoteErrorKind::Unreachable if failures + 1 >= GONE => {
+                    return exchange.end(fault, None).await;
+                }
+                RemoteErrorKind::Unreachable | RemoteErrorKind::Busy | RemoteErrorKind::Broken => {}
+                RemoteErrorKind::Status(status) if status.is_server_error() && offered => {}
                 // Most often 405: the server has no such stream.
-                Kind::Status(_) | Kind::RightsNeeded | Kind::Foreign | Kind::SessionOver => {
+                RemoteErrorKind::Status(_)
+                | RemoteErrorKind::RightsNeeded
+                | RemoteErrorKind::Foreign
+                | RemoteErrorKind::SessionOver => {
                     tracing::debug!(%fault, "the server offers no stream of its own");
                     return;
                 }

@@ -19,13 +19,13 @@ impl Captured {
     }
 
     fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
+        String::from_utf8(self.0.lock().clone()).unwrap().lines().map(str::to_owned).collect()
     }
 }
 
 impl io::Write for Captured {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -54,8 +54,8 @@ fn escape_sequences_and_controls_are_removed() {
 #[test]
 fn the_tail_is_the_last_lines_and_the_unfinished_one() {
     let stderr = Stderr::default();
-    stderr.kept().feed(b"one\r\n\n10 %\r20 %\rtwo\nPassw");
-    stderr.kept().feed(b"ord: ");
+    stderr.0.lock().feed(b"one\r\n\n10 %\r20 %\rtwo\nPassw");
+    stderr.0.lock().feed(b"ord: ");
     assert_eq!(stderr.tail(2), "two\nPassword: ");
     assert_eq!(stderr.tail(99), "one\n10 %\n20 %\ntwo\nPassword: ");
     assert_eq!(stderr.tail(0), "");
@@ -65,12 +65,12 @@ fn the_tail_is_the_last_lines_and_the_unfinished_one() {
 fn only_the_end_is_kept_and_no_line_is_long() {
     let stderr = Stderr::default();
     for i in 0..20_000 {
-        stderr.kept().feed(format!("line {i}\n").as_bytes());
+        stderr.0.lock().feed(format!("line {i}\n").as_bytes());
     }
     let tail = stderr.tail(usize::MAX);
     assert!(tail.ends_with("\nline 19999") && tail.len() < KEPT && tail.len() > KEPT - 100, "{}", tail.len());
-    stderr.kept().feed(&vec![0xff; 1 << 20]);
-    stderr.kept().feed("ä\nlast\n".as_bytes());
+    stderr.0.lock().feed(&vec![0xff; 1 << 20]);
+    stderr.0.lock().feed("ä\nlast\n".as_bytes());
     let tail = stderr.tail(2);
     let (long, last) = tail.split_once('\n').unwrap();
     assert!(long.len() <= LINE && long.len() > LINE - 4 && last == "last");
@@ -110,9 +110,9 @@ proptest! {
         ),
     ) {
         let (whole, chunked) = (Stderr::default(), Stderr::default());
-        whole.kept().feed(&chunks.concat());
+        whole.0.lock().feed(&chunks.concat());
         for chunk in &chunks {
-            chunked.kept().feed(chunk);
+            chunked.0.lock().feed(chunk);
         }
         let tail = chunked.tail(usize::MAX);
         prop_assert!(!tail.chars().any(|c| c.is_control() && c != '\n'), "{tail:?}");

@@ -21,11 +21,11 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::time::TimeSpec;
 use tokio::time::Instant;
 
-use super::inbox::Inbox;
+use super::ipc::Inbox;
 use super::mark::Owner;
 use super::protocol::{Notice, Request, VERSION};
 use super::scan::{EMPTY_SCANS, Member, Process};
-use super::{Grace, birth, estate, scan, strays};
+use super::{Grace, scan, setup, spawn, strays};
 
 /// When we are gone without a word nobody waits for answers any more.
 const ABANDONED: Grace = Grace { term: Duration::ZERO, kill: Duration::from_millis(250) };
@@ -40,7 +40,7 @@ const PATIENT: Duration = Duration::from_millis(100);
 
 /// Runs the warden; `main` calls this before anything else. Returns when everything was ended.
 pub fn run() -> ExitCode {
-    let Ok(socket) = estate::take() else {
+    let Ok(socket) = setup::take() else {
         // Not started by us: our other end of the socket tells whoever did.
         return ExitCode::from(2);
     };
@@ -143,7 +143,7 @@ impl Keeper {
             }
             (Request::Spawn { id, launch }, Some((owner, nofile))) => {
                 let stdio: [OwnedFd; 3] = self.inbox.take_stdio().ok_or(Over::Abandoned)?;
-                let started = birth::start(&launch, stdio, owner, id, *nofile);
+                let started = spawn::start(&launch, stdio, owner, id, *nofile);
                 self.tell(&match started {
                     Ok(pid) => Notice::Started { id, pid },
                     Err((step, errno)) => Notice::Failed { id, step, errno },

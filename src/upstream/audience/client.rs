@@ -5,13 +5,13 @@
 //! to its own calls.
 
 use super::listener::{Listener, with_uri};
-use super::lock;
 use crate::config::GroupName;
 use crate::wire::peer::Peer;
 use crate::wire::{Raw, Reply, raw};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
 /// Severities of log messages, least first (RFC 5424, as the specification has them).
@@ -95,7 +95,7 @@ pub struct Carrying {
 
 impl Drop for Carrying {
     fn drop(&mut self) {
-        lock(&self.client.state).carriers.remove(&self.number);
+        self.client.state.lock().carriers.remove(&self.number);
     }
 }
 
@@ -107,7 +107,7 @@ pub struct Wish {
 
 impl Drop for Wish {
     fn drop(&mut self) {
-        lock(&self.client.state).wishes.remove(&self.number);
+        self.client.state.lock().wishes.remove(&self.number);
     }
 }
 
@@ -127,14 +127,14 @@ impl Client {
 
     /// What `initialize` said.
     pub fn declared(&self, capabilities: Raw) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.capabilities = Some(capabilities);
         state.hears = Hears::default();
     }
 
     /// What a request said that needs no handshake. Once the client made a handshake, that counts.
     pub fn declared_by_request(&self, capabilities: &Raw) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let known = match (&state.capabilities, &state.hears) {
             (None, _) => Raw::from_static(b"{}"),
             (Some(known), Hears::WhatItAskedFor) => known.clone(),
@@ -147,12 +147,12 @@ impl Client {
 
     /// Whether it takes no requests, so that its own calls have to tell it what is asked.
     pub fn is_asked_by_answers(&self) -> bool {
-        matches!(lock(&self.state).hears, Hears::WhatItAskedFor)
+        matches!(self.state.lock().hears, Hears::WhatItAskedFor)
     }
 
     /// A call of the client is open at `group`.
     pub fn carries(self: &Arc<Self>, group: &GroupName, carrier: Carrier) -> Carrying {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let number = state.number();
         state.carriers.insert(number, (group.clone(), carrier));
         Carrying { client: self.clone(), number }
@@ -161,7 +161,7 @@ impl Client {
     /// The oldest call at `group` that says that its client can do this; rather one that can ask at once than one that
     /// waits for its client already.
     pub fn carrier(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<Posed>> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let calls = state.carriers.values().filter(|(of, _)| of == group).map(|(_, carrier)| carrier);
         let able = calls.filter(|carrier| raw::get(&carrier.capabilities, capability).is_some());
         // Of equals the first.
@@ -170,7 +170,7 @@ impl Client {
 
     /// The handshake is over: notifications may be sent.
     pub fn end_handshake(&self) {
-        let hears = std::mem::replace(&mut lock(&self.state).hears, Hears::All);
+        let hears = std::mem::replace(&mut self.state.lock().hears, Hears::All);
         if let Hears::Later(early) = hears {
             for (method, params) in early {
                 self.peer.notify(&method, params);
@@ -181,18 +181,18 @@ impl Client {
     /// From now on, messages less severe than `level` are kept from this client.
     pub fn set_level(&self, level: String) -> Result<(), String> {
         check_level(&level)?;
-        lock(&self.state).level = Some(level);
+        self.state.lock().level = Some(level);
         Ok(())
     }
 
     /// The log level it asked for.
     pub fn level(&self) -> Option<String> {
-        lock(&self.state).level.clone()
+        self.state.lock().level.clone()
     }
 
     /// What it declared of a capability.
     pub fn capability(&self, capability: &str) -> Option<Raw> {
-        raw::get(lock(&self.state).capabilities.as_ref()?, capability)
+        raw::get(self.state.lock().capabilities.as_ref()?, capability)
     }
 
     pub fn can(&self, capability: &str) -> bool {
@@ -202,7 +202,7 @@ impl Client {
     /// The client knows `uri` of `group` as `known_as`.
     pub fn alias(&self, group: &GroupName, uri: &str, known_as: &str) {
         let key = (group.clone(), uri.to_owned());
-        let aliases = &mut lock(&self.state).aliases;
+        let aliases = &mut self.state.lock().aliases;
         if uri == known_as {
             aliases.remove(&key);
         } else {
@@ -212,7 +212,7 @@ impl Client {
 
     /// A request to `group` wants log messages from `level` on.
     pub fn wants_log(self: &Arc<Self>, group: &GroupName, level: &str) -> Wish {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let number = state.number();
         state.wishes.insert(number, (group.clone(), level.to_owned()));
         Wish { client: self.clone(), number }
@@ -220,7 +220,7 @@ impl Client {
 
     /// The client answered a request of `group` with a task of its own.
     pub fn made_task(&self, id: String, group: &GroupName) {
-        let tasks = &mut lock(&self.state).tasks;
+        let tasks = &mut self.state.lock().tasks;
         tasks.push_back((id, group.clone()));
         let excess = tasks.len().saturating_sub(TASKS);
         tasks.drain(..excess);
@@ -228,17 +228,17 @@ impl Client {
 
     /// The group for which the client made this task.
     pub fn task_of(&self, id: &str) -> Option<GroupName> {
-        lock(&self.state).tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
+        self.state.lock().tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
     }
 
     /// Adds a listener.
     pub fn listen(&self, listener: Listener) {
-        lock(&self.state).listeners.push(listener);
+        self.state.lock().listeners.push(listener);
     }
 
     /// The client was told of the subscription: it hears what came meanwhile.
     pub fn tell_early(&self, holder: u64) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let early = state
             .listeners
             .iter_mut()
@@ -250,17 +250,17 @@ impl Client {
     }
 
     pub fn listens_no_more(&self, holder: u64) {
-        lock(&self.state).listeners.retain(|listener| listener.holder != holder);
+        self.state.lock().listeners.retain(|listener| listener.holder != holder);
     }
 
     /// Whether anybody listens.
     pub fn has_listeners(&self) -> bool {
-        !lock(&self.state).listeners.is_empty()
+        !self.state.lock().listeners.is_empty()
     }
 
     /// Tells those who listen that a list changed.
     pub fn list_changed(&self, method: &'static str) {
-        for listener in lock(&self.state).listeners.iter_mut().filter(|l| l.lists.contains(method)) {
+        for listener in self.state.lock().listeners.iter_mut().filter(|l| l.lists.contains(method)) {
             listener.tell(&self.peer, method, Raw::from_static(b"{}"));
         }
     }
@@ -271,7 +271,7 @@ impl Client {
         if let (true, Some(task), Some(watcher)) = (of_task, params, self.watcher.get()) {
             watcher(task);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         match (method, params) {
             ("notifications/resources/updated", Some(params)) => state.updated(&self.peer, group, params),
             ("notifications/tasks", Some(params)) => state.task_changed(&self.peer, params),

@@ -5,7 +5,7 @@ use super::client::{Client, Posed};
 use crate::config::GroupName;
 use crate::protocol::code;
 use crate::upstream::task_ids;
-use crate::wire::peer::{CallOptions, Cancelled, Progress};
+use crate::wire::peer::{CallOptions, CancelParams, Progress};
 use crate::wire::{Raw, Reply, error_object, raw};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Question {
     pub params: Option<Raw>,
     /// The upstream's own token, and where its progress goes.
     pub progress: Option<Progress>,
-    pub cancelled: Cancelled,
+    pub cancelled: CancelParams,
 }
 
 /// Asks the client. What it did not declare that it can do is refused here.

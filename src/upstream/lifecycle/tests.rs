@@ -1,7 +1,7 @@
 //! The table of transitions, the rules of retrying, and what must hold whatever happens in whatever order.
 
 use super::*;
-use crate::transport::remote::fault::Fault;
+use crate::transport::remote::error::RemoteError;
 use proptest::prelude::*;
 use reqwest::StatusCode;
 
@@ -177,7 +177,8 @@ async fn what_a_retry_cannot_mend_is_tried_again_only_on_request() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_entry_is_never_attempted() {
     let now = Instant::now();
-    let problem = crate::config::Problem { file: "x".into(), at: None, message: "wrong".into(), hint: None };
+    let problem =
+        crate::config::ConfigError { file: "x".into(), at: None, message: "wrong".into(), hint: None };
     let mut group = Lifecycle::broken(policy(Mode::Eager), UpstreamError::Config(problem), now);
     assert_eq!(group.on(Event::Start, None, now), None);
     let answer = group.on(Event::Wanted, None, now + COOL_DOWN * 9);
@@ -308,7 +309,7 @@ proptest! {
 
 /// A failure after which the server wants to be left alone for so many seconds.
 fn busy(seconds: u64) -> Event {
-    let fault = Fault::busy(StatusCode::TOO_MANY_REQUESTS, Some(Duration::from_secs(seconds)));
+    let fault = RemoteError::busy(StatusCode::TOO_MANY_REQUESTS, Some(Duration::from_secs(seconds)));
     Event::Failed(Arc::new(UpstreamError::Remote(fault)), 0.0)
 }
 

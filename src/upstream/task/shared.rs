@@ -1,8 +1,9 @@
 //! What the tasks of all groups share: slots to start in, and whom to tell of changes.
 
 use crate::config::GroupName;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 
 /// What the tasks of all groups share.
@@ -30,13 +31,13 @@ pub struct Changes {
 
 impl Changes {
     pub fn tell(&self, group: &GroupName) {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(group.clone());
+        self.groups.lock().insert(group.clone());
         self.told.notify_one();
     }
 
     /// Those since the last time, once there are any. Cancel-safe.
     pub async fn next(&self) -> BTreeSet<GroupName> {
         self.told.notified().await;
-        std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.groups.lock())
     }
 }

@@ -3,12 +3,12 @@
 use super::super::catalog::{Introduction, Lists};
 use super::super::{Live, Unavailable};
 use super::*;
-use crate::config::{Endpoint, Features, Mode, Stdio, Timeouts, ToolRules};
+use crate::config::{Endpoint, Features, Mode, StdioConfig, Timeouts, ToolRules};
 use crate::protocol::Era;
 use crate::wire::output::Output;
 use crate::wire::peer::Peer;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::sleep;
 
@@ -73,11 +73,11 @@ impl Fake {
 }
 
 impl Connect for Fake {
-    fn connect(&self, _: Arc<Server>) -> Connecting {
+    fn connect(&self, _: Arc<ServerConfig>) -> Connecting {
         let fake = self.clone();
         Box::pin(async move {
             fake.attempts.fetch_add(1, Ordering::SeqCst);
-            let next = fake.script.lock().unwrap().pop_front();
+            let next = fake.script.lock().pop_front();
             let (takes, good) = next.unwrap_or((Duration::ZERO, true));
             sleep(takes).await;
             let error = UpstreamError::Spawn { message: "scripted".into() };
@@ -87,15 +87,15 @@ impl Connect for Fake {
     }
 }
 
-fn server(mode: Mode) -> Server {
-    let stdio = Stdio {
+fn server(mode: Mode) -> ServerConfig {
+    let stdio = StdioConfig {
         command: "x".into(),
         args: vec![],
         env: [].into(),
         cwd: None,
         inherit_env: crate::config::InheritEnv::Safe,
     };
-    Server {
+    ServerConfig {
         description: None,
         mode,
         idle_timeout: Some(IDLE),
@@ -113,7 +113,7 @@ fn group(fake: &Fake) -> Upstream {
     group_of(fake, server(Mode::Pure), &Shared::new(8))
 }
 
-fn group_of(fake: &Fake, server: Server, shared: &Shared) -> Upstream {
+fn group_of(fake: &Fake, server: ServerConfig, shared: &Shared) -> Upstream {
     let beginning = Beginning {
         name: GroupName::new("g"),
         server: Ok(Arc::new(server)),
@@ -234,8 +234,8 @@ async fn test_idle_timeout_disconnects_lazy_server() {
 
 #[tokio::test(start_paused = true)]
 async fn test_idle_timeout_preserves_eager_servers() {
-    let stateful = Server { stateful: true, ..server(Mode::Pure) };
-    let never = Server { idle_timeout: None, ..server(Mode::Pure) };
+    let stateful = ServerConfig { stateful: true, ..server(Mode::Pure) };
+    let never = ServerConfig { idle_timeout: None, ..server(Mode::Pure) };
     for server in [server(Mode::Eager), stateful, never] {
         let fake = Fake::default();
         let upstream = group_of(&fake, server, &Shared::new(8));
@@ -311,7 +311,7 @@ async fn who_is_asked_for_does_not_wait_for_a_slot() {
 #[tokio::test(start_paused = true)]
 async fn a_stateful_server_that_was_lost_is_told_of_once() {
     let fake = Fake::default();
-    let upstream = group_of(&fake, Server { stateful: true, ..server(Mode::Pure) }, &Shared::new(8));
+    let upstream = group_of(&fake, ServerConfig { stateful: true, ..server(Mode::Pure) }, &Shared::new(8));
     drop(upstream.acquire(WAIT).await);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;

@@ -32,8 +32,8 @@ impl Script {
 
 /// Passes everything on, both ways.
 async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: Arc<Peer>) {
-    let mut lines = Lines::new(stream, 1 << 20);
-    let mut open: HashMap<Raw, (Cancelled, tokio::task::AbortHandle)> = HashMap::new();
+    let mut lines = LineReader::new(stream, 1 << 20);
+    let mut open: HashMap<Raw, (CancelParams, tokio::task::AbortHandle)> = HashMap::new();
     while let Some(incoming) = from.receive(&mut lines).await {
         match incoming {
             Incoming::Request(Request { id, method, params }) => {
@@ -61,7 +61,7 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
                 }
             }
             Incoming::Notification { method, params } => to.notify(&method, params),
-            Incoming::Settled | Incoming::Malformed(..) => {}
+            Incoming::Handled | Incoming::Malformed(..) => {}
         }
     }
     from.end();
@@ -272,7 +272,7 @@ async fn progress_extends_the_wait_up_to_the_whole() {
     let mut upstream = Script::new(stream);
     let reader = peer.clone();
     tokio::spawn(async move {
-        let mut lines = Lines::new(read, 4096);
+        let mut lines = LineReader::new(read, 4096);
         while reader.receive(&mut lines).await.is_some() {}
     });
     tokio::spawn(async move {
@@ -330,7 +330,7 @@ async fn an_answer_over_the_limit_fails_its_call_at_once_and_the_next_one_works(
     let mut upstream = Script::new(stream);
     let reader = peer.clone();
     tokio::spawn(async move {
-        let mut lines = Lines::new(read, 1000);
+        let mut lines = LineReader::new(read, 1000);
         while reader.receive(&mut lines).await.is_some() {}
     });
     tokio::spawn(async move {

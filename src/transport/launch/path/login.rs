@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
-use crate::transport::launch::Ambient;
+use crate::transport::launch::ProcessEnv;
 
 /// Start-up files with version managers in them take up to a second; some of them never end.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const QUIET: [(&str, &str); 3] =
 /// The answer, for the life of the process: a shell that failed once is not asked again.
 static PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
 
-pub(super) async fn path(ambient: &Ambient) -> Option<OsString> {
+pub(super) async fn path(ambient: &ProcessEnv) -> Option<OsString> {
     PATH.get_or_init(|| async {
         let shell = ambient.var("SHELL").map(Path::new).filter(|shell| shell.is_absolute())?;
         let path = ask(shell, ambient, LIMIT).await;
@@ -42,7 +42,7 @@ pub(super) async fn path(ambient: &Ambient) -> Option<OsString> {
 }
 
 /// The PATH that `shell` has when it starts as in a terminal; `None` if it does not say within `limit`.
-async fn ask(shell: &Path, ambient: &Ambient, limit: Duration) -> Option<OsString> {
+async fn ask(shell: &Path, ambient: &ProcessEnv, limit: Duration) -> Option<OsString> {
     let deadline = Instant::now() + limit;
     let mark = mark();
     let home = ambient.home().filter(|home| home.is_dir());
@@ -111,7 +111,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".profile"), profile).unwrap();
         let home = dir.path().as_os_str().to_owned();
-        let ambient = Ambient { vars: BTreeMap::from([("HOME".into(), home)]), cwd: "/".into() };
+        let ambient = ProcessEnv { vars: BTreeMap::from([("HOME".into(), home)]), cwd: "/".into() };
         (ask(Path::new("/bin/sh"), &ambient, limit).await, dir)
     }
 

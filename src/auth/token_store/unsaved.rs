@@ -1,10 +1,11 @@
 //! New tokens that cannot be written: this process may have the only ones that still work, and goes on with them.
 
-use super::{Key, Record, Vault};
-use crate::auth::trouble::Trouble;
+use super::{Key, Record, TokenStore};
+use crate::auth::error::AuthError;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Those of this process. Clones share them.
 #[derive(Clone, Default)]
@@ -18,21 +19,17 @@ struct Newer {
 }
 
 impl Unsaved {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Newer>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn forget(&self, key: &Key) {
-        self.all().remove(key.id());
+        self.0.lock().remove(key.id());
     }
 
     /// Of what is kept and what could not be, the newest: somebody else may have logged in or out since.
     pub(super) fn newest(
         &self,
         key: &Key,
-        kept: Result<Option<Record>, Trouble>,
-    ) -> Result<Option<Record>, Trouble> {
-        let mut all = self.all();
+        kept: Result<Option<Record>, AuthError>,
+    ) -> Result<Option<Record>, AuthError> {
+        let mut all = self.0.lock();
         match (all.get(key.id()), kept) {
             (Some(newer), Ok(kept)) if kept != newer.before => {
                 all.remove(key.id());
@@ -44,12 +41,12 @@ impl Unsaved {
     }
 }
 
-impl Vault {
+impl TokenStore {
     /// Writes what takes the place of `before`, for who holds the lock. If it cannot be written, this process has it
     /// all the same, and tries again (`retry`).
     pub async fn save(&self, key: &Key, record: &Record, before: Option<Record>) {
         let Err(trouble) = self.rewrite(key, record).await else { return };
-        let mut all = self.unsaved.all();
+        let mut all = self.unsaved.0.lock();
         match all.get_mut(key.id()) {
             Some(newer) => newer.record = record.clone(),
             None => {
@@ -65,13 +62,13 @@ impl Vault {
 
     /// Tries again to write what could not be written, unless somebody changes this login now.
     pub async fn retry(&self, key: &Key) {
-        let Some(url) = self.unsaved.all().get(key.id()).map(|newer| newer.record.url.clone()) else {
+        let Some(url) = self.unsaved.0.lock().get(key.id()).map(|newer| newer.record.url.clone()) else {
             return;
         };
         let Ok(Some(_lock)) = self.try_lock(key).await else { return };
         // Not over a login of somebody else.
         drop(self.read(key, &url).await);
-        let record = self.unsaved.all().get(key.id()).map(|newer| newer.record.clone());
+        let record = self.unsaved.0.lock().get(key.id()).map(|newer| newer.record.clone());
         let Some(record) = record else { return };
         match self.rewrite(key, &record).await {
             Ok(()) => tracing::info!(group = %key.name, "its new tokens are kept now"),
@@ -84,7 +81,7 @@ impl Vault {
     /// The process ends: waits for what is under way, and tries a last time to write what could not be.
     pub async fn settled(&self) {
         self.errands.settled().await;
-        let keys: Vec<Key> = self.unsaved.all().values().map(|newer| newer.key.clone()).collect();
+        let keys: Vec<Key> = self.unsaved.0.lock().values().map(|newer| newer.key.clone()).collect();
         for key in keys {
             self.retry(&key).await;
         }
@@ -93,6 +90,6 @@ impl Vault {
 
 impl fmt::Debug for Unsaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Unsaved").field(&self.all().len()).finish()
+        f.debug_tuple("Unsaved").field(&self.0.lock().len()).finish()
     }
 }

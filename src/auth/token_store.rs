@@ -3,10 +3,10 @@
 //! Where the system has a keyring that works, a login is an entry there, and its file says so; the file's time is how
 //! others learn of a change.
 
-use super::errands::Errands;
+use super::error::AuthError;
 use super::keyring::{Keyring, Unusable};
 use super::secret::Secret;
-use super::trouble::Trouble;
+use super::shutdown_guard::Errands;
 use crate::config::GroupName;
 use files::{blocking, make_private_dir, private, read, try_out, unusable, write};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ const EARLY: u64 = 30;
 
 /// All logins of this user.
 #[derive(Debug, Clone)]
-pub struct Vault {
+pub struct TokenStore {
     dir: PathBuf,
     keyring: Keyring,
     pub(super) errands: Errands,
@@ -157,7 +157,7 @@ fn hex(hash: Sha256, bytes: usize) -> String {
 /// Nobody else changes this login until it is dropped.
 pub struct Lock(#[expect(dead_code, reason = "held")] File);
 
-impl Vault {
+impl TokenStore {
     pub fn new(dir: PathBuf, keyring: Keyring) -> Self {
         Self { dir, keyring, errands: Errands::default(), unsaved: Unsaved::default() }
     }
@@ -167,12 +167,12 @@ impl Vault {
     }
 
     /// A login that is damaged, or gone from the keyring, is as none: the way out is a login either way.
-    pub async fn read(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
+    pub async fn read(&self, key: &Key, url: &str) -> Result<Option<Record>, AuthError> {
         let kept = self.read_kept(key, url).await;
         self.unsaved.newest(key, kept)
     }
 
-    async fn read_kept(&self, key: &Key, url: &str) -> Result<Option<Record>, Trouble> {
+    async fn read_kept(&self, key: &Key, url: &str) -> Result<Option<Record>, AuthError> {
         let record = match self.kept(key).await? {
             Some(Kept::Here(record)) => Some(*record),
             Some(Kept::InKeyring(mark)) if mark.url == url => {
@@ -185,7 +185,7 @@ impl Vault {
         Ok(record.filter(|record| record.version == VERSION && record.url == url))
     }
 
-    async fn kept(&self, key: &Key) -> Result<Option<Kept>, Trouble> {
+    async fn kept(&self, key: &Key) -> Result<Option<Kept>, AuthError> {
         let file = self.file(key);
         blocking(move || read(&file)).await
     }
@@ -198,21 +198,21 @@ impl Vault {
     }
 
     /// Writes a new login: to the keyring, if there is one.
-    pub async fn write(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+    pub async fn write(&self, key: &Key, record: &Record) -> Result<(), AuthError> {
         self.replace(key, record, true).await?;
         self.unsaved.forget(key);
         Ok(())
     }
 
     /// Writes what is new of a login to where it is, if that can be: not all who use it may reach the keyring.
-    async fn rewrite(&self, key: &Key, record: &Record) -> Result<(), Trouble> {
+    async fn rewrite(&self, key: &Key, record: &Record) -> Result<(), AuthError> {
         self.replace(key, record, false).await?;
         self.unsaved.forget(key);
         Ok(())
     }
 
     /// The keyring first: whoever sees that the file changed finds the new entry.
-    async fn replace(&self, key: &Key, record: &Record, may_move: bool) -> Result<(), Trouble> {
+    async fn replace(&self, key: &Key, record: &Record, may_move: bool) -> Result<(), AuthError> {
         let here = || Kept::Here(Box::new(record.clone()));
         let before = self.kept(key).await;
         let first = match before {
@@ -263,7 +263,7 @@ impl Vault {
     }
 
     /// Names what the keyring has of a login.
-    async fn entry(&self, key: &Key) -> Result<Key, Trouble> {
+    async fn entry(&self, key: &Key) -> Result<Key, AuthError> {
         let (dir, key) = (self.dir.clone(), key.clone());
         blocking(move || {
             // It has no other name before it is there.
@@ -273,13 +273,13 @@ impl Vault {
         .await
     }
 
-    async fn keep(&self, key: &Key, kept: Kept) -> Result<(), Trouble> {
+    async fn keep(&self, key: &Key, kept: Kept) -> Result<(), AuthError> {
         let (dir, file) = (self.dir.clone(), self.file(key));
         blocking(move || write(&dir, &file, &kept)).await
     }
 
     /// If the keyring is not there to be asked, its entry may be left. Returns why, then.
-    pub async fn remove(&self, key: &Key) -> Result<Option<Unusable>, Trouble> {
+    pub async fn remove(&self, key: &Key) -> Result<Option<Unusable>, AuthError> {
         self.unsaved.forget(key);
         let marked = matches!(self.kept(key).await, Ok(Some(Kept::InKeyring(_))));
         let left = match self.keyring.remove(&self.entry(key).await?).await {
@@ -297,13 +297,13 @@ impl Vault {
     }
 
     /// Whether a login could be written.
-    pub async fn try_out(&self) -> Result<(), Trouble> {
+    pub async fn try_out(&self) -> Result<(), AuthError> {
         let dir = self.dir.clone();
         blocking(move || try_out(&dir)).await
     }
 
     /// Waits for whoever else is changing this login.
-    pub async fn lock(&self, key: &Key) -> Result<Lock, Trouble> {
+    pub async fn lock(&self, key: &Key) -> Result<Lock, AuthError> {
         let file = self.lock_file(key).await?;
         let path = self.lock_path(key);
         let locked = async {
@@ -317,12 +317,12 @@ impl Vault {
         };
         match tokio::time::timeout(PATIENCE, locked).await {
             Ok(locked) => locked.map(|()| Lock(file)),
-            Err(_) => Err(Trouble::Busy(format!("another process holds {} for long", path.display()))),
+            Err(_) => Err(AuthError::Busy(format!("another process holds {} for long", path.display()))),
         }
     }
 
     /// `None`: somebody else is changing this login.
-    async fn try_lock(&self, key: &Key) -> Result<Option<Lock>, Trouble> {
+    async fn try_lock(&self, key: &Key) -> Result<Option<Lock>, AuthError> {
         let file = self.lock_file(key).await?;
         let locked = file.try_lock().is_ok();
         Ok(locked.then_some(Lock(file)))
@@ -332,7 +332,7 @@ impl Vault {
         self.dir.join(format!("{}.lock", key.id))
     }
 
-    async fn lock_file(&self, key: &Key) -> Result<File, Trouble> {
+    async fn lock_file(&self, key: &Key) -> Result<File, AuthError> {
         let (dir, path) = (self.dir.clone(), self.lock_path(key));
         blocking(move || {
             make_private_dir(&dir).map_err(|error| unusable(&dir, &error))?;
@@ -345,7 +345,7 @@ impl Vault {
 }
 
 /// The login is in the keyring, which cannot be used.
-fn out_of_reach(key: &Key, why: Unusable) -> Trouble {
+fn out_of_reach(key: &Key, why: Unusable) -> AuthError {
     let login = format!("run `dynamic-mcp login {}`", key.name);
     let way_out = match why {
         Unusable::Locked => format!("unlock it, or {login}"),
@@ -356,20 +356,20 @@ fn out_of_reach(key: &Key, why: Unusable) -> Trouble {
         Unusable::Off | Unusable::Silent | Unusable::Failed(_) => login,
     };
     let what = format!("its login is in the system's keyring, which {why}: {way_out}");
-    Trouble::Keyring(why, what)
+    AuthError::Keyring(why, what)
 }
 
 /// The same, for who wants it to be forgotten.
-pub(super) fn not_forgotten(key: &Key, why: Unusable) -> Trouble {
+pub(super) fn not_forgotten(key: &Key, why: Unusable) -> AuthError {
     let unlock = match why {
         Unusable::Locked | Unusable::Silent => "unlock it, then",
         _ => "see to that, then",
     };
     let logout = format!("{unlock} run `dynamic-mcp logout {}` again", key.name);
     let what = format!("its login is in the system's keyring, which {why}: {logout}");
-    Trouble::Keyring(why, what)
+    AuthError::Keyring(why, what)
 }
 
 #[cfg(test)]
-#[path = "vault/tests.rs"]
+#[path = "token_store/tests.rs"]
 mod tests;

@@ -1,10 +1,10 @@
-//! Logins that this process has begun, for the client to offer them to its user. One for each group at a time, whoever
+//! LoginService that this process has begun, for the client to offer them to its user. One for each group at a time, whoever
 //! asks for it; it waits for the browser whether or not the request that began it does.
 
-use super::{GroupManager, lock};
-use crate::config::{Endpoint, GroupName, Http};
-use crate::transport::remote::credentials::Logins;
-use crate::transport::remote::fault::Fault;
+use super::GroupManager;
+use crate::config::{Endpoint, GroupName, HttpConfig};
+use crate::transport::remote::credentials::LoginService;
+use crate::transport::remote::error::RemoteError;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::COOL_DOWN;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ const GAP: Duration = Duration::from_secs(2);
 /// All of them, by group.
 #[derive(Default)]
 pub(super) struct Invitations {
-    latest: HashMap<GroupName, (Http, Invitation)>,
+    latest: HashMap<GroupName, (HttpConfig, Invitation)>,
     logins: JoinSet<()>,
 }
 
@@ -63,7 +63,7 @@ pub enum Stage {
     Impossible,
     /// Nobody was asked to open anything, or the browser came back without a login.
     Failed {
-        why: Fault,
+        why: RemoteError,
         opened: bool,
         at: Instant,
     },
@@ -128,7 +128,7 @@ impl GroupManager {
     /// such a group.
     pub fn invite(&self, group: &Upstream, purpose: Purpose) -> Option<Invitation> {
         let http = self.address(&group.name)?;
-        let mut invitations = lock(&self.invitations);
+        let mut invitations = self.invitations.lock();
         while invitations.logins.try_join_next().is_some() {}
         if let Some((of, invitation)) = invitations.latest.get(&group.name) {
             let open = !invitation.stage.borrow().is_over();
@@ -154,7 +154,7 @@ impl GroupManager {
 
     /// The URL of the login to this group that waits for somebody to open it, if it would help.
     pub fn open_login(&self, group: &Upstream) -> Option<String> {
-        let (_, invitation) = lock(&self.invitations).latest.get(&group.name)?.clone();
+        let (_, invitation) = self.invitations.lock().latest.get(&group.name)?.clone();
         let helps = invitation.purpose == Purpose::Rights || group.snapshot().state.needs_login();
         match &*invitation.stage.borrow() {
             Stage::Open(url, _) if helps => Some(url.clone()),
@@ -164,7 +164,7 @@ impl GroupManager {
 
     /// Ends the logins that are to servers of a config that is no more.
     pub(super) fn end_strange_logins(&self) {
-        for (name, (of, invitation)) in &lock(&self.invitations).latest {
+        for (name, (of, invitation)) in &self.invitations.lock().latest {
             if self.address(name).as_ref() != Some(of) {
                 invitation.reach(Stage::Late);
             }
@@ -172,7 +172,7 @@ impl GroupManager {
     }
 
     /// Where a remote group is.
-    pub(super) fn address(&self, group: &GroupName) -> Option<Http> {
+    pub(super) fn address(&self, group: &GroupName) -> Option<HttpConfig> {
         match &self.config().server(group)?.as_ref().ok()?.endpoint {
             Endpoint::Http(http) => Some(http.clone()),
             Endpoint::Stdio(_) => None,
@@ -241,7 +241,7 @@ impl Invitation {
 }
 
 /// Does the login, unless it is ended from outside.
-async fn run(invitation: Invitation, logins: Arc<dyn Logins>, group: Upstream, http: Http) {
+async fn run(invitation: Invitation, logins: Arc<dyn LoginService>, group: Upstream, http: HttpConfig) {
     tokio::select! {
         biased;
         _ = invitation.over() => {}
@@ -254,13 +254,18 @@ async fn run(invitation: Invitation, logins: Arc<dyn Logins>, group: Upstream, h
     }
 }
 
-async fn log_in(invitation: &Invitation, logins: &dyn Logins, group: &Upstream, http: &Http) -> Stage {
+async fn log_in(
+    invitation: &Invitation,
+    logins: &dyn LoginService,
+    group: &Upstream,
+    http: &HttpConfig,
+) -> Stage {
     let failed = |why, opened| Stage::Failed { why, opened, at: Instant::now() };
     let login = match timeout(BEGIN, logins.begin(&group.name, http)).await {
         Ok(Ok(Some(login))) => login,
         Ok(Ok(None)) => return Stage::Impossible,
         Ok(Err(fault)) => return failed(fault, false),
-        Err(_) => return failed(Fault::unreachable("its authorization server takes too long"), false),
+        Err(_) => return failed(RemoteError::unreachable("its authorization server takes too long"), false),
     };
     invitation.reach(Stage::Open(login.url, Instant::now() + OPEN));
     match timeout(OPEN, login.done).await {
@@ -279,7 +284,7 @@ async fn log_in(invitation: &Invitation, logins: &dyn Logins, group: &Upstream, 
 }
 
 /// In another process: what is kept changes while this login waits.
-async fn logged_in_elsewhere(logins: &dyn Logins, group: &Upstream, http: &Http) {
+async fn logged_in_elsewhere(logins: &dyn LoginService, group: &Upstream, http: &HttpConfig) {
     let before = logins.changed(&group.name, http).await;
     loop {
         sleep(GAP).await;

@@ -3,18 +3,19 @@
 //! server that is public, no redirect but those that discovery follows itself within an origin.
 
 use super::addresses::{self, Reach};
+use super::error::AuthError;
 use super::secret::cleaned;
-use super::trouble::Trouble;
 use crate::transport::remote::proxy;
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
+use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use rustls::ClientConfig;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One request with its answer.
@@ -25,7 +26,7 @@ const LARGEST: usize = 1 << 20;
 pub(super) struct Gate {
     client: Client,
     rules: Rules,
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<AuthError>>,
 }
 
 /// Where requests may go.
@@ -40,7 +41,7 @@ struct Rules {
 
 impl Gate {
     /// For the logins at one server.
-    pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, Trouble> {
+    pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, AuthError> {
         let rules = Rules {
             own_host: server.host_str().unwrap_or_default().to_owned(),
             proxies: proxy::hosts(),
@@ -52,15 +53,16 @@ impl Gate {
             .redirect(redirect::Policy::none())
             .dns_resolver(Arc::new(rules.clone()))
             .tls_backend_preconfigured(tls);
-        let client = client.build().map_err(|error| Trouble::Refused(format!("no HTTP client: {error}")))?;
+        let client =
+            client.build().map_err(|error| AuthError::Refused(format!("no HTTP client: {error}")))?;
         Ok(Arc::new(Self { client, rules, trouble: Mutex::default() }))
     }
 
     /// Whether a request may go there.
-    pub(super) fn check(&self, url: &Url) -> Result<(), Trouble> {
+    pub(super) fn check(&self, url: &Url) -> Result<(), AuthError> {
         let refuse = |why: &str| {
             let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
-            Err(Trouble::Refused(format!("the login leads to {shown}, {why}")))
+            Err(AuthError::Refused(format!("the login leads to {shown}, {why}")))
         };
         if !url.username().is_empty() || url.password().is_some() {
             return refuse("with a user name in the address");
@@ -82,8 +84,8 @@ impl Gate {
     }
 
     /// What stopped the last request, once.
-    pub(super) fn take_trouble(&self) -> Option<Trouble> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(super) fn take_trouble(&self) -> Option<AuthError> {
+        self.trouble.lock().take()
     }
 
     /// Sends a form to an address out of metadata.
@@ -92,7 +94,7 @@ impl Gate {
         address: &str,
         form: &[(&str, &str)],
         authorization: Option<&str>,
-    ) -> Result<HttpResponse, Trouble> {
+    ) -> Result<HttpResponse, AuthError> {
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         let mut request = Request::post(address)
             .header("content-type", "application/x-www-form-urlencoded")
@@ -101,14 +103,14 @@ impl Gate {
             request = request.header("authorization", value);
         }
         let request = request.body(body.into_bytes());
-        self.send(request.map_err(|error| Trouble::Refused(error.to_string()))?).await
+        self.send(request.map_err(|error| AuthError::Refused(error.to_string()))?).await
     }
 
     /// Sends a request and reads its whole answer.
-    pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Trouble> {
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, AuthError> {
         let posted = request.method() == "POST";
         let mut request = reqwest::Request::try_from(request)
-            .map_err(|_| Trouble::Refused("the login leads to something that is no address".to_owned()))?;
+            .map_err(|_| AuthError::Refused("the login leads to something that is no address".to_owned()))?;
         self.check(request.url())?;
         for (name, value) in request.headers_mut() {
             value.set_sensitive(name == AUTHORIZATION);
@@ -117,18 +119,18 @@ impl Gate {
         let origin = url.origin().ascii_serialization();
         let failed = |error: &reqwest::Error| {
             let proxy = proxy::failed(error, &url).map(|(_, what)| what);
-            Trouble::Unreachable(proxy.unwrap_or_else(|| format!("{origin}: {}", reason(error))))
+            AuthError::Unreachable(proxy.unwrap_or_else(|| format!("{origin}: {}", reason(error))))
         };
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         if status == 407
             && let Some((_, what)) = proxy::refused(&url)
         {
-            return Err(Trouble::Unreachable(what));
+            return Err(AuthError::Unreachable(what));
         }
         // A token endpoint that is not well says nothing of the token.
         if posted && (status.is_server_error() || status == 429) {
-            return Err(Trouble::Unreachable(format!("{origin} answered with HTTP status {status}")));
+            return Err(AuthError::Unreachable(format!("{origin} answered with HTTP status {status}")));
         }
         let mut body = Vec::new();
         // Asked what it answers to who has no login, a server may answer with a stream that does not end.
@@ -136,7 +138,7 @@ impl Gate {
         let endless = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
         while !endless && let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
             if body.len() + chunk.len() > LARGEST {
-                return Err(Trouble::Refused(format!("{origin} answered with more than 1 MiB")));
+                return Err(AuthError::Refused(format!("{origin} answered with more than 1 MiB")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -151,7 +153,7 @@ impl OAuthHttpClient for Gate {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             self.send(request.request).await.map_err(|trouble| {
-                *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble.clone());
+                *self.trouble.lock() = Some(trouble.clone());
                 Box::new(trouble) as OAuthHttpClientError
             })
         })
@@ -175,7 +177,7 @@ impl Resolve for Rules {
     }
 }
 
-/// What a refusing answer says, if it says it as OAuth does.
+/// What a refusing answer says, if it says it as OAuthConfig does.
 pub(super) fn said(answer: &HttpResponse, secrets: &[&str]) -> String {
     #[derive(serde::Deserialize)]
     struct Said {

@@ -1,31 +1,32 @@
 //! New tokens without a person: by refresh token, or by the client's own credentials.
 
 use super::discovery::Found;
+use super::error::AuthError;
 use super::secret::Secret;
-use super::trouble::Trouble;
-use super::vault::{Record, now};
+use super::token_store::{Record, now};
 use super::{Account, assertion};
-use crate::config::Flow;
+use crate::config::OAuthFlow;
 use oauth2::basic::BasicTokenType;
 use oauth2::{AccessToken, RefreshToken, TokenResponse};
+use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{
-    AuthError, ClientCredentialsConfig, CredentialStore, InMemoryCredentialStore, OAuthClientConfig,
-    OAuthTokenResponse, StoredCredentials, VendorExtraTokenFields,
+    ClientCredentialsConfig, CredentialStore, InMemoryCredentialStore, OAuthClientConfig, OAuthTokenResponse,
+    StoredCredentials, VendorExtraTokenFields,
 };
 use std::sync::Arc;
 
 /// Another record than the one whose token is `refused`, or than one that expires soon. A task of its own: whoever
 /// waits may go away, and the answer to a request that was sent must not get lost, for it has the only refresh token
 /// that still works. Its requests have their deadlines, so it ends; the process waits for it as long as it can.
-pub(super) async fn renew(account: &Arc<Account>, refused: Option<Secret>) -> Result<Record, Trouble> {
+pub(super) async fn renew(account: &Arc<Account>, refused: Option<Secret>) -> Result<Record, AuthError> {
     let account = account.clone();
     let renewing = tokio::spawn(async move { account.renew_alone(refused).await });
-    renewing.await.unwrap_or_else(|_| Err(Trouble::Unreachable("the renewal was given up".to_owned())))
+    renewing.await.unwrap_or_else(|_| Err(AuthError::Unreachable("the renewal was given up".to_owned())))
 }
 
 impl Account {
     /// Of all instances of this user one renews; the others find what it got.
-    async fn renew_alone(&self, refused: Option<Secret>) -> Result<Record, Trouble> {
+    async fn renew_alone(&self, refused: Option<Secret>) -> Result<Record, AuthError> {
         let _lock = self.vault.lock(&self.key).await?;
         let record = self.read().await?;
         if let Some(record) = &record
@@ -37,13 +38,13 @@ impl Account {
         let before = record.clone();
         let refreshed =
             record.as_ref().and_then(|record| Some((record.clone(), record.refresh_token.clone()?)));
-        if refreshed.is_none() && self.oauth.flow == Flow::Browser {
+        if refreshed.is_none() && self.oauth.flow == OAuthFlow::Browser {
             return Err(self.login_needed("the login has expired"));
         }
         let found = self.discover(None).await?;
-        let over = || Trouble::Unreachable("dynamic-mcp ends".to_owned());
+        let over = || AuthError::Unreachable("dynamic-mcp ends".to_owned());
         let _errand = self.vault.errands.begin().ok_or_else(over)?;
-        let renewed = match refreshed.filter(|_| self.oauth.flow == Flow::Browser) {
+        let renewed = match refreshed.filter(|_| self.oauth.flow == OAuthFlow::Browser) {
             Some((record, token)) => self.refresh(found, record, &token).await?,
             None => self.ask_as_client(found, record).await?,
         };
@@ -56,7 +57,7 @@ impl Account {
         mut found: Found,
         record: Record,
         refresh_token: &Secret,
-    ) -> Result<Record, Trouble> {
+    ) -> Result<Record, AuthError> {
         if found.issuer() != record.issuer {
             return Err(self.login_needed("its authorization server is another than at the last login"));
         }
@@ -68,7 +69,7 @@ impl Account {
                     Some(trouble) => Err(trouble),
                     None => {
                         tracing::debug!(group = %self.name, "a refresh was refused: {}", found.trouble(&error, &secrets));
-                        if matches!(error, AuthError::TokenRefreshRejected(_)) {
+                        if matches!(error, RmcpError::TokenRefreshRejected(_)) {
                             self.save(&record.clone().without_tokens(), Some(record)).await;
                         }
                         Err(self.login_needed("the login is over"))
@@ -83,7 +84,7 @@ impl Account {
         found: &mut Found,
         record: &Record,
         refresh_token: &Secret,
-    ) -> Result<OAuthTokenResponse, AuthError> {
+    ) -> Result<OAuthTokenResponse, RmcpError> {
         let mut client = OAuthClientConfig::new(&record.client_id, "http://127.0.0.1/callback");
         if let Some(secret) = &record.client_secret {
             client = client.with_client_secret(secret.expose());
@@ -109,7 +110,7 @@ impl Account {
     }
 
     /// By the client's own secret or key.
-    async fn ask_as_client(&self, mut found: Found, record: Option<Record>) -> Result<Record, Trouble> {
+    async fn ask_as_client(&self, mut found: Found, record: Option<Record>) -> Result<Record, AuthError> {
         let client_id = self.oauth.client_id.clone().unwrap_or_default();
         let wanted = record.map(|record| record.wanted).unwrap_or_default();
         let scopes = self.scopes(&found, wanted.clone()).await;
@@ -123,7 +124,7 @@ impl Account {
                     scopes: scopes.clone(),
                     resource: Some(self.url.to_string()),
                 };
-                let refused = |found: &Found, error: AuthError| found.trouble(&error, &[&secret]);
+                let refused = |found: &Found, error: RmcpError| found.trouble(&error, &[&secret]);
                 found
                     .manager
                     .validate_client_credentials_metadata(&config)
@@ -150,7 +151,7 @@ impl Account {
         client_id: &str,
         key: &str,
         scopes: &[String],
-    ) -> Result<OAuthTokenResponse, Trouble> {
+    ) -> Result<OAuthTokenResponse, AuthError> {
         let audience = found.issuer().unwrap_or_else(|| found.metadata.token_endpoint.clone());
         let assertion = assertion::signed(key, client_id, &audience)?;
         let form = [
@@ -163,21 +164,21 @@ impl Account {
         let form: Vec<_> = form.into_iter().filter(|(_, value)| !value.is_empty()).collect();
         let answer = found.gate.post(&found.metadata.token_endpoint, &form, None).await?;
         if !answer.status().is_success() {
-            return Err(Trouble::Refused(format!(
+            return Err(AuthError::Refused(format!(
                 "its authorization server refused the client: {}",
-                super::gate::said(&answer, &[&assertion])
+                super::egress::said(&answer, &[&assertion])
             )));
         }
         serde_json::from_slice(answer.body()).map_err(|_| {
-            Trouble::Refused("its authorization server answered with something that is no token".to_owned())
+            AuthError::Refused("its authorization server answered with something that is no token".to_owned())
         })
     }
 }
 
 /// The record with the tokens of an answer. What the answer leaves out stays as it was.
-pub(super) fn renewed(record: Record, response: &OAuthTokenResponse) -> Result<Record, Trouble> {
+pub(super) fn renewed(record: Record, response: &OAuthTokenResponse) -> Result<Record, AuthError> {
     if response.token_type() != &BasicTokenType::Bearer {
-        return Err(Trouble::Refused("its authorization server gives no bearer tokens".to_owned()));
+        return Err(AuthError::Refused("its authorization server gives no bearer tokens".to_owned()));
     }
     let granted = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
     let expires_at = response.expires_in().map(|period| now() + period.as_secs());

@@ -3,7 +3,7 @@
 
 use super::proxy;
 use crate::protocol::STATELESS;
-use crate::wire::peer::Cure;
+use crate::wire::peer::RetryHint;
 use reqwest::{StatusCode, Url};
 use std::error::Error;
 use std::fmt;
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 /// Why a message got no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    pub kind: Kind,
+pub struct RemoteError {
+    pub kind: RemoteErrorKind,
     what: String,
     /// When the server wants to be asked again.
     pub retry_after: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RemoteErrorKind {
     /// The config has to change before there is a connection.
     Config,
     /// There was no connection: nothing was sent.
@@ -40,8 +40,8 @@ pub enum Kind {
     Broken,
 }
 
-impl Fault {
-    fn new(kind: Kind, what: impl Into<String>) -> Self {
+impl RemoteError {
+    fn new(kind: RemoteErrorKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), retry_after: None }
     }
 
@@ -56,7 +56,7 @@ impl Fault {
                 "the certificate of {origin} is not accepted: {why} \
                  (if an authority of your own issued it, name that authority's file in \"ca_file\")"
             );
-            return Self::new(Kind::Config, what);
+            return Self::new(RemoteErrorKind::Config, what);
         }
         if let Some((kind, what)) = proxy::failed(error, url) {
             return Self::new(kind, what);
@@ -65,32 +65,35 @@ impl Fault {
             () if error.is_timeout() => format!("no connection within {} s", connect.as_secs_f32()),
             () => cause(error),
         };
-        Self::new(Kind::Unreachable, format!("{origin} cannot be reached: {why}"))
+        Self::new(RemoteErrorKind::Unreachable, format!("{origin} cannot be reached: {why}"))
     }
 
     pub fn broken(why: &str) -> Self {
-        Self::new(Kind::Broken, format!("the connection broke before the answer was complete: {why}"))
+        Self::new(
+            RemoteErrorKind::Broken,
+            format!("the connection broke before the answer was complete: {why}"),
+        )
     }
 
     pub fn config(what: impl Into<String>) -> Self {
-        Self::new(Kind::Config, what)
+        Self::new(RemoteErrorKind::Config, what)
     }
 
     pub fn unusable(what: impl Into<String>) -> Self {
-        Self::new(Kind::Foreign, what)
+        Self::new(RemoteErrorKind::Foreign, what)
     }
 
     pub fn login_needed(how: &str) -> Self {
-        Self::new(Kind::LoginNeeded, format!("login needed: {how}"))
+        Self::new(RemoteErrorKind::LoginNeeded, format!("login needed: {how}"))
     }
 
     /// A person has to do something else before: a login would not work.
     pub fn login_failed(why: &str) -> Self {
-        Self::new(Kind::LoginNeeded, format!("the login does not work: {why}"))
+        Self::new(RemoteErrorKind::LoginNeeded, format!("the login does not work: {why}"))
     }
 
     pub fn unreachable(what: &str) -> Self {
-        Self::new(Kind::Unreachable, what)
+        Self::new(RemoteErrorKind::Unreachable, what)
     }
 
     /// HTTP 407: not the server's answer, where there is a proxy.
@@ -99,12 +102,12 @@ impl Fault {
     }
 
     pub fn session_over() -> Self {
-        Self::new(Kind::SessionOver, "the server has ended the session")
+        Self::new(RemoteErrorKind::SessionOver, "the server has ended the session")
     }
 
     pub fn revision_over() -> Self {
         let what = format!("the server does not take revision {STATELESS} any more");
-        Self::new(Kind::SessionOver, what)
+        Self::new(RemoteErrorKind::SessionOver, what)
     }
 
     pub fn redirected(to: Option<&Url>) -> Self {
@@ -115,17 +118,17 @@ impl Fault {
             ),
             None => "the server redirects to nowhere".to_owned(),
         };
-        Self::new(Kind::Foreign, what)
+        Self::new(RemoteErrorKind::Foreign, what)
     }
 
     /// A status that is no answer, with what the server said of it.
     pub fn status(status: StatusCode, said: Option<&str>) -> Self {
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-        Self::new(Kind::Status(status), format!("the server answered with HTTP {status}{said}"))
+        Self::new(RemoteErrorKind::Status(status), format!("the server answered with HTTP {status}{said}"))
     }
 
     pub fn rights_needed(status: StatusCode, how: &str) -> Self {
-        Self { kind: Kind::RightsNeeded, ..Self::status(status, Some(how)) }
+        Self { kind: RemoteErrorKind::RightsNeeded, ..Self::status(status, Some(how)) }
     }
 
     pub fn busy(status: StatusCode, retry_after: Option<Duration>) -> Self {
@@ -134,31 +137,45 @@ impl Fault {
             None => "it does not say when to ask again".to_owned(),
         };
         let what = format!("the server takes no requests at the moment (HTTP {status}); {when}");
-        Self { retry_after, ..Self::new(Kind::Busy, what) }
+        Self { retry_after, ..Self::new(RemoteErrorKind::Busy, what) }
     }
 
     /// Whether a person has to do something before there is a connection.
     pub fn needs_person(&self) -> bool {
-        matches!(self.kind, Kind::Config | Kind::LoginNeeded | Kind::RightsNeeded)
+        matches!(
+            self.kind,
+            RemoteErrorKind::Config | RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded
+        )
     }
 
     /// Whether nothing can be done on this connection any more.
     pub fn ends_connection(&self) -> bool {
-        matches!(self.kind, Kind::Config | Kind::Unreachable | Kind::LoginNeeded | Kind::SessionOver)
+        matches!(
+            self.kind,
+            RemoteErrorKind::Config
+                | RemoteErrorKind::Unreachable
+                | RemoteErrorKind::LoginNeeded
+                | RemoteErrorKind::SessionOver
+        )
     }
 
     /// Whether the server may have done what it was asked to.
     pub fn may_have_run(&self) -> bool {
-        matches!(self.kind, Kind::Status(_) | Kind::Foreign | Kind::Broken)
+        matches!(self.kind, RemoteErrorKind::Status(_) | RemoteErrorKind::Foreign | RemoteErrorKind::Broken)
     }
 
     /// What may help a single request.
-    pub fn cure(&self) -> Cure {
+    pub fn cure(&self) -> RetryHint {
         match self.kind {
-            Kind::Broken | Kind::SessionOver | Kind::Unreachable => Cure::Time,
-            Kind::Status(status) if status.is_server_error() => Cure::Time,
-            Kind::LoginNeeded | Kind::RightsNeeded => Cure::Login,
-            Kind::Config | Kind::Busy | Kind::Foreign | Kind::Status(_) => Cure::Nothing,
+            RemoteErrorKind::Broken | RemoteErrorKind::SessionOver | RemoteErrorKind::Unreachable => {
+                RetryHint::Time
+            }
+            RemoteErrorKind::Status(status) if status.is_server_error() => RetryHint::Time,
+            RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded => RetryHint::Login,
+            RemoteErrorKind::Config
+            | RemoteErrorKind::Busy
+            | RemoteErrorKind::Foreign
+            | RemoteErrorKind::Status(_) => RetryHint::Nothing,
         }
     }
 
@@ -166,18 +183,20 @@ impl Fault {
     pub fn may_be_of_other_era(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Status(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+            RemoteErrorKind::Status(
+                StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
+            )
         )
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RemoteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl Error for Fault {}
+impl Error for RemoteError {}
 
 fn sources<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'e (dyn Error + 'static)| (*error).source())

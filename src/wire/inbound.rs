@@ -1,7 +1,7 @@
 //! The other side's requests that are being worked on: begun at once, answered when they are done, dropped when they
 //! are cancelled.
 
-use super::peer::{Cancelled, Peer};
+use super::peer::{CancelParams, Peer};
 use super::{Raw, Reply, raw};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,9 +11,9 @@ use std::task::{Context, Poll, Waker};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 /// What answers one request.
-pub type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-pub struct Serving {
+pub struct InboundRequests {
     peer: Arc<Peer>,
     /// The answer to a request whose work panicked.
     internal_error: Raw,
@@ -24,11 +24,11 @@ pub struct Serving {
 struct Open {
     /// As the other side wrote it.
     id: Raw,
-    cancelled: Cancelled,
+    cancelled: CancelParams,
     task: AbortHandle,
 }
 
-impl Serving {
+impl InboundRequests {
     pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
         Self { peer, internal_error, open: HashMap::new(), work: JoinSet::new() }
     }
@@ -43,7 +43,7 @@ impl Serving {
     }
 
     /// Begins the work at once, so that requests leave in the order they came, and gives it a task if it must wait.
-    pub fn start(&mut self, id: Raw, mut work: Work, cancelled: Cancelled) {
+    pub fn start(&mut self, id: Raw, mut work: ResponseFuture, cancelled: CancelParams) {
         let first =
             catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
         match first {

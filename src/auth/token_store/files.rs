@@ -1,19 +1,19 @@
 //! A login's file: readable by its owner alone, and replaced as a whole.
 
-use super::{Kept, Trouble};
+use super::{AuthError, Kept};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// Off the only thread: a slow disk holds up no call.
 pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
+    work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
+) -> Result<T, AuthError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Trouble::Store("the file of the login could not be read".to_owned())))
+    done.unwrap_or_else(|_| Err(AuthError::Store("the file of the login could not be read".to_owned())))
 }
 
-pub(super) fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
+pub(super) fn read(path: &Path) -> Result<Option<Kept>, AuthError> {
     let mut file = match private().read(true).open(path) {
         // Nor is there one that anybody knows of where the way to it is closed.
         Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
             let message = format!(
                 "{path} has tokens in it and may be read by others (mode {mode:o}): run `chmod 600 {path}`"
             );
-            return Err(Trouble::Store(message));
+            return Err(AuthError::Store(message));
         }
     }
     let mut text = String::new();
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Kept>, Trouble> {
     Ok(serde_json::from_str(&text).ok())
 }
 
-pub(super) fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), Trouble> {
+pub(super) fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), AuthError> {
     let written = || -> io::Result<()> {
         make_private_dir(dir)?;
         let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -51,7 +51,7 @@ pub(super) fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), Trouble>
 }
 
 /// Whether a login could be written, before there is one.
-pub(super) fn try_out(dir: &Path) -> Result<(), Trouble> {
+pub(super) fn try_out(dir: &Path) -> Result<(), AuthError> {
     let path = dir.join(format!("{}.tmp", std::process::id()));
     let written = || -> io::Result<()> {
         make_private_dir(dir)?;
@@ -83,6 +83,6 @@ pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-pub(super) fn unusable(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::Store(format!("{}: {error}", path.display()))
+pub(super) fn unusable(path: &Path, error: &io::Error) -> AuthError {
+    AuthError::Store(format!("{}: {error}", path.display()))
 }

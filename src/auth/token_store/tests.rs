@@ -4,13 +4,13 @@ use std::io::Write;
 
 const URL: &str = "https://a.example/";
 
-fn vault() -> (tempfile::TempDir, Vault, Key) {
+fn vault() -> (tempfile::TempDir, TokenStore, Key) {
     with(Keyring::off())
 }
 
-fn with(keyring: Keyring) -> (tempfile::TempDir, Vault, Key) {
+fn with(keyring: Keyring) -> (tempfile::TempDir, TokenStore, Key) {
     let dir = tempfile::tempdir().unwrap();
-    let vault = Vault::new(dir.path().join("a").join("logins"), keyring);
+    let vault = TokenStore::new(dir.path().join("a").join("logins"), keyring);
     (dir, vault, Key::new(&GroupName::new("a/../b"), URL, None))
 }
 
@@ -42,7 +42,8 @@ fn each_account_has_a_file_of_its_own_inside_the_directory() {
     ] {
         assert_ne!(one, other);
     }
-    let file = Vault::new("/dir".into(), Keyring::off()).file(&key("../../é x", "https://a.example/", None));
+    let file =
+        TokenStore::new("/dir".into(), Keyring::off()).file(&key("../../é x", "https://a.example/", None));
     assert_eq!(file.parent(), Some(Path::new("/dir")));
 }
 
@@ -57,7 +58,7 @@ async fn only_the_owner_reads_it() {
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let Err(Trouble::Store(why)) = vault.read(&key, "https://a.example/").await else { panic!("read") };
+    let Err(AuthError::Store(why)) = vault.read(&key, "https://a.example/").await else { panic!("read") };
     assert!(why.contains("chmod 600"), "{why}");
 }
 
@@ -69,7 +70,7 @@ async fn a_link_in_its_place_is_not_followed() {
     let elsewhere = dir.path().join("elsewhere");
     fs::rename(vault.file(&key), &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, vault.file(&key)).unwrap();
-    assert!(matches!(vault.read(&key, "https://a.example/").await, Err(Trouble::Store(_))));
+    assert!(matches!(vault.read(&key, "https://a.example/").await, Err(AuthError::Store(_))));
     let before = fs::read(&elsewhere).unwrap();
     vault.write(&key, &record("other")).await.unwrap();
     assert_eq!(fs::read(&elsewhere).unwrap(), before);
@@ -124,7 +125,7 @@ fn debug_shows_no_token() {
     assert!(!format!("{record:?}").contains("MARKER"));
 }
 
-fn text(vault: &Vault, key: &Key) -> String {
+fn text(vault: &TokenStore, key: &Key) -> String {
     fs::read_to_string(vault.file(key)).unwrap()
 }
 
@@ -138,14 +139,14 @@ async fn a_login_is_in_the_keyring_and_its_file_says_so() {
         assert_ne!(vault.changed(&key).await, before);
         assert_eq!(vault.read(&key, URL).await, Ok(Some(record(token))));
         assert!(!text(&vault, &key).contains("MARKER"));
-        assert!(fake.entries.lock().unwrap()[key.in_place(&vault.dir).id()].contains(token));
+        assert!(fake.entries.lock()[key.in_place(&vault.dir).id()].contains(token));
     }
-    let asked = *fake.asked.lock().unwrap();
+    let asked = *fake.asked.lock();
     assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
-    assert_eq!(*fake.asked.lock().unwrap(), asked, "it is asked for no other server's login");
+    assert_eq!(*fake.asked.lock(), asked, "it is asked for no other server's login");
 
     vault.remove(&key).await.unwrap();
-    assert!(fake.entries.lock().unwrap().is_empty());
+    assert!(fake.entries.lock().is_empty());
     assert_eq!(vault.read(&key, URL).await, Ok(None));
 }
 
@@ -154,11 +155,11 @@ async fn a_login_in_a_file_stays_there_until_somebody_logs_in_again() {
     let fake = Fake::default();
     let (dir, vault, key) = vault();
     vault.write(&key, &record("MARKER-1")).await.unwrap();
-    let vault = Vault { keyring: fake.keyring(), ..vault };
+    let vault = TokenStore { keyring: fake.keyring(), ..vault };
     vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
     assert!(text(&vault, &key).contains("MARKER-2"), "others have no keyring");
     assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
-    assert_eq!(*fake.asked.lock().unwrap(), 0);
+    assert_eq!(*fake.asked.lock(), 0);
     vault.write(&key, &record("MARKER-3")).await.unwrap();
     vault.save(&key, &record("MARKER-4"), Some(record("MARKER-3"))).await;
     assert!(!text(&vault, &key).contains("MARKER"));
@@ -181,11 +182,11 @@ async fn a_keyring_that_cannot_be_used_costs_no_login() {
         vault.write(&key, &record("one")).await.unwrap();
         fake.fails(Some(trouble.clone()));
         // What is there cannot be read, and the reader is told what to do.
-        let Err(Trouble::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("{trouble}") };
+        let Err(AuthError::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("{trouble}") };
         assert!(why.contains("login a/../b") && why.contains(&trouble.to_string()), "{why}");
         // One that is there has to forget it first.
         if trouble != Unusable::Missing {
-            let Err(Trouble::Keyring(..)) = vault.remove(&key).await else { panic!("{trouble}: gone") };
+            let Err(AuthError::Keyring(..)) = vault.remove(&key).await else { panic!("{trouble}: gone") };
         }
         // What is new goes to the file; what is in the keyring is older then, and does not count.
         vault.write(&key, &record("two")).await.unwrap();
@@ -194,7 +195,7 @@ async fn a_keyring_that_cannot_be_used_costs_no_login() {
         fake.fails(None);
         assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))), "{trouble}");
         vault.remove(&key).await.unwrap();
-        assert!(fake.entries.lock().unwrap().is_empty());
+        assert!(fake.entries.lock().is_empty());
     }
 }
 
@@ -204,7 +205,7 @@ async fn a_login_that_moves_to_the_keyring_is_in_its_file_until_it_is_there() {
     let (_dir, vault, key) = vault();
     vault.write(&key, &record("one")).await.unwrap();
     fake.fails(Some(Unusable::Silent));
-    let vault = Vault { keyring: fake.keyring(), ..vault };
+    let vault = TokenStore { keyring: fake.keyring(), ..vault };
     // Cut off while the keyring keeps it waiting.
     let written = tokio::time::timeout(Duration::from_millis(200), vault.write(&key, &record("two"))).await;
     assert!(written.is_err());
@@ -217,10 +218,10 @@ async fn an_entry_that_somebody_took_out_of_the_keyring_or_changed_is_as_none() 
     let (_dir, vault, key) = with(fake.keyring());
     vault.write(&key, &record("t")).await.unwrap();
     for text in ["", "{", r#"{"version": 2, "url": "https://a.example/"}"#] {
-        fake.entries.lock().unwrap().insert(key.in_place(&vault.dir).id().to_owned(), text.to_owned());
+        fake.entries.lock().insert(key.in_place(&vault.dir).id().to_owned(), text.to_owned());
         assert_eq!(vault.read(&key, URL).await, Ok(None), "{text}");
     }
-    fake.entries.lock().unwrap().clear();
+    fake.entries.lock().clear();
     assert_eq!(vault.read(&key, URL).await, Ok(None));
 }
 
@@ -229,13 +230,13 @@ async fn a_login_in_a_keyring_that_is_turned_off_is_not_lost_silently() {
     let fake = Fake::default();
     let (_dir, vault, key) = with(fake.keyring());
     vault.write(&key, &record("t")).await.unwrap();
-    let vault = Vault { keyring: Keyring::off(), ..vault };
-    let Err(Trouble::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("read") };
+    let vault = TokenStore { keyring: Keyring::off(), ..vault };
+    let Err(AuthError::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("read") };
     assert!(why.contains("`keyring` in `settings`"), "{why}");
 }
 
 /// Files in this vault cannot be written by this process, whoever its user is.
-fn obstructed(vault: &Vault, key: &Key) -> PathBuf {
+fn obstructed(vault: &TokenStore, key: &Key) -> PathBuf {
     let temporary = vault.file(key).with_extension(format!("{}.tmp", std::process::id()));
     fs::create_dir_all(temporary.join("in the way")).unwrap();
     temporary
@@ -270,7 +271,7 @@ async fn tokens_that_cannot_be_written_are_used_and_written_later() {
 #[tokio::test]
 async fn tokens_that_cannot_be_written_do_not_outlive_a_login_of_somebody_else() {
     let (_dir, vault, key) = vault();
-    let other = Vault::new(vault.dir.clone(), Keyring::off());
+    let other = TokenStore::new(vault.dir.clone(), Keyring::off());
     vault.write(&key, &record("one")).await.unwrap();
     let obstacle = obstructed(&vault, &key);
     vault.save(&key, &record("two"), Some(record("one"))).await;
@@ -289,10 +290,10 @@ async fn a_login_whose_file_cannot_be_written_goes_to_the_keyring() {
     let fake = Fake::default();
     let (_dir, vault, key) = vault();
     vault.write(&key, &record("MARKER-1")).await.unwrap();
-    let vault = Vault { keyring: fake.keyring(), ..vault };
+    let vault = TokenStore { keyring: fake.keyring(), ..vault };
     obstructed(&vault, &key);
     vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
-    assert!(fake.entries.lock().unwrap()[key.in_place(&vault.dir).id()].contains("MARKER-2"));
+    assert!(fake.entries.lock()[key.in_place(&vault.dir).id()].contains("MARKER-2"));
     assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
 }
 
@@ -315,7 +316,7 @@ async fn two_places_for_logins_have_an_entry_each_and_two_ways_to_one_place_have
     other.write(&key, &record("two")).await.unwrap();
     assert_eq!(vault.read(&key, URL).await, Ok(Some(record("one"))));
     assert_eq!(other.read(&key, URL).await, Ok(Some(record("two"))));
-    let same = Vault::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
+    let same = TokenStore::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
     assert_eq!(same.read(&key, URL).await, Ok(Some(record("one"))));
 }
 
@@ -323,5 +324,5 @@ async fn two_places_for_logins_have_an_entry_each_and_two_ways_to_one_place_have
 async fn a_lock_that_stays_busy_is_no_reason_for_a_login() {
     let (_dir, vault, key) = vault();
     let _held = vault.lock(&key).await.unwrap();
-    assert!(matches!(vault.lock(&key).await, Err(Trouble::Busy(why)) if why.contains("another process")));
+    assert!(matches!(vault.lock(&key).await, Err(AuthError::Busy(why)) if why.contains("another process")));
 }

@@ -1,10 +1,10 @@
 //! A server refused a request for who sent it: what to do.
 
+use super::error::AuthError;
 use super::secret::Secret;
-use super::trouble::Trouble;
-use super::vault::{Record, now};
-use super::{Account, renewal};
-use crate::config::Flow;
+use super::token_store::{Record, now};
+use super::{Account, refresh};
+use crate::config::OAuthFlow;
 use rmcp::transport::auth::WWWAuthenticateParams;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Account {
         forbidden: bool,
         challenge: Option<&str>,
         sent: Option<Secret>,
-    ) -> Result<Remedy, Trouble> {
+    ) -> Result<Remedy, AuthError> {
         let challenge = challenge.map(|text| WWWAuthenticateParams::parse(text, &self.url));
         match (forbidden, challenge) {
             (false, _) => self.unauthorized(sent).await,
@@ -39,10 +39,10 @@ impl Account {
         }
     }
 
-    async fn unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<Remedy, Trouble> {
+    async fn unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<Remedy, AuthError> {
         // Another instance may have renewed it, or a person logged in, this very second.
         let record = self.read().await?;
-        if self.oauth.flow == Flow::Browser
+        if self.oauth.flow == OAuthFlow::Browser
             && record.as_ref().is_none_or(|record| record.access_token.is_none())
         {
             return Err(self.login_needed("the server asks for one"));
@@ -57,12 +57,16 @@ impl Account {
                 return Err(self.login_needed("it refuses the token that it was just given"));
             }
         }
-        renewal::renew(self, sent).await.map(|_| Remedy::Again)
+        refresh::renew(self, sent).await.map(|_| Remedy::Again)
     }
 
     /// The server wants more than was granted. A person is asked for it once: what a login that asked for it did not
     /// bring, another would not bring either.
-    async fn step_up(self: &Arc<Self>, scopes: Vec<String>, sent: Option<Secret>) -> Result<Remedy, Trouble> {
+    async fn step_up(
+        self: &Arc<Self>,
+        scopes: Vec<String>,
+        sent: Option<Secret>,
+    ) -> Result<Remedy, AuthError> {
         let lock = self.vault.lock(&self.key).await?;
         let before = self.read().await?;
         let record = before.clone().unwrap_or_else(|| Record::new(self.url.as_str()));
@@ -74,14 +78,14 @@ impl Account {
             let why = format!(
                 "it refuses this for want of rights ({named}) that were asked for at the login already"
             );
-            return Err(Trouble::Refused(why));
+            return Err(AuthError::Refused(why));
         }
         let wanted = union([&record.wanted, &record.granted, &scopes]);
         self.save(&Record { wanted, ..record }, before).await;
         drop(lock);
         match self.oauth.flow {
-            Flow::ClientCredentials => renewal::renew(self, sent).await.map(|_| Remedy::Again),
-            Flow::Browser => Err(self.login_needed(&format!("it wants more rights for this ({named})"))),
+            OAuthFlow::ClientCredentials => refresh::renew(self, sent).await.map(|_| Remedy::Again),
+            OAuthFlow::Browser => Err(self.login_needed(&format!("it wants more rights for this ({named})"))),
         }
     }
 }

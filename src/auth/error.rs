@@ -1,13 +1,13 @@
 //! Why there is no token, told by what the reader can do about it.
 
-use super::gate::Gate;
+use super::egress::Gate;
 use super::keyring::Unusable;
 use super::secret::cleaned;
-use rmcp::transport::auth::AuthError;
+use rmcp::transport::auth::AuthError as RmcpError;
 
 /// Messages are fragments that follow "group X: ". None has a token, a secret or a code in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum AuthError {
     /// A person has to log in.
     #[error("{0}")]
     LoginNeeded(String),
@@ -28,20 +28,20 @@ pub enum Trouble {
     Keyring(Unusable, String),
 }
 
-impl Trouble {
+impl AuthError {
     /// What rmcp says went wrong. What stopped at the gate is told as the gate tells it: rmcp drops the reason.
-    pub(super) fn of(error: &AuthError, gate: &Gate, secrets: &[&str]) -> Self {
+    pub(super) fn of(error: &RmcpError, gate: &Gate, secrets: &[&str]) -> Self {
         if let Some(trouble) = gate.take_trouble() {
             return trouble;
         }
         let text = cleaned(&error.to_string(), secrets);
         match error {
-            AuthError::PkceUnsupported => Self::Refused(
+            RmcpError::PkceUnsupported => Self::Refused(
                 "its authorization server does not know PKCE with S256, without which a login is not safe"
                     .to_owned(),
             ),
-            AuthError::DiscoveryRequestFailed { .. } => Self::Unreachable(text),
-            AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+            RmcpError::DiscoveryRequestFailed { .. } => Self::Unreachable(text),
+            RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
                 Self::Refused(format!(
                     "the authorization server {expected_issuer} answered in the name of {}",
                     cleaned(received_issuer, secrets)
