@@ -36,7 +36,7 @@ pub async fn listen(peer: Arc<Peer>, introduction: Introduction) {
     loop {
         match peer.call("subscriptions/listen", params.clone(), CallOptions::within(FOR_GOOD)).await {
             Ok(Ok(_)) | Err(CallError::Failed { cure: RetryHint::Time, .. }) => {
-                tokio::time::sleep(AGAIN).await
+                tokio::time::sleep(AGAIN).await;
             }
             Ok(Err(refusal)) => {
                 tracing::warn!(refusal = %LogText(&refusal), "the server does not say when its lists change");
