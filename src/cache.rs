@@ -6,7 +6,7 @@
 //! with a file costs a debug line. No config value is written, only a hash of what the config says of a server.
 
 use crate::config::ServerConfig;
-use crate::upstream::catalog::{Catalog, Introduction, Marks, Tool};
+use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -53,8 +53,8 @@ struct Entry {
     /// Milliseconds that connecting took.
     #[serde(default)]
     took: Option<u64>,
-    marks: Marks,
-    introduction: Introduction,
+    marks: ListHashes,
+    introduction: ServerInfo,
     tools: Vec<Tool>,
 }
 
@@ -79,7 +79,7 @@ impl Known {
         let file = body_file(&self.dir, key);
         let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, at);
         catalog.took = entry.took.map(Duration::from_millis);
-        catalog.marks = entry.marks;
+        catalog.hashes = entry.marks;
         Some(Arc::new(catalog))
     }
 }
@@ -171,8 +171,8 @@ fn write(dir: &Path, learnt: &BTreeMap<Key, Arc<Catalog>>) -> io::Result<()> {
         let entry = Entry {
             read,
             took: catalog.took.and_then(|took| u64::try_from(took.as_millis()).ok()),
-            marks: catalog.marks,
-            introduction: catalog.introduction.clone(),
+            marks: catalog.hashes,
+            introduction: catalog.info.clone(),
             tools: catalog.tools.clone(),
         };
         servers.insert(key.0.clone(), to_raw_value(&entry)?);

@@ -1,12 +1,12 @@
 //! dynamic-mcp: one MCP server in front of many.
 //!
-//! From the client to an upstream a request passes `cli` (which wires everything), `front` (a client's session),
-//! `groups` (which upstreams there are), `upstream` (the life of one), `transport` (its process) and, under all of
-//! them, `wire` (JSON-RPC with bodies as bytes). `auth` logs in to remote ones. `config` is read by all and reads none; `cache` remembers what was
-//! learnt, `rules` say what may be called, `schema` reads tools' definitions, `search` finds tools, `status` tells.
-//! ARCHITECTURE.md has the map and the invariants.
+//! A request of the client passes `front` (the session and its tools), `groups` (which upstreams there are), `upstream`
+//! (one of them and its connection) and `transport` (its process, or HTTP). All connections use `wire`, which is JSON-RPC
+//! with bodies as bytes. `cli` wires everything together. `auth` logs in to remote servers, `config` reads the config,
+//! `cache` keeps catalogs between runs, `rules` says which tools may be called, `schema` reads the definitions of tools,
+//! and `search` finds tools. ARCHITECTURE.md has the map and the invariants.
 //!
-//! The library exists so that tests and benches reach the code; it is not an interface for others.
+//! The library exists so that tests and benches can reach the code. It is not an interface for other programs.
 
 pub mod auth;
 pub mod cache;
@@ -15,11 +15,12 @@ pub mod config;
 pub mod front;
 pub mod groups;
 pub mod protocol;
+mod random;
 pub mod rules;
 pub mod schema;
 pub mod search;
-pub mod status;
 pub mod telemetry;
+pub mod text;
 pub mod transport;
 pub mod upstream;
 pub mod wire;

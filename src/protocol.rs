@@ -1,75 +1,99 @@
-//! What this program knows of MCP's revisions.
+//! What the proxy knows of MCP: its revisions, the two eras they fall into, methods, capabilities, keys of `_meta` and
+//! error codes.
+//!
+//! Revisions up to 2025-11-25 begin with `initialize` and keep the state of a session (the handshake era). From
+//! 2026-07-28 on every request carries its revision and its client's capabilities (the stateless era). Everything else
+//! in the program asks this module instead of comparing literals.
 
 use serde::{Deserialize, Serialize};
+
+pub mod methods;
 
 /// The revisions that begin with `initialize`, oldest first.
 pub const HANDSHAKE_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The one we offer upstreams, and answer clients who ask for one we do not know.
+/// The revision that upstreams are offered, and that a client gets if it asks for one that is not known.
 pub const LATEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[HANDSHAKE_REVISIONS.len() - 1];
 
-/// The first one.
+/// The first revision.
 pub const OLDEST_HANDSHAKE: &str = HANDSHAKE_REVISIONS[0];
 
-/// The only one in which messages come in batches.
+/// The only revision that has JSON-RPC batches.
 pub const WITH_BATCHES: &str = "2025-03-26";
 
-/// The only one with a handshake that has tasks.
+/// The only revision of the handshake era that has tasks.
 pub const WITH_TASKS: &str = "2025-11-25";
 
-/// The first revision without a handshake: every request says of itself what it needs.
+/// The first revision without a handshake.
 pub const STATELESS: &str = "2026-07-28";
 
-/// Whether a revision is of the stateless era, be it one that we do not know yet.
+/// Returns whether a revision belongs to the stateless era, even if it is a later one that is not known here.
 pub fn is_stateless(revision: &str) -> bool {
     revision.len() == STATELESS.len()
         && revision.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
         && revision >= STATELESS
 }
 
-/// All of them, newest first: what a client can choose from. With those of the other era, because an SDK tries
-/// `initialize` after a revision that is not spoken here only if one of them is named.
+/// All revisions, newest first, for `supportedVersions`. It names those of the handshake era too, because an SDK falls
+/// back to `initialize` only if one of them is named.
 pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {
     let [a, b, c, d] = HANDSHAKE_REVISIONS;
     [STATELESS, d, c, b, a]
 };
 
-/// How the two ends of a connection speak: the specification's "legacy" and "modern".
+/// How the two ends of a connection speak. The specification calls the eras "legacy" and "modern".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
-    /// `initialize` says once who is there and what they can do.
+    /// `initialize` exchanges versions and capabilities once.
     #[default]
     Handshake,
-    /// `params._meta` says it with each request (2026-07-28 and later).
+    /// `params._meta` carries them with each request (2026-07-28 and later).
     Stateless,
 }
 
-/// Keys of `_meta` that are MCP's own.
+/// Keys of `_meta` that MCP reserves.
 pub mod meta {
     /// The revision of a stateless request.
     pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// What the client of a stateless request can do.
+    /// The capabilities of the client that sends a stateless request.
     pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Who asks.
+    /// The client that sends a stateless request.
     pub const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
-    /// Who answers.
+    /// The server that answers.
     pub const SERVER: &str = "io.modelcontextprotocol/serverInfo";
-    /// Log messages from this level on are wanted while this request is worked on.
+    /// The least severe log messages that the client wants while this request is open.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// The `subscriptions/listen` that a notification belongs to.
     pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
     /// The task that a message belongs to.
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-    /// Those that a request has in the stateless era alone.
+    /// The keys that only requests of the stateless era carry.
     pub const OF_REQUESTS: [&str; 4] = [VERSION, CAPABILITIES, CLIENT, LOG_LEVEL];
 }
 
-/// The extension of the stateless era in which a server answers later than at once.
+/// Names of capabilities, of servers and of clients.
+pub mod capability {
+    pub const TOOLS: &str = "tools";
+    pub const RESOURCES: &str = "resources";
+    pub const PROMPTS: &str = "prompts";
+    pub const COMPLETIONS: &str = "completions";
+    pub const LOGGING: &str = "logging";
+    /// Of servers and of clients.
+    pub const TASKS: &str = "tasks";
+    /// Of clients.
+    pub const ROOTS: &str = "roots";
+    /// Of clients.
+    pub const SAMPLING: &str = "sampling";
+    /// Of clients.
+    pub const ELICITATION: &str = "elicitation";
+}
+
+/// The extension of the stateless era that lets a server answer a call later.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Error codes of JSON-RPC, and those that MCP has given out.
+/// Error codes of JSON-RPC, and those that MCP assigns.
 pub mod code {
     pub const PARSE_ERROR: i64 = -32700;
     pub const INVALID_REQUEST: i64 = -32600;
@@ -78,9 +102,9 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// Up to revision 2025-11-25.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// Revision 2025-11-25 alone.
+    /// Revision 2025-11-25 only.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// From revision 2026-07-28 on: what a request says in its headers is not what its body says.
+    /// From revision 2026-07-28 on: the headers of a request differ from its body.
     pub const HEADER_MISMATCH: i64 = -32020;
     /// From revision 2026-07-28 on.
     pub const MISSING_CAPABILITY: i64 = -32021;

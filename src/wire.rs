@@ -1,8 +1,14 @@
-//! JSON-RPC as it lies on the wire: the envelope is parsed, every body stays the bytes it was.
+//! JSON-RPC with bodies as bytes.
 //!
-//! `raw` edits single members of a body, `lines` cuts a stream into messages, `output` writes them,
-//! `peer` is one end of a connection, `call` what concerns one request of it, `batch` what came in one array, `serving` the requests of the other end that are
-//! being worked on, `stdio` is the process's own stdin and stdout.
+//! # Theory of operation
+//!
+//! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] parses the envelope: `id`, `method`,
+//! `params`, `result` and `error` stay slices of the line. A body is never serialized again, so that nothing in it can
+//! change; `raw` edits single members in place where a proxy has to. `output` writes frames in order and never waits.
+//!
+//! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
+//! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
+//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout.
 
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Deserializer};
@@ -24,52 +30,50 @@ pub mod stdio;
 /// JSON text, usually a slice of the line it came in.
 pub type Raw = Bytes;
 
-/// What a response carries: its `result`, or its `error` object.
+/// The content of a response: its `result`, or its `error` object.
 pub type Reply = Result<Raw, Raw>;
 
 /// One JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
+    /// A request, which has an id and wants an answer.
     Request(Request),
+    /// A request without an id.
     Notification { method: String, params: Option<Raw> },
+    /// The answer to a request.
     Response { id: Raw, reply: Reply },
 }
 
-/// A request as it was received. The id is sent back byte for byte.
+/// A request as it was received. Its answer repeats the id byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// A JSON string or number.
     pub id: Raw,
+    /// The method's name.
     pub method: String,
+    /// The params, if the request has any; `null` is a value.
     pub params: Option<Raw>,
 }
 
-/// Why a line is not a message.
+/// Why a line is not a message that can be handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageError {
+    /// It is not JSON.
     NotJson,
-    /// JSON, but neither request, notification nor response; with its id where that can be given back.
-    NotAMessage {
-        id: Option<Raw>,
-    },
-    /// An array of messages, which only revision 2025-03-26 knows.
+    /// It is JSON, but neither a request, a notification nor a response. `id`: its id, if it has a valid one.
+    NotAMessage { id: Option<Raw> },
+    /// It is an array of messages, which only revision 2025-03-26 has.
     Batch,
-    /// An array of nothing, where batches are known.
+    /// It is an empty array.
     EmptyBatch,
-    /// More messages than one batch may have.
-    LargeBatch {
-        messages: usize,
-        limit: usize,
-    },
-    /// Longer than the limit (both in bytes), with its id where that could be found.
-    TooLong {
-        id: Option<Raw>,
-        bytes: u64,
-        limit: usize,
-    },
+    /// It is an array of more messages than a batch may have.
+    LargeBatch { messages: usize, limit: usize },
+    /// It exceeds the limit; both numbers are bytes. `id`: its id, if that could be found.
+    TooLong { id: Option<Raw>, bytes: u64, limit: usize },
 }
 
-/// The members a message may have. `null` is a value here, not an absence (serde's `Option` would swallow it);
-/// a member given twice is refused, since the two readers of a message might choose differently.
+/// The members of a message. `null` counts as a value, which serde's `Option` alone would not see. A member that is
+/// given twice is refused, because another reader of the message might choose the other value.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -89,9 +93,14 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValu
 }
 
 impl Message {
+    /// Parses one line.
+    ///
+    /// # Errors
+    ///
+    /// See [`MessageError`].
     pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
         let text = line.trim_ascii_start();
-        // A struct would also be read from an array, member by member.
+        // serde would read the struct from an array, too.
         if text.first() == Some(&b'[') {
             return Err(MessageError::Batch);
         }
@@ -119,25 +128,27 @@ impl Message {
     }
 }
 
-/// The specification allows strings and numbers as ids, and nothing else.
+/// Ids are strings and numbers (MCP, base protocol).
 fn is_id(id: &Raw) -> bool {
     matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// A message on its way out, written without being joined or serialised again: head, body, tail.
+/// An outgoing message. Its three parts (head, body, tail) are written without being joined or serialized again.
 #[derive(Debug, Clone)]
 pub struct Frame([Bytes; 3]);
 
 impl Frame {
+    /// A request.
     pub fn request(id: u64, method: &str, params: Option<Raw>) -> Self {
         Self::new(format_args!(",\"id\":{id},\"method\":{}", Quoted(method)), "params", params)
     }
 
+    /// A notification.
     pub fn notification(method: &str, params: Option<Raw>) -> Self {
         Self::new(format_args!(",\"method\":{}", Quoted(method)), "params", params)
     }
 
-    /// `id` is written as it was received; an error without a readable id has `null`.
+    /// A response. `id` is written as it was received, `null` if the request had no readable id.
     pub fn response(id: &[u8], reply: Reply) -> Self {
         let id = String::from_utf8_lossy(id);
         match reply {
@@ -155,20 +166,22 @@ impl Frame {
         })
     }
 
-    /// Bytes still to be written.
+    /// The number of bytes that are not written yet.
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
+    /// Returns whether all bytes are written.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Bytes::is_empty)
     }
 
+    /// The parts that are not written yet.
     pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
         self.0.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part))
     }
 
-    /// Takes the first `n` bytes off, as far as there are that many; returns how many are left to take.
+    /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.
     pub fn advance(&mut self, mut n: usize) -> usize {
         for part in &mut self.0 {
             let step = n.min(part.len());
@@ -179,7 +192,7 @@ impl Frame {
     }
 }
 
-/// A string as JSON.
+/// Displays a string as JSON.
 struct Quoted<'a>(&'a str);
 
 impl std::fmt::Display for Quoted<'_> {
@@ -188,7 +201,7 @@ impl std::fmt::Display for Quoted<'_> {
     }
 }
 
-/// A JSON-RPC error object.
+/// Builds a JSON-RPC error object.
 pub fn error_object(code: i64, message: &str, data: Option<serde_json::Value>) -> Raw {
     let mut error = serde_json::json!({ "code": code, "message": message });
     if let Some(data) = data {

@@ -1,7 +1,7 @@
 //! What is remembered, and what a broken file costs.
 
 use super::*;
-use crate::upstream::catalog::{Lists, read_tools};
+use crate::upstream::catalog::{OtherLists, read_tools};
 use crate::wire::Raw;
 
 const DEFINITION: &str =
@@ -10,8 +10,8 @@ const DEFINITION: &str =
 fn catalog(tools: usize) -> Arc<Catalog> {
     let page = format!("{{\"tools\":[{}]}}", vec![DEFINITION; tools].join(","));
     let tools = read_tools(&Raw::from(page));
-    let introduction = Introduction { title: Some("A server".into()), ..Introduction::default() };
-    Arc::new(Catalog::new(introduction, tools, Lists::default()))
+    let info = ServerInfo { title: Some("A server".into()), ..ServerInfo::default() };
+    Arc::new(Catalog::new(info, tools, OtherLists::default()))
 }
 
 fn key(n: usize) -> Key {
@@ -30,8 +30,8 @@ async fn the_next_start_knows_everything_byte_for_byte() {
     remembered(dir.path(), 3).await;
     let cache = Cache::open(Some(dir.path().to_owned())).read();
     let known = cache.get(&key(1)).unwrap();
-    assert!(known.says_the_same(&catalog(2)));
-    assert_eq!(known.marks, catalog(2).marks);
+    assert!(known.is_same(&catalog(2)));
+    assert_eq!(known.hashes, catalog(2).hashes);
     let definitions: Vec<_> = known.definitions().unwrap().map(|(_, raw)| raw.clone()).collect();
     assert_eq!(definitions, [DEFINITION, DEFINITION]);
     assert!(known.age() < Duration::from_secs(60));

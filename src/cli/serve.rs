@@ -8,7 +8,8 @@ use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, Mode};
-use crate::front::Session;
+use crate::front::interaction::clients::ClientRegistry;
+use crate::front::session::Session;
 use crate::groups::GroupManager;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::warden::Warden;
@@ -41,8 +42,9 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
         warden: Warden::new(),
         logins: Arc::new(Kept(super::login::vault(env, &config.settings, false))),
     };
-    let groups = GroupManager::new(config, transport, Cache::open(cache_dir(cli, env)));
-    let session = Session::new(groups.clone(), Peer::new(output.clone()));
+    let clients = Arc::new(ClientRegistry::default());
+    let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
+    let session = Session::new(groups.clone(), &clients, Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
     let stop = async {
         tokio::select! {
@@ -52,7 +54,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     };
     tokio::select! {
         () = session.run(&mut lines, stop, groups.shutdown()) => {}
-        () = groups.tend() => {}
+        () = groups.run() => {}
         () = follow(&mut follower, &files, &groups, cli, env) => {}
     }
     output.close();

@@ -1,46 +1,57 @@
-//! The JSON-RPC errors that are ours, and the words in which a model is told what went wrong: the only place where
-//! codes are chosen. docs/errors.md lists them with cause and cure.
+//! The JSON-RPC errors of the proxy itself. Only this file assigns codes; docs/errors.md lists them with cause and
+//! remedy. `tool_errors` has the texts that models read.
 
-use super::reach::Unreachable;
+use super::tool_errors;
 use crate::config::GroupName;
-use crate::groups::login_flows::Purpose;
 use crate::protocol::{REVISIONS, code};
-use crate::upstream::Unavailable;
 use crate::upstream::lifecycle::State;
-use crate::upstream::lifecycle::cool_down;
+use crate::upstream::{AcquireError, Upstream};
 use crate::wire::peer::CallError;
 use crate::wire::{MessageError, Raw, error_object};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::time::Duration;
 
-/// Refused in this phase of the session.
-pub const NOT_NOW: i64 = -32005;
-/// Of a capability that was not negotiated.
+/// The method is not allowed in this phase of the session.
+pub const WRONG_PHASE: i64 = -32005;
+/// The method belongs to a capability that was not negotiated.
 pub const NOT_NEGOTIATED: i64 = -32004;
-/// A group has no connection.
+/// The group has no connection.
 pub const UNAVAILABLE: i64 = -31001;
-/// The upstream gave no answer in time.
+/// The upstream did not answer in time.
 pub const TIMED_OUT: i64 = -31002;
-/// The upstream's connection ended before it answered.
+/// The upstream's connection ended before the answer.
 pub const CLOSED: i64 = -31003;
-/// The group lacks what it is asked for.
-pub const LACKS_CAPABILITY: i64 = -31005;
-/// dynamic-mcp is shutting down.
+/// The proxy shuts down.
 pub const SHUTTING_DOWN: i64 = -31004;
+/// The group does not have the capability.
+pub const LACKS_CAPABILITY: i64 = -31005;
 
-/// An error answer of our own.
+/// How long to wait before a request to a group whose failure may pass, in milliseconds.
+const RETRY_AFTER_MS: u32 = 5000;
+
+/// A JSON-RPC error of the proxy itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct RpcError {
+    /// The error's code.
     pub code: i64,
+    /// What failed.
     pub message: Cow<'static, str>,
+    /// Details for programs.
     pub data: Option<Value>,
 }
 
-impl Eq for Refusal {}
+impl Eq for RpcError {}
 
-impl Refusal {
-    /// With what came of the login that would help, if that says anything.
+impl RpcError {
+    fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    fn with_data(self, data: Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+
+    /// Adds the outcome of a login offer to the cause, if there is one.
     pub fn with_login(mut self, login: Option<String>) -> Self {
         if let (Some(login), Some(data)) = (login, &mut self.data) {
             let cause = data["cause"].as_str().unwrap_or_default();
@@ -50,280 +61,148 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Raw {
-    fn from(refusal: Refusal) -> Self {
-        error_object(refusal.code, &refusal.message, refusal.data)
+impl From<RpcError> for Raw {
+    fn from(error: RpcError) -> Self {
+        error_object(error.code, &error.message, error.data)
     }
 }
 
-fn refusal(code: i64, message: impl Into<Cow<'static, str>>) -> Refusal {
-    Refusal { code, message: message.into(), data: None }
+/// A request before `initialize`, or too long before `notifications/initialized`.
+pub fn not_initialized() -> RpcError {
+    RpcError::new(WRONG_PHASE, "not initialized: send initialize, then notifications/initialized")
 }
 
-pub fn not_initialized() -> Refusal {
-    refusal(NOT_NOW, "not initialized: send initialize, then notifications/initialized")
+/// A second `initialize`.
+pub fn already_initialized() -> RpcError {
+    RpcError::new(WRONG_PHASE, "already initialized")
 }
 
-pub fn already_initialized() -> Refusal {
-    refusal(NOT_NOW, "already initialized")
+/// A request during shutdown.
+pub fn shutting_down() -> RpcError {
+    RpcError::new(SHUTTING_DOWN, "dynamic-mcp is shutting down")
 }
 
-pub fn shutting_down() -> Refusal {
-    refusal(SHUTTING_DOWN, "dynamic-mcp is shutting down")
+/// A method of a capability that this session does not advertise.
+pub fn not_negotiated(capability: &'static str) -> RpcError {
+    RpcError::new(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
 }
 
-pub fn not_negotiated(capability: &'static str) -> Refusal {
-    refusal(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
+/// A method that does not exist.
+pub fn unknown_method() -> RpcError {
+    RpcError::new(code::METHOD_NOT_FOUND, "method not found")
 }
 
-pub fn unknown_method() -> Refusal {
-    refusal(code::METHOD_NOT_FOUND, "method not found")
-}
-
-/// A request of a revision without handshake that is not spoken here.
-pub fn unsupported_revision(requested: &Raw) -> Refusal {
+/// A stateless request of a revision that is not supported.
+pub fn unsupported_revision(requested: &Raw) -> RpcError {
     let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
-    let data = json!({ "supported": REVISIONS, "requested": requested });
-    Refusal { data: Some(data), ..refusal(code::UNSUPPORTED_REVISION, "unsupported protocol version") }
+    RpcError::new(code::UNSUPPORTED_REVISION, "unsupported protocol version")
+        .with_data(json!({ "supported": REVISIONS, "requested": requested }))
 }
 
-/// The client of a stateless request would have to be able to do this.
-pub fn missing_capability(required: Value) -> Refusal {
-    let data = json!({ "requiredCapabilities": required });
-    Refusal { data: Some(data), ..refusal(code::MISSING_CAPABILITY, "missing required client capability") }
+/// A stateless request whose client lacks a capability that the method needs.
+pub fn missing_capability(required: Value) -> RpcError {
+    RpcError::new(code::MISSING_CAPABILITY, "missing required client capability")
+        .with_data(json!({ "requiredCapabilities": required }))
 }
 
-pub fn bad_params(what: impl Into<Cow<'static, str>>) -> Refusal {
-    refusal(code::INVALID_PARAMS, what)
+/// Params that are not what the method needs.
+pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
+    RpcError::new(code::INVALID_PARAMS, what)
 }
 
-pub fn unknown_tool(name: &str) -> Refusal {
-    bad_params(format!("unknown tool: {name}"))
+/// A tool that is neither ours nor an upstream's.
+pub fn unknown_tool(name: &str) -> RpcError {
+    invalid_params(format!("unknown tool: {name}"))
 }
 
-/// A group that a method other than `tools/call` names, and that has no connection.
-pub fn unreachable(unreachable: &Unreachable) -> Refusal {
-    let Unreachable { group, why, login } = unreachable;
+/// A resource that no group has.
+pub fn resource_not_found(uri: &str) -> RpcError {
+    RpcError::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(json!({ "uri": uri }))
+}
+
+/// A group that could not be connected for a request other than `tools/call`.
+pub fn group_unavailable(group: &Upstream, error: &AcquireError, login: Option<String>) -> RpcError {
     let snapshot = group.snapshot();
-    let (attempts, cause) = match (&snapshot.state, why) {
+    let (attempts, cause) = match (&snapshot.state, error) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
-        (_, why) => (0, unavailable(&group.name, why, None)),
+        (_, error) => (0, tool_errors::unavailable(&group.name, error, None)),
     };
-    let retry = match why {
-        Unavailable::Failed(error) if !error.retryable() => None,
-        _ => Some(5000),
+    let retry_after = match error {
+        AcquireError::Failed(error) if !error.retryable() => None,
+        _ => Some(RETRY_AFTER_MS),
     };
-    let data = json!({
-        "group": group.name.as_str(),
-        "state": snapshot.state.name(),
-        "attempts": attempts,
-        "retryAfterMs": retry,
-        "cause": cause,
-    });
-    let refusal = refusal(UNAVAILABLE, format!("group {} is not available", group.name));
-    Refusal { data: Some(data), ..refusal }.with_login(login.clone())
+    RpcError::new(UNAVAILABLE, format!("group {} is not available", group.name))
+        .with_data(json!({
+            "group": group.name.as_str(),
+            "state": snapshot.state.name(),
+            "attempts": attempts,
+            "retryAfterMs": retry_after,
+            "cause": cause,
+        }))
+        .with_login(login)
 }
 
-/// A request that reached the upstream and has no answer.
-pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Option<String>) -> Refusal {
-    let data = Some(json!({ "group": group.as_str(), "cause": lost.unwrap_or_else(|| error.to_string()) }));
+/// A request that the upstream did not answer. `lost`: how the connection ended, if it did.
+pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Option<String>) -> RpcError {
     let code = match error {
         CallError::TimedOut(_) => TIMED_OUT,
         CallError::Closed { .. } => CLOSED,
         CallError::TooLong { .. } | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
-    Refusal { data, ..refusal(code, format!("group {group} did not answer {method}: {error}")) }
+    let cause = lost.unwrap_or_else(|| error.to_string());
+    RpcError::new(code, format!("group {group} did not answer {method}: {error}"))
+        .with_data(json!({ "group": group.as_str(), "cause": cause }))
 }
 
-/// An answer of a group that a client of the other era cannot be given.
-pub fn not_bridged(group: &GroupName, method: &str, why: &str) -> Refusal {
-    let data = json!({ "group": group.as_str() });
-    let message = format!("group {group} did not answer {method}: {why}");
-    Refusal { data: Some(data), ..refusal(code::INTERNAL_ERROR, message) }
+/// An answer of an upstream that does not exist in the client's era.
+pub fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, format!("group {group} did not answer {method}: {why}"))
+        .with_data(json!({ "group": group.as_str() }))
 }
 
-/// Requests of one client that are not answered yet.
-pub fn too_many_open() -> Refusal {
-    refusal(code::INTERNAL_ERROR, "too many requests are open; wait for the answers to some of them")
+/// A capability that the group does not have.
+pub fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
+    RpcError::new(LACKS_CAPABILITY, format!("group {group} has no {capability}"))
+        .with_data(json!({ "group": group.as_str(), "capability": capability }))
 }
 
-/// Calls of a stateless client whose servers ask it something.
-pub fn too_many_waiting() -> Refusal {
-    refusal(code::INTERNAL_ERROR, "too many calls wait for input; answer or give up some of them")
+/// More open requests of one client than the limit.
+pub fn too_many_requests() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "too many open requests; wait for some of the answers")
 }
 
-/// A server did not say in time that it will tell of changes.
-pub fn not_subscribed() -> Refusal {
-    refusal(TIMED_OUT, "the subscription was not confirmed in time")
+/// More suspended calls of one client than the limit.
+pub fn too_many_suspended_calls() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
 }
 
-pub fn lacks(group: &GroupName, capability: &str) -> Refusal {
-    let data = json!({ "group": group.as_str(), "capability": capability });
-    Refusal { data: Some(data), ..refusal(LACKS_CAPABILITY, format!("group {group} has no {capability}")) }
+/// A subscription that the upstream did not confirm in time.
+pub fn subscription_timed_out() -> RpcError {
+    RpcError::new(TIMED_OUT, "the subscription was not confirmed in time")
 }
 
-pub fn resource_not_found(uri: &str) -> Refusal {
-    Refusal { data: Some(json!({ "uri": uri })), ..refusal(code::RESOURCE_NOT_FOUND, "resource not found") }
+/// A bug in the proxy.
+pub fn internal() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "internal error in dynamic-mcp; its log has the details")
 }
 
-pub fn internal() -> Refusal {
-    refusal(code::INTERNAL_ERROR, "internal error in dynamic-mcp; its log says more")
-}
-
-/// A line from the client that is no message.
-pub fn malformed(what: &MessageError) -> Refusal {
-    match what {
-        MessageError::NotJson => refusal(code::PARSE_ERROR, "not JSON"),
-        MessageError::NotAMessage { .. } => {
-            refusal(code::INVALID_REQUEST, "neither a request, a notification nor a response")
-        }
-        MessageError::Batch => refusal(
-            code::INVALID_REQUEST,
-            "a batch, which only revision 2025-03-26 has: send messages one by one",
-        ),
-        MessageError::EmptyBatch => refusal(code::INVALID_REQUEST, "an empty batch"),
-        MessageError::LargeBatch { messages, limit } => {
-            let message =
-                format!("a batch of {messages} messages is over the limit of {limit}: none was looked at");
-            refusal(code::INVALID_REQUEST, message)
-        }
-        MessageError::TooLong { bytes, limit, .. } => refusal(
-            code::INVALID_REQUEST,
-            format!("message of {bytes} bytes is over the limit of {limit} (settings.max_message_bytes)"),
-        ),
-    }
-}
-
-/// A tool result that says to the model what went wrong.
-pub fn tool_error(text: &str) -> Raw {
-    json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
-}
-
-/// Why a group has no connection, and what the model can do. `login`: what came of the login that would help.
-pub fn unavailable(group: &GroupName, why: &Unavailable, login: Option<&str>) -> String {
-    match why {
-        Unavailable::Failed(error) => {
-            let advice = match login {
-                Some(login) => login.to_owned(),
-                None if error.retryable() => {
-                    let wait = cool_down(error).as_secs();
-                    format!("Call again in {wait} seconds to try once more; get_status shows all groups.")
-                }
-                None => "Trying again will not help before this is mended; tell the user.".to_owned(),
-            };
-            format!("Group {group} is not available: {error}\n{advice}")
-        }
-        Unavailable::Gone => format!("Group {group} is no longer in the config."),
-        Unavailable::StillConnecting(waited) => format!(
-            "Group {group} is initializing ({} s so far), please retry in 10 seconds",
-            waited.as_secs()
-        ),
-    }
-}
-
-pub fn login_declined(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Connecting => {
-            "The user was offered the login and declined it. Leave this group alone unless the user asks for it."
-        }
-        Purpose::Rights => {
-            "The user was offered a login with more rights and declined it. What needs no more rights can be used."
-        }
-    }
-}
-
-pub const LOGIN_DISMISSED: &str = "The user was offered the login and dismissed it. \
-    Call again only if the user wants to log in.";
-
-/// A login that the client could not offer; it is open for so long.
-pub fn login_url(url: &str, open: Duration) -> String {
-    let time = match open.as_secs() / 60 {
-        0 => "at once".to_owned(),
-        1 => "within a minute".to_owned(),
-        minutes => format!("within {minutes} minutes"),
-    };
-    format!(
-        "Ask the user to log in: this address is to be opened {time}, in a browser on the machine that dynamic-mcp \
-         runs on. Then call again.\n{url}"
-    )
-}
-
-/// A login that takes long.
-pub fn login_goes_on(url: &str) -> String {
-    format!(
-        "The user has agreed to log in and is not done yet. Call again once that is done. The address:\n{url}"
-    )
-}
-
-/// Nobody came back from the browser in time.
-pub fn login_late(group: &GroupName) -> String {
-    format!("The login to group {group} was begun, and nobody finished it. Call again to begin another one.")
-}
-
-pub fn login_failed(why: &str) -> String {
-    format!("A login was begun and failed: {why}\nTell the user.")
-}
-
-/// A stateful server was lost: what it held is gone, and a call would run on nothing.
-pub fn lost_state(group: &GroupName) -> String {
-    format!(
-        "Group {group} was restarted since the last call, and the state of its session is gone (open pages, \
-         connections, shells). This call was not run. Build the state up again, then call again."
-    )
-}
-
-/// The arguments do not fit the tool's schema. `signature`: how they would.
-pub fn bad_arguments(group: &GroupName, tool: &str, problem: &str, signature: &str) -> String {
-    format!(
-        "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{problem}\n\
-         Its signature: {signature}"
-    )
-}
-
-/// A tool's bare name that does not say whose it is.
-pub fn several_have<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
-    let names = groups.map(GroupName::as_str).collect::<Vec<_>>().join(", ");
-    format!(
-        "Several groups have a tool {tool:?}: {names}. Use call_dynamic_tool with the group that you mean."
-    )
-}
-
-/// A tool that the user is to confirm, and a client that cannot ask.
-pub fn cannot_confirm(group: &GroupName, tool: &str) -> String {
-    format!(
-        "Tool {tool} of group {group} is to be confirmed by the user before each call (tools.ask in the config), and \
-         this client cannot ask (it has no form elicitation), so it was not called. The user can take it out of \
-         tools.ask."
-    )
-}
-
-pub fn not_confirmed(group: &GroupName, tool: &str, action: &str) -> String {
-    let did = if action == "decline" { "declined" } else { "dismissed" };
-    format!(
-        "The user was asked to confirm this call of tool {tool} of group {group} and {did} it, so it was not called. \
-         Do not call it again without the user's consent."
-    )
-}
-
-/// Why a call that reached the upstream has no result. `lost`: how the connection ended, if it did.
-pub fn failed_call(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
+/// A line from the client that is not a message.
+pub fn malformed(error: &MessageError) -> RpcError {
+    let invalid = |message: String| RpcError::new(code::INVALID_REQUEST, message);
     match error {
-        CallError::TimedOut(after) => format!(
-            "Tool {tool} of group {group} gave no answer within {} s and was cancelled. \
-             It may have done part of its work. The limit is timeout.tools in the config.",
-            after.as_secs_f32()
-        ),
-        CallError::TooLong { bytes, limit } => format!(
-            "The answer of tool {tool} of group {group} was too long: {bytes} bytes, the limit is {limit} \
-             (settings.max_message_bytes). Ask for less at once."
-        ),
-        CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
-        CallError::Closed { sent } => {
-            let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
-            let done = if *sent { "It may have done part of its work. " } else { "" };
-            format!(
-                "Group {group} was lost while tool {tool} was called: {why}\n{done}Call again: the server is restarted on the next call."
-            )
+        MessageError::NotJson => RpcError::new(code::PARSE_ERROR, "the message is not JSON"),
+        MessageError::NotAMessage { .. } => {
+            invalid("the message is neither a request, a notification nor a response".to_owned())
         }
+        MessageError::Batch => {
+            invalid("batches exist only in revision 2025-03-26: send messages one by one".to_owned())
+        }
+        MessageError::EmptyBatch => invalid("the batch is empty".to_owned()),
+        MessageError::LargeBatch { messages, limit } => {
+            invalid(format!("a batch of {messages} messages exceeds the limit of {limit}; none was handled"))
+        }
+        MessageError::TooLong { bytes, limit, .. } => invalid(format!(
+            "a message of {bytes} bytes exceeds the limit of {limit} (settings.max_message_bytes)"
+        )),
     }
 }

@@ -1,49 +1,55 @@
-//! Finds the group and the tool a model means, or the nearest names to tell it.
+//! Finds the group and the tool that a model means, or suggests the nearest names.
 
-use super::exposed;
+use super::exposed_names;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 
-/// Names offered to whoever named none that exists.
-const NEAREST: usize = 3;
+/// How many names an error for an unknown name suggests.
+const MAX_SUGGESTIONS: usize = 3;
 
-/// The group called `name`, or its nearest kin.
-pub fn named(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
-    match groups.named(name) {
+/// Finds a group by its name.
+///
+/// # Errors
+///
+/// Suggests the nearest names.
+pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
+    match groups.get_by_name(name) {
         Some(group) => Ok(group),
-        None => group(&groups.all(), name).cloned(),
+        None => group_in(&groups.all(), name).cloned(),
     }
 }
 
-/// The group called `name`: exactly so, else the only one that differs in case.
-pub fn group<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
+/// Finds a group by its name: the one of exactly this name, else the only one that differs in case.
+///
+/// # Errors
+///
+/// Suggests the nearest names.
+pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
     let exact = groups.iter().find(|group| group.name.as_str() == name);
     let caseless = || only(groups.iter().filter(|group| group.name.as_str().eq_ignore_ascii_case(name)));
     exact.or_else(caseless).ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
         match groups.is_empty() {
-            true => {
-                "There are no groups: the config names no server that could be used; get_status says why."
-                    .to_owned()
-            }
+            true => "There are no groups: the config has no server that can be used; get_status says why."
+                .to_owned(),
             false => format!("There is no group {name:?}. {}", suggest(name, names, "groups")),
         }
     })
 }
 
-/// The tool called `name`: exactly so, else the only one that differs in case.
+/// Finds a tool by its name: the one of exactly this name, else the only one that differs in case.
 pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
     let caseless = || only(catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name)));
     catalog.tool(name).or_else(caseless)
 }
 
-/// What to tell whoever named a tool that does not exist.
+/// The error for a tool that does not exist, with the nearest names.
 pub fn unknown_tool<'a>(group: &str, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
     format!("Group {group} has no tool {name:?}. {}", suggest(name, tools, "tools"))
 }
 
-/// `group__tool` taken apart, where the first part is a group.
+/// Splits `group__tool` if the first part is the name of a group.
 pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstream, &'n str)> {
     name.match_indices("__").find_map(|(at, _)| {
         let owner = groups.iter().find(|group| group.name.as_str() == &name[..at])?;
@@ -51,12 +57,16 @@ pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstr
     })
 }
 
-/// The groups that `name` may belong to because their exposed `group__` begins it.
-pub fn beginning(groups: &[Upstream], name: &str) -> Vec<Upstream> {
-    groups.iter().filter(|group| name.starts_with(&exposed::plain(&group.name, ""))).cloned().collect()
+/// Returns the groups whose exposed prefix `group__` begins `name`.
+pub fn with_prefix(groups: &[Upstream], name: &str) -> Vec<Upstream> {
+    groups
+        .iter()
+        .filter(|group| name.starts_with(&exposed_names::plain_name(&group.name, "")))
+        .cloned()
+        .collect()
 }
 
-/// The groups whose known catalog has a tool of exactly this name that may be called.
+/// Returns the groups whose known catalog has a tool of exactly this name that the config allows.
 pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
     let has = |group: &&Upstream| {
         let snapshot = group.snapshot();
@@ -72,22 +82,22 @@ fn only<T>(mut candidates: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> String {
-    // However words are joined: `readOnly` is `read_only`.
-    let bare = |name: &str| -> String {
+    // Case and separators do not matter: `readOnly` is near `read_only`.
+    let folded = |name: &str| -> String {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
-    let name = bare(name);
+    let name = folded(name);
     let mut ranked: Vec<_> = known
         .map(|candidate| {
-            let bare = bare(candidate);
-            let inside = bare.contains(&name) || name.contains(&bare);
-            (strsim::jaro_winkler(&name, &bare) + f64::from(u8::from(inside)), candidate)
+            let candidate_folded = folded(candidate);
+            let inside = candidate_folded.contains(&name) || name.contains(&candidate_folded);
+            (strsim::jaro_winkler(&name, &candidate_folded) + f64::from(u8::from(inside)), candidate)
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let nearest: Vec<_> = ranked.iter().take(NEAREST).map(|(_, name)| *name).collect();
+    let nearest: Vec<_> = ranked.iter().take(MAX_SUGGESTIONS).map(|(_, name)| *name).collect();
     match (nearest.len(), ranked.len()) {
-        (0, _) => format!("It has no {what} at all."),
+        (0, _) => format!("It has no {what}."),
         (shown, all) if shown == all => format!("The {what}: {}.", nearest.join(", ")),
         _ => format!("The nearest {what}: {}.", nearest.join(", ")),
     }
@@ -105,6 +115,6 @@ mod tests {
         let text = suggest("readonly_echo", ["echo", "sleep", "env", "read_only_echo"].into_iter(), "tools");
         assert!(text.starts_with("The nearest tools: read_only_echo, echo"), "{text}");
         assert_eq!(suggest("x", ["a"].into_iter(), "groups"), "The groups: a.");
-        assert_eq!(suggest("x", [].into_iter(), "tools"), "It has no tools at all.");
+        assert_eq!(suggest("x", [].into_iter(), "tools"), "It has no tools.");
     }
 }

@@ -1,237 +1,251 @@
-//! LoginService that this process has begun, for the client to offer them to its user. One for each group at a time, whoever
-//! asks for it; it waits for the browser whether or not the request that began it does.
+//! The logins that this process has started, so that its client can offer them to the user.
+//!
+//! A group has at most one login at a time, which all requests share. The login waits for the browser even if the request
+//! that started it ends.
 
-use super::GroupManager;
-use crate::config::{Endpoint, GroupName, HttpConfig};
+use super::manager::GroupManager;
+use crate::config::{Config, Endpoint, GroupName, HttpConfig};
+use crate::random;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::remote::error::RemoteError;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::COOL_DOWN;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// To find out where to log in and to register there: each request of it has its own deadline.
-const BEGIN: Duration = Duration::from_secs(60);
+/// The limit for finding the authorization server and registering there. Each request of it has its own limit.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a login waits for the browser.
-const OPEN: Duration = Duration::from_secs(5 * 60);
-/// Who declined is not asked again for so long.
-const DECLINED: Duration = Duration::from_secs(5 * 60);
-/// A server that still refuses after a login, or a browser that came back without one, is no reason for another one.
-const DONE: Duration = Duration::from_secs(60);
-/// How often it is looked whether somebody logged in elsewhere.
-const GAP: Duration = Duration::from_secs(2);
+const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How long a user who declined is not asked again.
+const DECLINED_FOR: Duration = Duration::from_secs(5 * 60);
+/// How long no other login is started after one ended, whether or not the server accepts it.
+const ENDED_FOR: Duration = Duration::from_secs(60);
+/// The interval between checks for a login in another process.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// All of them, by group.
+/// The logins of one session, by group.
 #[derive(Default)]
-pub(super) struct Invitations {
-    latest: HashMap<GroupName, (HttpConfig, Invitation)>,
-    logins: JoinSet<()>,
+pub struct LoginFlows(Mutex<FlowsByGroup>);
+
+#[derive(Default)]
+struct FlowsByGroup {
+    /// The last login of each group, and the entry of the config that it belongs to.
+    latest: HashMap<GroupName, (HttpConfig, LoginFlow)>,
+    tasks: JoinSet<()>,
 }
 
 /// One login. Clones share it.
 #[derive(Clone)]
-pub struct Invitation {
-    /// Names it to the client.
+pub struct LoginFlow {
+    /// The id that the client knows.
     pub id: Arc<str>,
-    pub purpose: Purpose,
-    stage: watch::Sender<Stage>,
-    asking: watch::Sender<Asking>,
+    /// What the login is for.
+    pub purpose: LoginPurpose,
+    stage: watch::Sender<LoginStage>,
+    consent: watch::Sender<Consent>,
 }
 
 /// What a login is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// The group cannot be used without.
-    Connecting,
-    /// A single request takes more rights than were granted.
-    Rights,
+pub enum LoginPurpose {
+    /// The group cannot be used without a login.
+    Connect,
+    /// A request needs more scopes than the login has.
+    MoreScopes,
 }
 
 /// How far a login has come.
 #[derive(Debug, Clone)]
-pub enum Stage {
-    Beginning,
-    /// It waits for the browser to open this URL and come back, until then.
+pub enum LoginStage {
+    /// The address is not known yet.
+    Starting,
+    /// It waits until this time for the browser to open this address and return.
     Open(String, Instant),
+    /// The user has logged in.
     LoggedIn(Instant),
-    /// There is none that a person could do in a browser.
+    /// The server has no login that a person could do in a browser.
     Impossible,
-    /// Nobody was asked to open anything, or the browser came back without a login.
-    Failed {
-        why: RemoteError,
-        opened: bool,
-        at: Instant,
-    },
-    /// Nobody came.
-    Late,
+    /// It failed. `opened`: the browser had opened the address.
+    Failed { error: RemoteError, opened: bool, at: Instant },
+    /// The browser did not return in time, or the config changed.
+    Expired,
+    /// The user declined it.
     Declined(Instant),
 }
 
-/// How far the user has been asked.
+/// Whether the user was asked to agree to a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
-    /// Nobody asks: the next one may.
-    Nobody,
-    Somebody,
-    Agreed,
+pub enum Consent {
+    /// Nobody asks; the next request may.
+    NotAsked,
+    /// A request asks at the moment.
+    Asking,
+    /// The user agreed.
+    Given,
+    /// The user closed the question.
     Dismissed,
-    /// The client does not show it.
-    Unable,
+    /// The client cannot show the question.
+    Unsupported,
 }
 
-/// Whoever has this asks the user; until it is dropped nobody else does.
-pub struct Turn(watch::Sender<Asking>);
+/// The right to ask the user. Until it is dropped, no other request asks.
+pub struct ConsentTurn(watch::Sender<Consent>);
 
-impl Turn {
-    /// Tells all who wait what came of it.
-    pub fn answered(self, answer: Asking) {
+impl ConsentTurn {
+    /// Tells all requests the user's answer.
+    pub fn finish(self, answer: Consent) {
         self.0.send_replace(answer);
     }
 }
 
-impl Drop for Turn {
+impl Drop for ConsentTurn {
     fn drop(&mut self) {
-        self.0.send_if_modified(|asking| {
-            let unanswered = *asking == Asking::Somebody;
-            if unanswered {
-                *asking = Asking::Nobody;
+        self.0.send_if_modified(|consent| {
+            let is_unanswered = *consent == Consent::Asking;
+            if is_unanswered {
+                *consent = Consent::NotAsked;
             }
-            unanswered
+            is_unanswered
         });
     }
 }
 
-impl Stage {
-    fn is_over(&self) -> bool {
-        !matches!(self, Self::Beginning | Self::Open(..))
+impl LoginStage {
+    fn is_final(&self) -> bool {
+        !matches!(self, Self::Starting | Self::Open(..))
     }
 
-    /// Whether it is what whoever needs a login now gets.
-    fn stands(&self) -> bool {
+    /// Returns whether a request that needs a login gets this one instead of a new one.
+    fn is_current(&self) -> bool {
         match self {
-            Self::Beginning | Self::Open(..) => true,
-            Self::Declined(at) => at.elapsed() < DECLINED,
-            Self::LoggedIn(at) | Self::Failed { opened: true, at, .. } => at.elapsed() < DONE,
+            Self::Starting | Self::Open(..) => true,
+            Self::Declined(at) => at.elapsed() < DECLINED_FOR,
+            Self::LoggedIn(at) | Self::Failed { opened: true, at, .. } => at.elapsed() < ENDED_FOR,
             Self::Failed { opened: false, at, .. } => at.elapsed() < COOL_DOWN,
-            Self::Impossible | Self::Late => false,
+            Self::Impossible | Self::Expired => false,
+        }
+    }
+}
+
+impl LoginFlows {
+    /// Returns the current login of a group, or starts one. Returns `None` if the group is not a remote server.
+    pub fn start(
+        &self,
+        groups: &Arc<GroupManager>,
+        group: &Upstream,
+        purpose: LoginPurpose,
+    ) -> Option<LoginFlow> {
+        let server = groups.remote_config(&group.name)?;
+        let mut flows = self.0.lock();
+        while flows.tasks.try_join_next().is_some() {}
+        if let Some((of, flow)) = flows.latest.get(&group.name) {
+            let is_open = !flow.stage.borrow().is_final();
+            let is_current = flow.stage.borrow().is_current() && (is_open || flow.purpose == purpose);
+            if *of == server && is_current {
+                return Some(flow.clone());
+            }
+            flow.reach(LoginStage::Expired);
+        }
+        let flow = LoginFlow::new(purpose);
+        flows.tasks.spawn(run(flow.clone(), groups.clone(), group.clone(), server.clone()));
+        flows.latest.insert(group.name.clone(), (server, flow.clone()));
+        Some(flow)
+    }
+
+    /// Does the same for a user who is only told the address. A server with a fixed redirect port gets no login here,
+    /// because `dynamic-mcp login`, which the user is told of as well, needs that port.
+    pub fn start_in_words(
+        &self,
+        groups: &Arc<GroupManager>,
+        group: &Upstream,
+        purpose: LoginPurpose,
+    ) -> Option<LoginFlow> {
+        let port = groups.remote_config(&group.name)?.oauth.and_then(|oauth| oauth.redirect_port);
+        if port.is_none() { self.start(groups, group, purpose) } else { None }
+    }
+
+    /// Returns the address of the group's open login, if logging in would help.
+    pub fn open_url(&self, group: &Upstream) -> Option<String> {
+        let (_, flow) = self.0.lock().latest.get(&group.name)?.clone();
+        let helps = flow.purpose == LoginPurpose::MoreScopes || group.snapshot().state.needs_login();
+        match &*flow.stage.borrow() {
+            LoginStage::Open(url, _) if helps => Some(url.clone()),
+            _ => None,
         }
     }
 }
 
 impl GroupManager {
-    /// The login of a group that needs one: the one that is open, or one that begins now. `None`: nobody logs in to
-    /// such a group.
-    pub fn invite(&self, group: &Upstream, purpose: Purpose) -> Option<Invitation> {
-        let http = self.address(&group.name)?;
-        let mut invitations = self.invitations.lock();
-        while invitations.logins.try_join_next().is_some() {}
-        if let Some((of, invitation)) = invitations.latest.get(&group.name) {
-            let open = !invitation.stage.borrow().is_over();
-            let stands = invitation.stage.borrow().stands() && (open || invitation.purpose == purpose);
-            if *of == http && stands {
-                return Some(invitation.clone());
-            }
-            invitation.reach(Stage::Late);
-        }
-        let invitation = Invitation::new(purpose);
-        let login = run(invitation.clone(), self.transport.logins.clone(), group.clone(), http.clone());
-        invitations.logins.spawn(login);
-        invitations.latest.insert(group.name.clone(), (http, invitation.clone()));
-        Some(invitation)
-    }
-
-    /// The same for who is only told of it. Its port may be the one that `dynamic-mcp login` needs, which is told as well:
-    /// then the login is left to that.
-    pub fn invite_in_words(&self, group: &Upstream, purpose: Purpose) -> Option<Invitation> {
-        let port = self.address(&group.name)?.oauth.and_then(|oauth| oauth.redirect_port);
-        if port.is_none() { self.invite(group, purpose) } else { None }
-    }
-
-    /// The URL of the login to this group that waits for somebody to open it, if it would help.
-    pub fn open_login(&self, group: &Upstream) -> Option<String> {
-        let (_, invitation) = self.invitations.lock().latest.get(&group.name)?.clone();
-        let helps = invitation.purpose == Purpose::Rights || group.snapshot().state.needs_login();
-        match &*invitation.stage.borrow() {
-            Stage::Open(url, _) if helps => Some(url.clone()),
-            _ => None,
-        }
-    }
-
-    /// Ends the logins that are to servers of a config that is no more.
-    pub(super) fn end_strange_logins(&self) {
-        for (name, (of, invitation)) in &self.invitations.lock().latest {
-            if self.address(name).as_ref() != Some(of) {
-                invitation.reach(Stage::Late);
-            }
-        }
-    }
-
-    /// Where a remote group is.
-    pub(super) fn address(&self, group: &GroupName) -> Option<HttpConfig> {
-        match &self.config().server(group)?.as_ref().ok()?.endpoint {
-            Endpoint::Http(http) => Some(http.clone()),
-            Endpoint::Stdio(_) => None,
-        }
+    /// The config of a remote group.
+    pub(super) fn remote_config(&self, group: &GroupName) -> Option<HttpConfig> {
+        remote_config(&self.config(), group)
     }
 }
 
-impl Invitation {
-    fn new(purpose: Purpose) -> Self {
-        let random = || RandomState::new().hash_one(0);
-        let id = format!("{:016x}{:016x}", random(), random()).into();
-        let (stage, asking) = (watch::Sender::new(Stage::Beginning), watch::Sender::new(Asking::Nobody));
-        Self { id, purpose, stage, asking }
+fn remote_config(config: &Config, group: &GroupName) -> Option<HttpConfig> {
+    match &config.server(group)?.as_ref().ok()?.endpoint {
+        Endpoint::Http(http) => Some(http.clone()),
+        Endpoint::Stdio(_) => None,
+    }
+}
+
+impl LoginFlow {
+    fn new(purpose: LoginPurpose) -> Self {
+        let (stage, consent) =
+            (watch::Sender::new(LoginStage::Starting), watch::Sender::new(Consent::NotAsked));
+        Self { id: random::hex_id().into(), purpose, stage, consent }
     }
 
-    /// What it has come to once it has begun.
-    pub async fn begun(&self) -> Stage {
-        self.stage_where(|stage| !matches!(stage, Stage::Beginning)).await
+    /// Waits until the login is past `Starting`.
+    pub async fn started(&self) -> LoginStage {
+        self.wait_for(|stage| !matches!(stage, LoginStage::Starting)).await
     }
 
-    /// What it has come to in the end.
-    pub async fn over(&self) -> Stage {
-        self.stage_where(Stage::is_over).await
+    /// Waits until the login has ended.
+    pub async fn ended(&self) -> LoginStage {
+        self.wait_for(LoginStage::is_final).await
     }
 
-    /// The turn to ask the user, unless somebody asks already.
-    pub fn turn(&self) -> Option<Turn> {
-        let is_free = self.asking.send_if_modified(|asking| {
-            let is_free = *asking != Asking::Somebody;
-            *asking = Asking::Somebody;
+    /// Returns the right to ask the user, unless another request asks.
+    pub fn take_turn(&self) -> Option<ConsentTurn> {
+        let is_free = self.consent.send_if_modified(|consent| {
+            let is_free = *consent != Consent::Asking;
+            *consent = Consent::Asking;
             is_free
         });
-        is_free.then(|| Turn(self.asking.clone()))
+        is_free.then(|| ConsentTurn(self.consent.clone()))
     }
 
-    /// What came of the asking that goes on.
-    pub async fn asked(&self) -> Asking {
-        match self.asking.subscribe().wait_for(|asking| *asking != Asking::Somebody).await {
-            Ok(asking) => *asking,
-            Err(_) => Asking::Nobody,
+    /// Waits until the request that asks the user has an answer.
+    pub async fn consent(&self) -> Consent {
+        match self.consent.subscribe().wait_for(|consent| *consent != Consent::Asking).await {
+            Ok(consent) => *consent,
+            Err(_) => Consent::NotAsked,
         }
     }
 
-    /// The user does not want to.
+    /// Ends the login, because the user declined it.
     pub fn decline(&self) {
-        self.reach(Stage::Declined(Instant::now()));
+        self.reach(LoginStage::Declined(Instant::now()));
     }
 
-    async fn stage_where(&self, is_reached: impl FnMut(&Stage) -> bool) -> Stage {
+    async fn wait_for(&self, is_reached: impl FnMut(&LoginStage) -> bool) -> LoginStage {
         match self.stage.subscribe().wait_for(is_reached).await {
             Ok(stage) => stage.clone(),
-            Err(_) => Stage::Late,
+            Err(_) => LoginStage::Expired,
         }
     }
 
-    /// What is over stays as it is.
-    fn reach(&self, next: Stage) {
+    /// Enters the next stage, unless the login has ended.
+    fn reach(&self, next: LoginStage) {
         self.stage.send_if_modified(|stage| {
-            let goes_on = !stage.is_over();
+            let goes_on = !stage.is_final();
             if goes_on {
                 *stage = next;
             }
@@ -240,55 +254,62 @@ impl Invitation {
     }
 }
 
-/// Does the login, unless it is ended from outside.
-async fn run(invitation: Invitation, logins: Arc<dyn LoginService>, group: Upstream, http: HttpConfig) {
+/// Runs a login until it ends, or is ended because the config changed.
+async fn run(flow: LoginFlow, groups: Arc<GroupManager>, group: Upstream, server: HttpConfig) {
+    let login_service = groups.login_service().clone();
+    let config_changed = async {
+        let mut config = groups.config_changes();
+        let is_obsolete = |config: &Arc<Config>| remote_config(config, &group.name).as_ref() != Some(&server);
+        drop(config.wait_for(is_obsolete).await);
+    };
     tokio::select! {
         biased;
-        _ = invitation.over() => {}
-        end = log_in(&invitation, &*logins, &group, &http) => invitation.reach(end),
-        () = logged_in_elsewhere(&*logins, &group, &http), if invitation.purpose == Purpose::Connecting => {
-            tracing::info!(group = %group.name, "somebody logged in, connecting");
-            group.mended().await;
-            invitation.reach(Stage::LoggedIn(Instant::now()));
+        _ = flow.ended() => {}
+        () = config_changed => flow.reach(LoginStage::Expired),
+        end = log_in(&flow, &*login_service, &group, &server) => flow.reach(end),
+        () = logged_in_elsewhere(&*login_service, &group, &server), if flow.purpose == LoginPurpose::Connect => {
+            tracing::info!(group = %group.name, "a login was stored by another process, connecting");
+            group.logged_in().await;
+            flow.reach(LoginStage::LoggedIn(Instant::now()));
         }
     }
 }
 
 async fn log_in(
-    invitation: &Invitation,
-    logins: &dyn LoginService,
+    flow: &LoginFlow,
+    login_service: &dyn LoginService,
     group: &Upstream,
-    http: &HttpConfig,
-) -> Stage {
-    let failed = |why, opened| Stage::Failed { why, opened, at: Instant::now() };
-    let login = match timeout(BEGIN, logins.begin(&group.name, http)).await {
+    server: &HttpConfig,
+) -> LoginStage {
+    let failed = |error, opened| LoginStage::Failed { error, opened, at: Instant::now() };
+    let login = match timeout(START_TIMEOUT, login_service.begin(&group.name, server)).await {
         Ok(Ok(Some(login))) => login,
-        Ok(Ok(None)) => return Stage::Impossible,
-        Ok(Err(fault)) => return failed(fault, false),
-        Err(_) => return failed(RemoteError::unreachable("its authorization server takes too long"), false),
+        Ok(Ok(None)) => return LoginStage::Impossible,
+        Ok(Err(error)) => return failed(error, false),
+        Err(_) => return failed(RemoteError::unreachable("its authorization server is too slow"), false),
     };
-    invitation.reach(Stage::Open(login.url, Instant::now() + OPEN));
-    match timeout(OPEN, login.done).await {
+    flow.reach(LoginStage::Open(login.url, Instant::now() + BROWSER_TIMEOUT));
+    match timeout(BROWSER_TIMEOUT, login.done).await {
         Ok(Ok(())) => {
-            tracing::info!(group = %group.name, "somebody logged in, connecting");
-            // Before anybody hears of it: who then asks for the group waits for this attempt.
-            group.mended().await;
-            Stage::LoggedIn(Instant::now())
+            tracing::info!(group = %group.name, "the user has logged in, connecting");
+            // First the group, so that the requests that learn of the login wait for this attempt.
+            group.logged_in().await;
+            LoginStage::LoggedIn(Instant::now())
         }
-        Ok(Err(fault)) => {
-            tracing::warn!(group = %group.name, %fault, "a login that was begun failed");
-            failed(fault, true)
+        Ok(Err(error)) => {
+            tracing::warn!(group = %group.name, %error, "the login failed");
+            failed(error, true)
         }
-        Err(_) => Stage::Late,
+        Err(_) => LoginStage::Expired,
     }
 }
 
-/// In another process: what is kept changes while this login waits.
-async fn logged_in_elsewhere(logins: &dyn LoginService, group: &Upstream, http: &HttpConfig) {
-    let before = logins.changed(&group.name, http).await;
+/// Resolves when another process has stored a login.
+async fn logged_in_elsewhere(login_service: &dyn LoginService, group: &Upstream, server: &HttpConfig) {
+    let before = login_service.changed(&group.name, server).await;
     loop {
-        sleep(GAP).await;
-        let now = logins.changed(&group.name, http).await;
+        sleep(CHECK_INTERVAL).await;
+        let now = login_service.changed(&group.name, server).await;
         if now.is_some() && now != before {
             return;
         }

@@ -1,79 +1,82 @@
-//! A config file that changed: what of it touches which group.
+//! Applies a changed config: which groups go on, which are reconfigured, and which are replaced.
 
-use super::GroupManager;
+use super::manager::GroupManager;
 use crate::cache::Known;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
+use crate::groups::surface::Surface;
 use crate::upstream::Upstream;
-use crate::upstream::connect::BoxFuture;
+use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a new entry means for a group of the same name.
+/// How an entry of the config changed.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
-    Nothing,
-    /// Other rules; the connection stays.
-    Rules,
-    /// Another server.
-    Replace,
+    /// Not at all.
+    None,
+    /// Only settings that do not need a new connection.
+    Settings,
+    /// The server itself.
+    Server,
 }
 
 impl Change {
     fn between(old: &Result<ServerConfig, ConfigError>, new: &Result<ServerConfig, ConfigError>) -> Self {
         match (old, new) {
-            (Ok(old), Ok(new)) if old == new => Self::Nothing,
-            (Ok(old), Ok(new)) if old.endpoint == new.endpoint && old.features == new.features => Self::Rules,
-            (Err(old), Err(new)) if old == new => Self::Nothing,
-            _ => Self::Replace,
+            (Ok(old), Ok(new)) if old == new => Self::None,
+            (Ok(old), Ok(new)) if old.endpoint == new.endpoint && old.features == new.features => {
+                Self::Settings
+            }
+            (Err(old), Err(new)) if old == new => Self::None,
+            _ => Self::Server,
         }
     }
 }
 
 impl GroupManager {
-    /// Puts a config that was read again in force. A file that cannot be read changes nothing and is reported; so is
-    /// an entry that is wrong now and was right before, whose group goes on as it was.
+    /// Puts a config that was read again into force. A file that cannot be read changes nothing and is reported. So is an
+    /// entry that is invalid now and was valid before; its group goes on as it was.
     pub async fn apply(&self, mut config: Config) {
         if !config.errors.is_empty() {
-            for problem in &config.errors {
-                tracing::error!("config not reloaded: {problem}");
+            for error in &config.errors {
+                tracing::error!("config not reloaded: {error}");
             }
-            *self.reload_problems.lock() = config.errors;
+            *self.reload_errors.lock() = config.errors;
             return;
         }
         let old = self.config();
-        let problems = keep_what_was_right(&old, &mut config);
-        for problem in &problems {
-            tracing::error!("{problem}; the group goes on as it was");
+        let errors = keep_valid_entries(&old, &mut config);
+        for error in &errors {
+            tracing::error!("{error}; the group goes on as it was");
         }
-        *self.reload_problems.lock() = problems;
+        *self.reload_errors.lock() = errors;
         if *old == config {
-            tracing::debug!("the config file says what it said");
+            tracing::debug!("the content of the config has not changed");
             return;
         }
-        for problem in &config.warnings {
-            tracing::warn!("{problem}");
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
         }
         if !self.started.load(Ordering::Relaxed) {
-            tracing::info!("the config has changed before a client came");
-            // And so there are no groups.
+            tracing::info!("the config changed before a client came");
+            // There are no groups yet.
             self.config.send_replace(Arc::new(config));
             return;
         }
-        let known = self.cache.read_again().await;
+        let known = self.environment.cache.read_again().await;
         if self.is_shutting_down() {
             return;
         }
         self.config.send_replace(Arc::new(config.clone()));
         let starting = self.change_groups(&old, &config, &known).await;
-        self.end_strange_logins();
-        self.announce(true);
+        self.lists_changed(true);
         if self.started.load(Ordering::Relaxed) {
-            self.begin(&starting).await;
+            self.discover(&starting).await;
         }
     }
 
-    /// Returns the groups that may have to connect now: those that are new, by name, by what they are or by mode.
+    /// Changes the groups, and returns those that may have to connect now: new ones, and ones with another server or mode.
     async fn change_groups(&self, old: &Config, new: &Config, known: &Known) -> Vec<Upstream> {
         let by_name = |config: &Config| -> HashMap<GroupName, Result<ServerConfig, ConfigError>> {
             config.servers.iter().cloned().collect()
@@ -81,30 +84,35 @@ impl GroupManager {
         let (before, after) = (by_name(old), by_name(new));
         for (name, _) in old.servers.iter().filter(|(name, _)| !after.contains_key(name)) {
             tracing::info!(group = %name, "removed from the config");
-            self.surfaces.lock().forget(name);
+            self.lists.surfaces.lock().remove(name);
             if let Some((_, group)) = self.groups.remove(name) {
-                self.tasks.lock().retired.insert(name.clone(), group.clone());
+                self.tasks.retire(group.clone());
                 group.drain().await;
             }
-            self.shared.changes.tell(name);
+            self.environment.shared.changes.add(name);
         }
         let mut starting = Vec::new();
         for (name, server) in &new.servers {
             let change = before.get(name).map(|before| Change::between(before, server));
             match (change, server) {
-                (Some(Change::Nothing), _) => {}
-                (Some(Change::Rules), Ok(server)) => {
-                    tracing::info!(group = %name, "its settings have changed");
+                (Some(Change::None), _) => {}
+                (Some(Change::Settings), Ok(server)) => {
+                    tracing::info!(group = %name, "the settings of this group changed");
                     let Some(group) = self.get(name) else { continue };
-                    self.resurface(&group, server);
+                    self.replace_surface(&group, server);
                     group.reconfigure(Arc::new(server.clone())).await;
                     if before[name].as_ref().is_ok_and(|before| before.mode != server.mode) {
                         starting.push(group);
                     }
                 }
                 (change, _) => {
-                    tracing::info!(group = %name, "{}", if change.is_none() { "added" } else { "its server has changed" });
-                    self.replace(name, server, known).await;
+                    let what = if change.is_none() {
+                        "added to the config"
+                    } else {
+                        "the server of this group changed"
+                    };
+                    tracing::info!(group = %name, "{what}");
+                    self.replace_group(name, server, known).await;
                     starting.extend(self.get(name));
                 }
             }
@@ -112,38 +120,44 @@ impl GroupManager {
         starting
     }
 
-    /// Makes the group called `name`, which begins when the last one of that name has ended; that one takes no more
-    /// callers and lets its calls finish.
-    async fn replace(&self, name: &GroupName, server: &Result<ServerConfig, ConfigError>, known: &Known) {
+    /// Creates the group called `name`. It begins when its predecessor has ended, which takes no more callers and lets its
+    /// open calls finish.
+    async fn replace_group(
+        &self,
+        name: &GroupName,
+        server: &Result<ServerConfig, ConfigError>,
+        known: &Known,
+    ) {
         let old = self.get(name);
-        let last = old.clone().or_else(|| self.tasks.lock().retired.get(name).cloned());
-        let ended = last.map(|last| -> BoxFuture<()> { Box::pin(async move { last.ended().await }) });
-        self.surfaces.lock().forget(name);
+        let last = old.clone().or_else(|| self.tasks.retired(name));
+        let ended =
+            last.map(|last| -> BoxFuture<'static, ()> { Box::pin(async move { last.ended().await }) });
+        self.lists.surfaces.lock().remove(name);
         self.add(name, server, known, ended);
         if let Some(old) = old {
             old.drain().await;
         }
     }
 
-    /// Rules may show or hide tools of a catalog that is known.
-    fn resurface(&self, group: &Upstream, server: &ServerConfig) {
+    /// Replaces the surface of a group whose rules changed: they may show or hide tools.
+    fn replace_surface(&self, group: &Upstream, server: &ServerConfig) {
         if let Some(catalog) = group.snapshot().catalog.clone() {
-            let surface = super::Surface::of(&catalog, &server.rules());
-            self.surfaces.lock().revise(&group.name, surface);
+            let surface = Surface::of(&catalog, &server.rules());
+            self.lists.surfaces.lock().replace(&group.name, surface);
         }
     }
 }
 
-/// Puts the old entry in the place of each that is wrong now and was right before. Returns what is wrong.
-fn keep_what_was_right(old: &Config, new: &mut Config) -> Vec<ConfigError> {
-    let mut problems = Vec::new();
+/// Replaces each entry that is invalid now and was valid before by the old one. Returns what is wrong.
+fn keep_valid_entries(old: &Config, new: &mut Config) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
     for (name, server) in &mut new.servers {
-        if let (Err(problem), Some(Ok(right))) = (&*server, old.server(name)) {
-            let mut problem = problem.clone();
-            problem.message = format!("server {:?}: {}", name.as_str(), problem.message);
-            problems.push(problem);
-            *server = Ok(right.clone());
+        if let (Err(error), Some(Ok(valid))) = (&*server, old.server(name)) {
+            let mut error = error.clone();
+            error.message = format!("server {:?}: {}", name.as_str(), error.message);
+            errors.push(error);
+            *server = Ok(valid.clone());
         }
     }
-    problems
+    errors
 }

@@ -1,8 +1,8 @@
-//! What of the groups' catalogs stands in `tools/list`, and when that may change. Pure: events and time in.
+//! What `tools/list` shows of each group, and when that may change. Pure: events and time in.
 //!
-//! The list's bytes stay the same while nothing changed, because clients' prompt caches depend on them, and they never
-//! depend on calls that were made. So a group's surface is what the cache or the discovery at start found; what
-//! discovery finds enters together, at few moments; and later only an upstream that says something else changes it.
+//! The bytes of the list stay equal while nothing changes, because clients' prompt caches depend on them, and they never
+//! depend on calls that were made. So the surface of a group comes from the cache or from start-up discovery. The findings
+//! of discovery enter the list together, at few moments. Later, a surface changes only when the upstream's tools change.
 
 use crate::config::{GroupName, Mode};
 use crate::rules::Rules;
@@ -12,85 +12,90 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What discovery has found enters the list first after this long, then each so often, and at its end.
-const FIRST: Duration = Duration::from_secs(10);
-const NEXT: Duration = Duration::from_secs(30);
+/// The findings of discovery enter the list after the first interval, then after each further one, and at its end.
+const FIRST_TICK: Duration = Duration::from_secs(10);
+const NEXT_TICK: Duration = Duration::from_secs(30);
 
-/// What the list tells of one group.
+/// What the list shows of one group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surface {
-    /// For groups without a description in the config: the upstream's title, or its instructions.
+    /// The upstream's title, or its instructions. They describe a group without a description in the config.
     pub about: Option<String>,
-    /// The names of the tools that may be seen.
+    /// The names of the allowed tools.
     pub tools: Vec<String>,
 }
 
 impl Surface {
+    /// The surface of a group with this catalog and these rules.
     pub fn of(catalog: &Catalog, rules: &Rules) -> Self {
-        let introduction = &catalog.introduction;
+        let info = &catalog.info;
         let tools = catalog.tools.iter().map(|tool| &tool.name).filter(|name| rules.allows(name));
         Self {
-            about: introduction.title.clone().or_else(|| introduction.instructions.clone()),
+            about: info.title.clone().or_else(|| info.instructions.clone()),
             tools: tools.cloned().collect(),
         }
     }
 }
 
-/// The surfaces shown, by group.
-pub type Shown = Arc<BTreeMap<GroupName, Arc<Surface>>>;
+/// The surfaces by group.
+pub type SurfaceMap = Arc<BTreeMap<GroupName, Arc<Surface>>>;
 
+/// The surfaces of all groups.
 #[derive(Debug, Default)]
 pub struct Surfaces {
-    shown: Shown,
-    /// Found by the discovery that goes on; not shown yet.
+    shown: SurfaceMap,
+    /// The findings of the current discovery, which are not shown yet.
     found: BTreeMap<GroupName, Arc<Surface>>,
-    discovery: Option<Discovery>,
+    discovery: Option<DiscoveryRound>,
 }
 
 #[derive(Debug)]
-struct Discovery {
-    /// Groups whose first attempt has not ended.
+struct DiscoveryRound {
+    /// The groups whose first attempt has not ended.
     open: BTreeSet<GroupName>,
-    next: Instant,
+    /// When the findings so far enter the list.
+    next_tick: Instant,
 }
 
 impl Surfaces {
-    /// What the cache remembers of a group that is new.
-    pub fn remember(&mut self, group: &GroupName, surface: Surface) {
+    /// Shows a surface at once: it comes from the cache.
+    pub fn restore(&mut self, group: &GroupName, surface: Surface) {
         Arc::make_mut(&mut self.shown).insert(group.clone(), Arc::new(surface));
     }
 
-    pub fn shown(&self) -> Shown {
+    /// The surfaces that the list shows.
+    pub fn shown(&self) -> SurfaceMap {
         self.shown.clone()
     }
 
-    /// Whether discovery has yet to hear of a group.
-    pub fn expects(&self, group: &GroupName) -> bool {
+    /// Returns whether discovery waits for a group.
+    pub fn is_expected(&self, group: &GroupName) -> bool {
         self.discovery.as_ref().is_some_and(|discovery| discovery.open.contains(group))
     }
 
-    pub fn discovering(&self) -> bool {
+    /// Returns whether discovery goes on.
+    pub fn is_discovering(&self) -> bool {
         self.discovery.is_some()
     }
 
-    /// Groups connect for their catalog now: at start, or because a reload added them.
-    pub fn discover(&mut self, groups: impl IntoIterator<Item = GroupName>, now: Instant) {
+    /// Groups connect for their catalog, at start or because a reload added them.
+    pub fn start_discovery(&mut self, groups: impl IntoIterator<Item = GroupName>, now: Instant) {
         let mut groups: BTreeSet<_> = groups.into_iter().collect();
         if let Some(discovery) = &mut self.discovery {
             discovery.open.append(&mut groups);
         } else if !groups.is_empty() {
-            self.discovery = Some(Discovery { open: groups, next: now + FIRST });
+            self.discovery = Some(DiscoveryRound { open: groups, next_tick: now + FIRST_TICK });
         }
     }
 
-    /// A catalog was read in this process. True: the list changes now.
-    pub fn learnt(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
+    /// A catalog was read in this process. Returns whether the list changes now.
+    pub fn catalog_read(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
         match self.shown.get(group) {
             Some(shown) if **shown == surface => false,
             Some(_) => self.show([(group.clone(), Arc::new(surface))]),
-            // It is known from the next start on.
+            // It enters the list at the next start.
             None if mode == Mode::Pure => false,
-            None if self.discovering() => {
+            None if self.is_discovering() => {
                 self.found.insert(group.clone(), Arc::new(surface));
                 false
             }
@@ -98,17 +103,17 @@ impl Surfaces {
         }
     }
 
-    /// Other rules for a group: what is shown of it, or was found and will be, is by these.
-    pub fn revise(&mut self, group: &GroupName, surface: Surface) {
+    /// The rules of a group changed: replaces its surface, whether it is shown or will be.
+    pub fn replace(&mut self, group: &GroupName, surface: Surface) {
         if self.found.contains_key(group) {
             self.found.insert(group.clone(), Arc::new(surface));
         } else if self.shown.contains_key(group) {
-            self.remember(group, surface);
+            self.restore(group, surface);
         }
     }
 
-    /// The first attempt of a group has ended, whatever its outcome. True: the list changes now.
-    pub fn attempted(&mut self, group: &GroupName) -> bool {
+    /// An attempt of a group ended, in success or failure. Returns whether the list changes now.
+    pub fn attempt_ended(&mut self, group: &GroupName) -> bool {
         let Some(discovery) = &mut self.discovery else { return false };
         discovery.open.remove(group);
         if !discovery.open.is_empty() {
@@ -118,22 +123,23 @@ impl Surfaces {
         self.show_found()
     }
 
-    /// Groups that the config no longer has, or has differently. True: the list changes now.
-    pub fn forget(&mut self, group: &GroupName) -> bool {
+    /// Removes a group that the config removed or changed. Returns whether the list changes now.
+    pub fn remove(&mut self, group: &GroupName) -> bool {
         self.found.remove(group);
         let shown = Arc::make_mut(&mut self.shown).remove(group).is_some();
-        self.attempted(group) || shown
+        self.attempt_ended(group) || shown
     }
 
+    /// When `tick` is due.
     pub fn deadline(&self) -> Option<Instant> {
-        self.discovery.as_ref().map(|discovery| discovery.next)
+        self.discovery.as_ref().map(|discovery| discovery.next_tick)
     }
 
-    /// Time has passed. True: the list changes now.
+    /// Shows what discovery found so far, if that is due. Returns whether the list changes now.
     pub fn tick(&mut self, now: Instant) -> bool {
         match &mut self.discovery {
-            Some(discovery) if discovery.next <= now => {
-                discovery.next = now + NEXT;
+            Some(discovery) if discovery.next_tick <= now => {
+                discovery.next_tick = now + NEXT_TICK;
                 self.show_found()
             }
             _ => false,
@@ -165,56 +171,56 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_discovery_finds_enters_together_at_ten_seconds_then_every_thirty_then_at_its_end() {
+    async fn findings_enter_together_at_ten_seconds_then_every_thirty_and_at_the_end() {
         let start = Instant::now();
         let mut surfaces = Surfaces::default();
-        surfaces.discover(["a", "b", "c"].map(name), start);
-        assert!(!surfaces.learnt(&name("a"), Mode::Hybrid, surface(&["x"])));
-        assert!(!surfaces.attempted(&name("a")));
-        assert_eq!(surfaces.deadline(), Some(start + FIRST));
-        assert!(surfaces.tick(start + FIRST));
+        surfaces.start_discovery(["a", "b", "c"].map(name), start);
+        assert!(!surfaces.catalog_read(&name("a"), Mode::Hybrid, surface(&["x"])));
+        assert!(!surfaces.attempt_ended(&name("a")));
+        assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK));
+        assert!(surfaces.tick(start + FIRST_TICK));
         assert_eq!(surfaces.shown().len(), 1);
-        assert!(!surfaces.learnt(&name("b"), Mode::Eager, surface(&["y"])));
-        assert!(!surfaces.attempted(&name("b")));
-        assert_eq!(surfaces.deadline(), Some(start + FIRST + NEXT));
-        assert!(!surfaces.tick(start + FIRST + NEXT / 2), "bytes stay equal between");
-        assert!(surfaces.attempted(&name("c")), "the end of discovery shows the rest");
-        assert_eq!((surfaces.shown().len(), surfaces.discovering()), (2, false));
+        assert!(!surfaces.catalog_read(&name("b"), Mode::Eager, surface(&["y"])));
+        assert!(!surfaces.attempt_ended(&name("b")));
+        assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK + NEXT_TICK));
+        assert!(!surfaces.tick(start + FIRST_TICK + NEXT_TICK / 2), "bytes stay equal between");
+        assert!(surfaces.attempt_ended(&name("c")), "the end of discovery shows the rest");
+        assert_eq!((surfaces.shown().len(), surfaces.is_discovering()), (2, false));
         // It missed discovery and enters at its first success.
-        assert!(surfaces.learnt(&name("c"), Mode::Hybrid, surface(&["z"])));
+        assert!(surfaces.catalog_read(&name("c"), Mode::Hybrid, surface(&["z"])));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pure_group_stays_out_until_the_next_start_and_then_follows_its_upstream() {
+    async fn a_pure_group_enters_at_the_next_start_and_then_follows_its_upstream() {
         let mut surfaces = Surfaces::default();
-        assert!(!surfaces.learnt(&name("p"), Mode::Pure, surface(&["x"])));
+        assert!(!surfaces.catalog_read(&name("p"), Mode::Pure, surface(&["x"])));
         assert!(surfaces.shown().is_empty());
         let mut next = Surfaces::default();
-        next.remember(&name("p"), surface(&["x"]));
-        assert!(!next.learnt(&name("p"), Mode::Pure, surface(&["x"])));
-        assert!(next.learnt(&name("p"), Mode::Pure, surface(&["x", "y"])));
+        next.restore(&name("p"), surface(&["x"]));
+        assert!(!next.catalog_read(&name("p"), Mode::Pure, surface(&["x"])));
+        assert!(next.catalog_read(&name("p"), Mode::Pure, surface(&["x", "y"])));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_tool_that_is_denied_after_it_was_found_does_not_enter_the_list() {
         let mut surfaces = Surfaces::default();
-        surfaces.discover(["a", "b"].map(name), Instant::now());
-        surfaces.learnt(&name("a"), Mode::Hybrid, surface(&["x", "y"]));
-        surfaces.revise(&name("a"), surface(&["x"]));
-        surfaces.revise(&name("b"), surface(&["z"]));
-        assert!(surfaces.tick(Instant::now() + FIRST));
+        surfaces.start_discovery(["a", "b"].map(name), Instant::now());
+        surfaces.catalog_read(&name("a"), Mode::Hybrid, surface(&["x", "y"]));
+        surfaces.replace(&name("a"), surface(&["x"]));
+        surfaces.replace(&name("b"), surface(&["z"]));
+        assert!(surfaces.tick(Instant::now() + FIRST_TICK));
         assert_eq!(surfaces.shown().values().map(|s| s.tools.len()).collect::<Vec<_>>(), [1]);
-        surfaces.revise(&name("a"), surface(&[]));
+        surfaces.replace(&name("a"), surface(&[]));
         assert_eq!(surfaces.shown()[&name("a")].tools.len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_group_that_is_gone_ends_neither_shown_nor_waited_for() {
+    async fn a_removed_group_is_neither_shown_nor_awaited() {
         let mut surfaces = Surfaces::default();
-        surfaces.remember(&name("a"), surface(&["x"]));
-        surfaces.discover(["b"].map(name), Instant::now());
-        assert!(surfaces.forget(&name("a")));
-        assert!(!surfaces.forget(&name("b")));
-        assert!(!surfaces.discovering());
+        surfaces.restore(&name("a"), surface(&["x"]));
+        surfaces.start_discovery(["b"].map(name), Instant::now());
+        assert!(surfaces.remove(&name("a")));
+        assert!(!surfaces.remove(&name("b")));
+        assert!(!surfaces.is_discovering());
     }
 }

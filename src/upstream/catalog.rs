@@ -1,6 +1,9 @@
-//! What an upstream said of itself: its tools and its introduction, as last read.
+//! What is known of an upstream: its server info, its tools and its other lists, as they were last read.
+//!
+//! Definitions are the server's own bytes. Those of a cached catalog stay in a file until somebody asks for them.
 
 use crate::protocol::Era;
+use crate::text::summary;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
@@ -10,125 +13,134 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Everything known of an upstream without asking it again.
+/// What is known of an upstream.
 #[derive(Debug)]
 pub struct Catalog {
-    pub introduction: Introduction,
+    /// The answer to `initialize` or `server/discover`.
+    pub info: ServerInfo,
+    /// Its tools, in its order.
     pub tools: Vec<Tool>,
-    bodies: Bodies,
-    pub read: Read,
-    /// How long it took to connect, when that was done for it.
+    body: CatalogBody,
+    /// When and how the catalog was read.
+    pub source: CatalogSource,
+    /// How long the connection took that it was read on.
     pub took: Option<Duration>,
-    pub marks: Marks,
+    /// Hashes of the other lists.
+    pub hashes: ListHashes,
 }
 
-/// The upstream's own bytes.
+/// Where the server's own bytes are.
 #[derive(Debug)]
-enum Bodies {
-    Here(Body),
-    /// In a file of the cache, which is read when somebody asks for them.
-    Cached {
-        file: PathBuf,
-        loaded: OnceLock<Option<Body>>,
-    },
+enum CatalogBody {
+    /// In memory.
+    Loaded(Definitions),
+    /// In a file of the cache, which is read on demand.
+    Cached { file: PathBuf, loaded: OnceLock<Option<Definitions>> },
 }
 
+/// The server's own bytes.
 #[derive(Debug, PartialEq, Eq)]
-struct Body {
-    /// The tools' definitions, in the order of the tools.
-    definitions: Vec<Raw>,
-    lists: Lists,
+struct Definitions {
+    /// The definitions of the tools, in the order of `Catalog::tools`.
+    tools: Vec<Raw>,
+    lists: OtherLists,
 }
 
-/// When and whence a catalog was read.
+/// When and how a catalog was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Read {
-    /// From the upstream, in this process: what it does not have does not exist.
-    Here(Instant),
-    /// From the upstream, by an earlier process: it may answer, and never refuses.
+pub enum CatalogSource {
+    /// In this process, from the server: a tool that it lacks does not exist.
+    Live(Instant),
+    /// By an earlier process: it may answer requests but never refuse them.
     Cached(SystemTime),
 }
 
-/// The upstream's answer to `initialize` or `server/discover`, read leniently.
+/// The answer to `initialize` or `server/discover`. Every member may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Introduction {
-    /// How the upstream was spoken to, whichever revision it names.
+pub struct ServerInfo {
+    /// The era in which the server was spoken to, whatever revision it names.
     #[serde(default)]
     pub era: Era,
+    /// The revision; empty if the server names none.
     pub protocol_version: String,
-    /// JSON text, as the upstream wrote it.
+    /// The server's capabilities as JSON text.
     pub capabilities: Option<String>,
     /// `serverInfo.title`, else its `name`.
     pub title: Option<String>,
+    /// `serverInfo.version`.
     pub version: Option<String>,
+    /// `instructions`, unless blank.
     pub instructions: Option<String>,
 }
 
-/// One tool.
+/// What the program itself uses of a tool's definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
+    /// The server's own name for it.
     pub name: String,
-    /// The first sentence of its description, on one line; may be empty.
+    /// The first sentence of its description, on one line; empty if it has none.
     pub summary: String,
     /// `annotations.readOnlyHint`.
     pub read_only: bool,
     /// `annotations.idempotentHint`.
     pub idempotent: bool,
-    /// `execution.taskSupport` is `required`: it runs as a task or not at all.
-    #[serde(default)]
-    pub task: bool,
+    /// `execution.taskSupport` is `required`: the tool runs only as a task.
+    #[serde(default, rename = "task")]
+    pub requires_task: bool,
 }
 
 impl Catalog {
-    /// As the upstream just told it.
-    pub fn new(introduction: Introduction, tools: Vec<(Tool, Raw)>, lists: Lists) -> Self {
+    /// A catalog that was just read from the server.
+    pub fn new(info: ServerInfo, tools: Vec<(Tool, Raw)>, lists: OtherLists) -> Self {
         let (tools, definitions) = tools.into_iter().unzip();
-        let marks = lists.marks();
-        let bodies = Bodies::Here(Body { definitions, lists });
-        Self { introduction, tools, bodies, read: Read::Here(Instant::now()), took: None, marks }
+        let hashes = lists.hashes();
+        let body = CatalogBody::Loaded(Definitions { tools: definitions, lists });
+        Self { info, tools, body, source: CatalogSource::Live(Instant::now()), took: None, hashes }
     }
 
-    /// As an earlier process was told it; the rest is in `file`, as `body` wrote it.
-    pub fn cached(introduction: Introduction, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
-        let bodies = Bodies::Cached { file, loaded: OnceLock::new() };
-        Self { introduction, tools, bodies, read: Read::Cached(at), took: None, marks: Marks::default() }
+    /// A catalog from the cache. `file` has the server's own bytes, as `body` wrote them.
+    pub fn cached(info: ServerInfo, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
+        let body = CatalogBody::Cached { file, loaded: OnceLock::new() };
+        let source = CatalogSource::Cached(at);
+        Self { info, tools, body, source, took: None, hashes: ListHashes::default() }
     }
 
+    /// Returns the tool of exactly this name.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The tools with their definitions, verbatim; `None` if the cache has lost them.
+    /// The tools with their verbatim definitions; `None` if the cache has lost them.
     pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
-        Some(self.tools.iter().zip(&self.loaded()?.definitions))
+        Some(self.tools.iter().zip(&self.loaded()?.tools))
     }
 
     /// Resources, templates and prompts; `None` if the cache has lost them.
-    pub fn lists(&self) -> Option<&Lists> {
+    pub fn lists(&self) -> Option<&OtherLists> {
         Some(&self.loaded()?.lists)
     }
 
-    /// All of the upstream's own bytes as one JSON object, for the cache.
+    /// The server's own bytes as one JSON object, for the cache; `None` if the cache has lost them.
     pub fn body(&self) -> Option<String> {
         let body = self.loaded()?;
         let array = |raws: &mut dyn Iterator<Item = &Raw>| {
             raws.map(|raw| String::from_utf8_lossy(raw)).collect::<Vec<_>>().join(",")
         };
-        let listed = |list: &[Listed]| array(&mut list.iter().map(|listed| &listed.entry));
-        let Lists { resources, templates, prompts } = &body.lists;
+        let listed = |list: &[ListEntry]| array(&mut list.iter().map(|entry| &entry.definition));
+        let OtherLists { resources, templates, prompts } = &body.lists;
         Some(format!(
             r#"{{"tools":[{}],"resources":[{}],"resourceTemplates":[{}],"prompts":[{}]}}"#,
-            array(&mut body.definitions.iter()),
+            array(&mut body.tools.iter()),
             listed(resources),
             listed(templates),
             listed(prompts)
         ))
     }
 
-    fn loaded(&self) -> Option<&Body> {
-        match &self.bodies {
-            Bodies::Here(body) => Some(body),
-            Bodies::Cached { file, loaded } => {
+    fn loaded(&self) -> Option<&Definitions> {
+        match &self.body {
+            CatalogBody::Loaded(body) => Some(body),
+            CatalogBody::Cached { file, loaded } => {
                 loaded.get_or_init(|| read_body(file, self.tools.len())).as_ref()
             }
         }
@@ -136,42 +148,44 @@ impl Catalog {
 
     /// How long ago it was read.
     pub fn age(&self) -> Duration {
-        match self.read {
-            Read::Here(at) => at.elapsed(),
-            Read::Cached(at) => at.elapsed().unwrap_or_default(),
+        match self.source {
+            CatalogSource::Live(at) => at.elapsed(),
+            CatalogSource::Cached(at) => at.elapsed().unwrap_or_default(),
         }
     }
 
-    /// Whether both say the same, whenever they were read. A cached one is compared by what it knows without its file.
-    pub fn says_the_same(&self, other: &Self) -> bool {
-        self.introduction == other.introduction
+    /// Returns whether both have the same content, whenever they were read. A cached catalog is compared by what is known
+    /// without its file.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.info == other.info
             && self.tools == other.tools
-            && match (&self.bodies, &other.bodies) {
-                (Bodies::Here(a), Bodies::Here(b)) => a == b,
+            && match (&self.body, &other.body) {
+                (CatalogBody::Loaded(a), CatalogBody::Loaded(b)) => a == b,
                 _ => true,
             }
     }
 }
 
-/// What the cache keeps beside its index; nothing where the file does not fit it.
-fn read_body(file: &Path, tools: usize) -> Option<Body> {
+/// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
+fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
     let text = std::fs::read(file).inspect_err(|error| {
-        tracing::debug!(file = %file.display(), %error, "a cached catalog cannot be read");
+        tracing::debug!(file = %file.display(), %error, "failed to read a cached catalog");
     });
     let text = Raw::from(text.ok()?);
     let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
-    let body = Body {
-        definitions: own(raw::elements(&text, "tools")?),
-        lists: Lists {
-            resources: read_listed(&text, "resources", "uri"),
-            templates: read_listed(&text, "resourceTemplates", "uriTemplate"),
-            prompts: read_listed(&text, "prompts", "name"),
+    let body = Definitions {
+        tools: own(raw::elements(&text, "tools")?),
+        lists: OtherLists {
+            resources: read_entries(&text, "resources", "uri"),
+            templates: read_entries(&text, "resourceTemplates", "uriTemplate"),
+            prompts: read_entries(&text, "prompts", "name"),
         },
     };
-    (body.definitions.len() == tools).then_some(body)
+    (body.tools.len() == tools).then_some(body)
 }
 
-impl Introduction {
+impl ServerInfo {
+    /// Reads the result of `initialize`, or a result of `server/discover` in the same form.
     pub fn read(result: &Raw, era: Era) -> Self {
         let info = raw::get(result, "serverInfo");
         let text =
@@ -187,65 +201,75 @@ impl Introduction {
         }
     }
 
-    /// Whether the upstream offers `capability`. One that declares none at all is asked anyway: it may be sloppy,
-    /// and a refusal costs one round trip.
-    pub fn offers(&self, capability: &str) -> bool {
+    /// Returns whether the server may have `capability`. A server that declares no capability at all is asked anyway: the
+    /// declaration may be missing, and a refusal costs one round trip.
+    pub fn may_have(&self, capability: &str) -> bool {
         let none =
             || self.declared().and_then(|declared| raw::entries(&declared)).is_none_or(|all| all.is_empty());
         self.declares(capability) || none()
     }
 
-    /// Whether the upstream says that it has `capability`.
+    /// Returns whether the server declares `capability`.
     pub fn declares(&self, capability: &str) -> bool {
         self.declared().is_some_and(|declared| raw::get(&declared, capability).is_some())
     }
 
-    /// `capabilities`, as far as the upstream has any.
+    /// The declared capabilities, if there are any.
     pub fn declared(&self) -> Option<Raw> {
         Some(Raw::copy_from_slice(self.capabilities.as_ref()?.as_bytes()))
     }
 }
 
-/// What an upstream lists beside its tools, as of its last connection.
+/// The lists of an upstream beside its tools, as they were last read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lists {
-    pub resources: Vec<Listed>,
-    pub templates: Vec<Listed>,
-    pub prompts: Vec<Listed>,
+pub struct OtherLists {
+    /// `resources/list`.
+    pub resources: Vec<ListEntry>,
+    /// `resources/templates/list`.
+    pub templates: Vec<ListEntry>,
+    /// `prompts/list`.
+    pub prompts: Vec<ListEntry>,
 }
 
-/// What lists say, in numbers: enough to see whether they say something else, without reading them. 0 is an empty list.
+/// Hashes of the other lists, to notice changes without reading a cached file. 0 stands for an empty list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marks {
-    /// With the templates.
+pub struct ListHashes {
+    /// Of the resources and the templates.
     pub resources: u64,
+    /// Of the prompts.
     pub prompts: u64,
 }
 
-impl Lists {
-    fn marks(&self) -> Marks {
-        let mark = |lists: &[&Vec<Listed>]| {
+impl OtherLists {
+    fn hashes(&self) -> ListHashes {
+        let hash = |lists: &[&Vec<ListEntry>]| {
             if lists.iter().all(|list| list.is_empty()) {
                 return 0;
             }
             let mut hasher = DefaultHasher::new();
             for list in lists {
-                list.iter().map(|listed| &listed.entry[..]).collect::<Vec<_>>().hash(&mut hasher);
+                list.iter().map(|entry| &entry.definition[..]).collect::<Vec<_>>().hash(&mut hasher);
             }
             hasher.finish()
         };
-        Marks { resources: mark(&[&self.resources, &self.templates]), prompts: mark(&[&self.prompts]) }
+        ListHashes { resources: hash(&[&self.resources, &self.templates]), prompts: hash(&[&self.prompts]) }
     }
 }
 
-/// One entry of a list: what it is called by (`uri`, `uriTemplate`, `name`), and itself, verbatim.
+/// One entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListEntry {
+    /// Its `uri`, `uriTemplate` or `name`.
     pub key: String,
-    pub entry: Raw,
+    /// The entry itself, verbatim.
+    pub definition: Raw,
 }
 
-/// Whether a result is a page of the list that `method` names.
+/// Checks that a result is a page of the list that `method` reads.
+///
+/// # Errors
+///
+/// Says which member is missing.
 pub fn check_page(result: &Raw, method: &str) -> Result<(), String> {
     let member = match method {
         "resources/templates/list" => "resourceTemplates",
@@ -253,34 +277,34 @@ pub fn check_page(result: &Raw, method: &str) -> Result<(), String> {
     };
     match raw::elements(result, member) {
         Some(_) => Ok(()),
-        None => Err(format!("`{member}` is no list")),
+        None => Err(format!("`{member}` is not a list")),
     }
 }
 
-/// The tools of one page of `tools/list`, with their definitions. Those without a name are left out.
+/// Reads the tools of one page of `tools/list`, with their definitions. Tools without a name are left out.
 pub fn read_tools(page: &Raw) -> Vec<(Tool, Raw)> {
-    named(page, "tools", read_tool)
+    read_elements(page, "tools", read_tool)
 }
 
-/// The entries of one page of another list; those without `key` are left out.
-pub fn read_listed(page: &Raw, member: &str, key: &str) -> Vec<Listed> {
-    named(page, member, |entry| {
-        let entry = Raw::copy_from_slice(entry);
-        Some(Listed { key: raw::get_str(&entry, key)?, entry })
+/// Reads the entries of one page of another list. Entries without `key` are left out.
+pub fn read_entries(page: &Raw, member: &str, key: &str) -> Vec<ListEntry> {
+    read_elements(page, member, |entry| {
+        let definition = Raw::copy_from_slice(entry);
+        Some(ListEntry { key: raw::get_str(&definition, key)?, definition })
     })
 }
 
-fn named<T>(page: &Raw, member: &str, read: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
+fn read_elements<T>(page: &Raw, member: &str, read: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
     let elements = raw::elements(page, member).unwrap_or_default();
     let all = elements.len();
     let read: Vec<_> = elements.iter().filter_map(|element| read(element)).collect();
     if read.len() < all {
-        tracing::warn!("left out {} of the server's {member} that have no name", all - read.len());
+        tracing::warn!("ignored {} of the server's {member}, which have no name", all - read.len());
     }
     read
 }
 
-/// A definition, copied so that the page it stands in need not be kept.
+/// Reads a definition. It is copied, so that the page need not be kept.
 fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
     let definition = Raw::copy_from_slice(definition);
     let name = raw::get_str(&definition, "name")?;
@@ -294,29 +318,9 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         summary,
         read_only: hint("readOnlyHint"),
         idempotent: hint("idempotentHint"),
-        task: support.as_deref() == Some("required"),
+        requires_task: support.as_deref() == Some("required"),
     };
     Some((tool, definition))
-}
-
-/// The first sentence of a text, white space folded.
-pub fn summary(text: &str) -> String {
-    let first = text.trim().split("\n\n").next().unwrap_or_default();
-    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.find(". ") {
-        Some(end) => line[..=end].to_owned(),
-        None => line,
-    }
-}
-
-/// `text` in at most `max` characters, cut at a word.
-pub fn shorten(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
-        return text.to_owned();
-    }
-    let cut: String = text.chars().take(max.saturating_sub(1)).collect();
-    let whole_words = cut.rfind(' ').filter(|&end| end > max / 2).map_or(&cut[..], |end| &cut[..end]);
-    format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
 }
 
 #[cfg(test)]
@@ -337,33 +341,19 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_told_by_its_list() {
+    fn a_page_needs_its_list() {
         assert!(check_page(&raw(r#"{"tools":[]}"#), "tools/list").is_ok());
         assert!(check_page(&raw(r#"{"resourceTemplates":[]}"#), "resources/templates/list").is_ok());
         assert!(check_page(&raw("{}"), "tools/list").is_err());
     }
 
     #[test]
-    fn a_summary_is_the_first_sentence_on_one_line() {
-        assert_eq!(summary("Reads a file.\n\nMore about it."), "Reads a file.");
-        assert_eq!(summary("  Reads v1.5\n  files. Then stops."), "Reads v1.5 files.");
-        assert_eq!(summary(""), "");
-    }
-
-    #[test]
-    fn shortens_at_a_word() {
-        assert_eq!(shorten("read a file from disk", 14), "read a file…");
-        assert_eq!(shorten("éééé", 4), "éééé");
-        assert_eq!(shorten("éééééééé", 4), "ééé…");
-    }
-
-    #[test]
-    fn who_declares_nothing_is_asked_all_the_same() {
-        let offers = |capabilities: Option<&str>| {
-            Introduction { capabilities: capabilities.map(str::to_owned), ..Introduction::default() }
-                .offers("tools")
+    fn a_server_that_declares_nothing_may_have_anything() {
+        let may_have = |capabilities: Option<&str>| {
+            ServerInfo { capabilities: capabilities.map(str::to_owned), ..ServerInfo::default() }
+                .may_have("tools")
         };
-        assert!(offers(None) && offers(Some("{}")) && offers(Some(r#"{"tools":{}}"#)));
-        assert!(!offers(Some(r#"{"prompts":{}}"#)));
+        assert!(may_have(None) && may_have(Some("{}")) && may_have(Some(r#"{"tools":{}}"#)));
+        assert!(!may_have(Some(r#"{"prompts":{}}"#)));
     }
 }

@@ -1,57 +1,59 @@
-//! The seam between the task that owns an upstream and whatever makes connections to it; tests replace it.
+//! The interface between the task that owns a group and the code that makes connections. Tests replace the latter.
 
+use super::Grace;
 use super::catalog::Catalog;
 use super::error::UpstreamError;
-use super::{Grace, Live};
+use super::lease::LiveConnection;
 use crate::config::ServerConfig;
-use std::pin::Pin;
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// How long an attempt that nobody waits for may hold its slot.
+const SLOT_TIME: Duration = Duration::from_secs(5);
 
-/// How long a start that nobody asked for may hold its slot.
-const SLOT: Duration = Duration::from_secs(5);
+/// The outcome of an attempt: a connection and the catalog read from it, or why there is none.
+pub type AttemptResult = Result<(Connection, Catalog), AttemptError>;
 
-/// A connection and what the upstream told of itself, or why there is none.
-pub type Attempted = Result<(Connection, Catalog), FailedAttempt>;
-pub type Connecting = BoxFuture<Attempted>;
-
-/// Makes connections to one upstream: the seam that tests replace.
+/// Makes connections to one upstream.
 pub trait Connect: Send + 'static {
-    fn connect(&self, server: Arc<ServerConfig>) -> Connecting;
+    /// Makes one attempt. Dropping the future ends whatever it started.
+    fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult>;
 }
 
-/// A connection that has introduced itself.
+/// A connection whose handshake is done.
 pub struct Connection {
-    pub live: Arc<Live>,
+    /// The connection as callers share it.
+    pub live: Arc<LiveConnection>,
     /// Resolves when the connection ended by itself; `live.lost` says why.
-    pub ended: BoxFuture<()>,
-    /// Told when the upstream says that its tools changed.
+    pub ended: BoxFuture<'static, ()>,
+    /// Notified when the server says that one of its lists changed.
     pub lists_changed: Arc<Notify>,
     /// Reads the catalog again.
-    pub reread: Box<dyn Fn() -> BoxFuture<Result<Catalog, UpstreamError>> + Send>,
-    /// Closes it and resolves when nothing of it is left.
-    pub close: Box<dyn FnOnce(Grace) -> BoxFuture<()> + Send>,
+    pub refresh: Box<dyn Fn() -> BoxFuture<'static, Result<Catalog, UpstreamError>> + Send>,
+    /// Closes the connection and resolves when nothing of it is left.
+    pub close: Box<dyn FnOnce(Grace) -> BoxFuture<'static, ()> + Send>,
 }
 
-/// An attempt that failed, with what is still to be awaited before the next one.
-pub struct FailedAttempt {
+/// Why an attempt failed.
+pub struct AttemptError {
+    /// The error that callers get.
     pub error: UpstreamError,
-    pub closing: Option<BoxFuture<()>>,
+    /// The end of what the attempt started. The next attempt begins after it.
+    pub closing: Option<BoxFuture<'static, ()>>,
 }
 
-/// Connects when there is a slot, or when it gets urgent. A slow start gives its slot back: servers that hang hold
-/// up nobody.
-pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut connecting: BoxFuture<T>) -> T {
+/// Makes an attempt that nobody waits for: it begins when a slot is free, or when `urgent` is notified because a caller
+/// waits now. A slow attempt gives its slot back, so that servers that hang delay no others.
+pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: BoxFuture<'static, T>) -> T {
     let slot = tokio::select! {
         slot = slots.acquire_owned() => slot.ok(),
         () = urgent.notified() => None,
     };
     tokio::select! {
-        outcome = &mut connecting => return outcome,
-        () = tokio::time::sleep(SLOT) => drop(slot),
+        outcome = &mut attempt => return outcome,
+        () = tokio::time::sleep(SLOT_TIME) => drop(slot),
     }
-    connecting.await
+    attempt.await
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with an upstream, told by what the reader can do about it.
+//! Why an upstream cannot be used, distinguished by what the reader can do about it.
 
 use crate::config::ConfigError;
 use crate::protocol::code;
@@ -6,45 +6,49 @@ use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
 use std::time::Duration;
 
-/// Why an upstream cannot be used. Messages are fragments that follow "group X: ".
+/// Why an upstream cannot be used. The messages are fragments that follow "group X: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    #[error("its config entry is wrong: {0}")]
+    /// Its entry in the config is invalid.
+    #[error("its config entry is invalid: {0}")]
     Config(ConfigError),
-    /// The command cannot be run as it is configured.
+    /// The configured command cannot be run.
     #[error("{message}")]
     Launch { message: String },
-    /// The system would not start the process.
+    /// The system refused to start the process.
     #[error("{message}")]
     Spawn { message: String },
+    /// The server did not answer `step` in time.
     #[error("{step} was not answered within {} s{}", .after.as_secs_f32(), tail(.stderr))]
     TimedOut { step: &'static str, after: Duration, stderr: String },
-    /// The connection ended by itself; `step` is what it owed an answer to, if it had not introduced itself yet.
-    #[error("{how}{}{}{}", during(.step), tail(.stderr), not_passed_on(.withheld))]
+    /// The connection ended by itself. `step`: the request that waited for an answer, during the handshake. `withheld`:
+    /// variables of ours that the process did not get and that its stderr mentions.
+    #[error("{how}{}{}{}", before_answer(.step), tail(.stderr), withheld_hint(.withheld))]
     Exited { step: Option<&'static str>, how: String, stderr: String, withheld: Vec<String> },
-    /// What a remote server, or the way to it, is wrong with.
+    /// A remote server, or the network to it, failed.
     #[error("{0}")]
     Remote(RemoteError),
-    /// A remote server gave no answer to this, and may give others.
+    /// A remote server did not answer `step`; the connection goes on.
     #[error("{step} was not answered: {why}")]
     Unanswered { step: &'static str, why: String },
     /// The upstream answered with an error of its own.
     #[error("{step} was refused by the server: {message} (code {code}){}", tail(.stderr))]
     Refused { step: &'static str, code: i64, message: String, stderr: String },
-    #[error("{step} was answered with something that is not MCP: {what}{}", tail(.stderr))]
+    /// The upstream's answer does not follow MCP.
+    #[error("the answer to {step} is not MCP: {what}{}", tail(.stderr))]
     Protocol { step: &'static str, what: String, stderr: String },
-    /// A bug of ours; the group starts afresh on the next use.
-    #[error("dynamic-mcp failed while it handled this group; see its log")]
+    /// A bug in dynamic-mcp. The group starts again on the next use.
+    #[error("internal error in dynamic-mcp; its log has the details")]
     Internal,
 }
 
 impl UpstreamError {
-    /// Whether trying again may help without a person doing something.
+    /// Returns whether a retry may succeed without a person doing something first.
     pub fn retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
             Self::Remote(fault) => !fault.needs_person(),
-            // It speaks no revision of ours.
+            // It supports none of our revisions.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
             }
@@ -54,12 +58,12 @@ impl UpstreamError {
 }
 
 impl UpstreamError {
-    /// Whether a person who logs in mends it.
+    /// Returns whether a login is what is missing.
     pub fn needs_login(&self) -> bool {
         matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded))
     }
 
-    /// How long the server wants to be left alone.
+    /// How long the server asked to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Remote(fault) => fault.retry_after,
@@ -67,7 +71,7 @@ impl UpstreamError {
         }
     }
 
-    /// The same, said of what was being waited for.
+    /// Adds the request that waited for an answer when the connection ended.
     pub fn while_waiting_for(&self, step: &'static str) -> Self {
         let mut error = self.clone();
         if let Self::Exited { step: at, .. } = &mut error {
@@ -101,7 +105,7 @@ impl From<ConnectionEnd> for UpstreamError {
     }
 }
 
-/// An error with what caused it, on one line.
+/// Formats an error and its sources on one line.
 fn with_source(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", with_source(source)),
@@ -109,22 +113,22 @@ fn with_source(error: &dyn std::error::Error) -> String {
     }
 }
 
-fn during(step: &Option<&'static str>) -> String {
+fn before_answer(step: &Option<&'static str>) -> String {
     step.map(|step| format!(" before it answered {step}")).unwrap_or_default()
 }
 
 fn tail(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        text => format!("; its last words on stderr:\n{text}"),
+        text => format!("; the end of its stderr:\n{text}"),
     }
 }
 
-fn not_passed_on(names: &[String]) -> String {
+fn withheld_hint(names: &[String]) -> String {
     match names {
         [] => String::new(),
         names => format!(
-            "\nnot passed on to it: {}; if it needs them, name them in \"env\" or \"inherit_env\"",
+            "\nthese variables are set but were not passed to it: {}; if it needs them, add them to \"env\" or \"inherit_env\"",
             names.join(", ")
         ),
     }

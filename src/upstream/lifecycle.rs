@@ -1,4 +1,4 @@
-//! When a group connects, waits, retries and closes: events and time in, actions out. No I/O, no clock, no tasks.
+//! When a group connects, retries and closes: events and time in, actions out. It has no I/O, clock, task or log.
 //!
 //! ```text
 //!                attempt succeeded                 idle, lost, discovery finished
@@ -8,11 +8,13 @@
 //!        ╰────────────▶ Failed ─────────╯   attempt succeeded
 //! ```
 //!
-//! What is being done to connect is beside the state (`Effort`), because it can be so in three of the four.
+//! An attempt in progress is not a state, because it can be made in three of the four. It is kept beside the state
+//! (`Connecting`).
 //!
-//! Failures come in rounds. A round is an attempt and up to three retries at growing gaps; who names the group
-//! meanwhile waits for its outcome. After a round, eager groups (and hybrid ones of which nothing is known yet) go on
-//! in the background at long gaps; whoever names the group then begins a new round, once the failure is 5 s old.
+//! Failures come in rounds. A round is an attempt and up to three retries at growing intervals; a request that names
+//! the group meanwhile waits for the outcome of the round. After a round, eager groups retry in the background at long
+//! intervals, and so do hybrid groups of which nothing is known yet. A request then begins a new round, once the last
+//! failure is 5 s old.
 
 use super::error::UpstreamError;
 use crate::config::{Mode, ServerConfig};
@@ -20,41 +22,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Whoever names a group whose failure is younger than this gets that failure instead of a new attempt.
+/// A request to a group whose failure is younger than this gets that failure instead of a new attempt.
 pub const COOL_DOWN: Duration = Duration::from_secs(5);
-/// Gaps between the attempts of a round, before jitter.
-const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
-/// Gaps between attempts in the background: from the first to the last, doubling.
-const BACKGROUND: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
-/// A connection that lived so long was sound, and its loss is no sign of a crash loop.
-const SOUND: Duration = Duration::from_secs(60);
+/// Intervals between the attempts of a round, before jitter.
+const RETRY_INTERVALS: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+/// The first and the longest interval between attempts in the background. Each is twice the one before it.
+const BACKGROUND_INTERVALS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+/// The loss of a connection that lived this long is no sign of a crash loop.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 
-/// The rules of one group.
+/// The settings that the lifecycle of a group depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
+    /// When the group connects.
     pub mode: Mode,
-    /// `None`: never closed for being idle.
+    /// How long a connection may be unused; `None`: for ever.
     pub idle_timeout: Option<Duration>,
 }
 
 impl Policy {
-    /// Of a group whose entry is wrong: nothing is ever attempted.
-    pub const BROKEN: Self = Self { mode: Mode::Pure, idle_timeout: None };
+    /// For a group whose entry in the config is invalid: no attempt is ever made.
+    pub const MISCONFIGURED: Self = Self { mode: Mode::Pure, idle_timeout: None };
 
+    /// The policy that the config asks for.
     pub fn of(server: &ServerConfig) -> Self {
         let never = server.stateful || server.mode == Mode::Eager;
         Self { mode: server.mode, idle_timeout: server.idle_timeout.filter(|_| !never) }
     }
 }
 
+/// The state of a group, as users see it.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// Never reached, no catalog known.
+    /// No connection was ever made and no catalog is known.
     Pending,
-    /// Catalog known, no connection held.
+    /// The catalog is known and there is no connection.
     Discovered,
+    /// There is a connection.
     Connected,
-    Failed(Failure),
+    /// The last attempt failed.
+    Failed(AttemptFailure),
 }
 
 impl State {
@@ -68,158 +76,175 @@ impl State {
         }
     }
 
-    /// Whether a person who logs in mends it.
+    /// Returns whether the group failed for want of a login.
     pub fn needs_login(&self) -> bool {
         matches!(self, Self::Failed(failure) if failure.error.needs_login())
     }
 }
 
+/// The last failed attempt.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct AttemptFailure {
+    /// Why it failed.
     pub error: Arc<UpstreamError>,
+    /// When it failed.
     pub at: Instant,
-    /// Attempts in a row that failed.
+    /// How many attempts failed in a row.
     pub attempts: u32,
 }
 
-/// What is being done to connect.
+/// Whether the group is being connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effort {
-    Rest,
+enum Connecting {
+    /// Nothing is done or planned.
+    No,
+    /// An attempt is in progress.
     Attempting,
-    /// An attempt is due by itself. In a round, callers wait for it; in the background they do not.
-    Retry {
-        at: Instant,
-        in_round: bool,
-    },
+    /// An attempt is planned. Callers wait for one of a round, but not for one in the background.
+    Scheduled { at: Instant, in_round: bool },
 }
 
+/// Something that happened to a group.
 #[derive(Debug)]
 pub enum Event {
-    /// The client is there: connect what is to be connected at start.
+    /// A client is there: groups that connect at start do so.
     Start,
-    /// A caller waits for the connection.
-    Wanted,
+    /// A caller waits for a connection.
+    Requested,
+    /// The attempt succeeded.
     Succeeded,
-    /// With the jitter of the gap that may follow, from -1 to 1.
+    /// The attempt failed. The number is the jitter of the interval that may follow, from -1 to 1.
     Failed(Arc<UpstreamError>, f64),
     /// The connection ended by itself.
     Lost,
-    /// What the last failure was about is no more: somebody logged in.
-    Mended,
-    /// Time to look at the deadline, or the use of the connection changed.
+    /// The connection was closed, as an action asked or because the group ends.
+    Closed,
+    /// Somebody has logged in, so the last failure says nothing about the next attempt.
+    LoggedIn,
+    /// The deadline has come, or the use of the connection changed.
     Tick,
-    /// The config has other rules for this group now; `Start` follows where they have it connect.
-    Rules(Policy),
+    /// The config changed the policy. `Start` follows if the new mode connects at start.
+    PolicyChanged(Policy),
 }
 
 /// How the live connection is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Leases given out and not returned.
+    /// How many leases exist.
     pub leases: usize,
+    /// When it was last used.
     pub last_activity: Instant,
 }
 
+/// What the group's task has to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Make an attempt.
     Connect,
-    /// Tell all who wait that the connection is there.
+    /// Give every waiting caller a lease.
     AnswerConnected,
-    /// Tell all who wait why there is none.
+    /// Tell every waiting caller why there is no connection.
     AnswerFailed(Arc<UpstreamError>),
-    /// Close the connection for being idle; then say `closed`, or nothing if it got used meanwhile.
+    /// Close the connection, which was idle for this long. `Closed` follows, unless it is used again by then.
     CloseIdle(Duration),
-    /// The catalog is known and nobody wants more; as above.
+    /// Close the connection: its catalog is known and nobody needs more. `Closed` follows as above.
     CloseDiscovered,
 }
 
+/// The state machine of one group.
 #[derive(Debug)]
 pub struct Lifecycle {
     policy: Policy,
     state: State,
-    effort: Effort,
-    /// Somebody waits for the attempt.
-    wanted: bool,
+    connecting: Connecting,
+    /// A caller waits for the connection.
+    requested: bool,
     /// A catalog is known, from this run or from the cache.
     discovered: bool,
-    /// What was wrong was mended after the attempt began: if it fails, another one follows at once.
-    mended: bool,
-    /// Failed attempts of the present round.
-    in_round: usize,
-    /// Attempts made in the background since the last round.
-    background: u32,
-    /// Connections in a row that did not live long, and since when the present one lives.
-    losses: u32,
-    connected: Option<Instant>,
+    /// Somebody logged in after the attempt began: if it fails, another one follows at once.
+    logged_in: bool,
+    /// How many attempts of the current round failed.
+    round_failures: usize,
+    /// How many attempts were made in the background since the last round.
+    background_attempts: u32,
+    /// How many connections in a row were lost before they were stable.
+    early_losses: u32,
+    /// When the current connection was made.
+    connected_at: Option<Instant>,
 }
 
 impl Lifecycle {
-    /// `discovered`: a catalog is known from the cache.
+    /// The lifecycle at start. `discovered`: the cache has a catalog.
     pub fn new(policy: Policy, discovered: bool) -> Self {
         Self {
             policy,
             state: if discovered { State::Discovered } else { State::Pending },
-            effort: Effort::Rest,
-            wanted: false,
+            connecting: Connecting::No,
+            requested: false,
             discovered,
-            mended: false,
-            in_round: 0,
-            background: 0,
-            losses: 0,
-            connected: None,
+            logged_in: false,
+            round_failures: 0,
+            background_attempts: 0,
+            early_losses: 0,
+            connected_at: None,
         }
     }
 
-    /// A group that cannot work before its config changes.
-    pub fn broken(policy: Policy, error: UpstreamError, now: Instant) -> Self {
-        let failure = Failure { error: Arc::new(error), at: now, attempts: 0 };
+    /// The lifecycle of a group that cannot connect before its config changes.
+    pub fn misconfigured(policy: Policy, error: UpstreamError, now: Instant) -> Self {
+        let failure = AttemptFailure { error: Arc::new(error), at: now, attempts: 0 };
         Self { state: State::Failed(failure), ..Self::new(policy, false) }
     }
 
+    /// The state of the group.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// When the next attempt is due by itself.
+    /// When the next attempt is due without a request.
     pub fn next_attempt(&self) -> Option<Instant> {
-        match self.effort {
-            Effort::Retry { at, .. } => Some(at),
-            Effort::Rest | Effort::Attempting => None,
+        match self.connecting {
+            Connecting::Scheduled { at, .. } => Some(at),
+            Connecting::No | Connecting::Attempting => None,
         }
     }
 
-    /// The only place where a group's state changes, but for `closed`.
+    /// Applies an event. This is the only place where a group's state changes.
     pub fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
         match event {
-            Event::Start => self.begin(),
-            Event::Wanted => self.want(now),
+            Event::Start => self.start(),
+            Event::Requested => self.request(now),
             Event::Succeeded => Some(self.succeed(now)),
             Event::Failed(error, jitter) => self.fail(error, jitter, now),
             Event::Lost => {
                 self.lose(now);
                 None
             }
-            Event::Mended => self.mend(),
+            Event::Closed => {
+                self.close();
+                None
+            }
+            Event::LoggedIn => self.log_in(),
             Event::Tick => self.tick(usage, now),
-            Event::Rules(policy) => {
+            Event::PolicyChanged(policy) => {
                 self.policy = policy;
-                if matches!(self.effort, Effort::Retry { in_round: false, .. }) && !self.goes_on() {
-                    self.effort = Effort::Rest;
+                if matches!(self.connecting, Connecting::Scheduled { in_round: false, .. })
+                    && !self.retries_in_background()
+                {
+                    self.connecting = Connecting::No;
                 }
                 None
             }
         }
     }
 
-    /// The connection is gone: closed for being idle, or lost.
-    pub fn closed(&mut self) {
+    fn close(&mut self) {
         if matches!(self.state, State::Connected) {
             self.state = State::Discovered;
         }
     }
 
-    /// When something is due by itself.
+    /// When `Tick` is due: at the next attempt, or when the connection has been idle for too long.
     pub fn deadline(&self, usage: Option<Usage>) -> Option<Instant> {
         if let Some(at) = self.next_attempt() {
             return Some(at);
@@ -228,56 +253,56 @@ impl Lifecycle {
         matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
     }
 
-    /// Eager groups connect; hybrid ones do for their catalog. Who decides that a cached one is fresh enough does not
-    /// send this.
-    fn begin(&mut self) -> Option<Action> {
-        let idle = self.effort == Effort::Rest && !matches!(self.state, State::Connected);
-        (idle && self.policy.mode != Mode::Pure && !self.hopeless()).then(|| self.attempt())
+    /// Eager groups connect, and hybrid ones do so for their catalog. The manager does not send `Start` to a group whose
+    /// cached catalog is fresh enough.
+    fn start(&mut self) -> Option<Action> {
+        let idle = self.connecting == Connecting::No && !matches!(self.state, State::Connected);
+        (idle && self.policy.mode != Mode::Pure && !self.is_misconfigured()).then(|| self.attempt())
     }
 
-    fn want(&mut self, now: Instant) -> Option<Action> {
-        self.wanted = true;
-        match (&self.state, self.effort) {
+    fn request(&mut self, now: Instant) -> Option<Action> {
+        self.requested = true;
+        match (&self.state, self.connecting) {
             (State::Connected, _) => Some(self.answer_connected()),
-            (_, Effort::Attempting | Effort::Retry { in_round: true, .. }) => None,
+            (_, Connecting::Attempting | Connecting::Scheduled { in_round: true, .. }) => None,
             (State::Failed(failure), _)
-                if self.hopeless() || now < failure.at + cool_down(&failure.error) =>
+                if self.is_misconfigured() || now < failure.at + cool_down(&failure.error) =>
             {
                 Some(self.answer_failed())
             }
             _ => {
-                self.in_round = 0;
+                self.round_failures = 0;
                 Some(self.attempt())
             }
         }
     }
 
-    /// Whoever asks from now on waits for a new attempt, however young the failure is.
-    fn mend(&mut self) -> Option<Action> {
-        if self.effort == Effort::Attempting {
-            self.mended = true;
+    /// Makes a new attempt, however young the last failure is; callers wait for it.
+    fn log_in(&mut self) -> Option<Action> {
+        if self.connecting == Connecting::Attempting {
+            self.logged_in = true;
             return None;
         }
-        let failed = matches!(self.state, State::Failed(_)) && !self.hopeless();
+        let failed = matches!(self.state, State::Failed(_)) && !self.is_misconfigured();
         failed.then(|| {
-            self.in_round = 0;
+            self.round_failures = 0;
             self.attempt()
         })
     }
 
     fn attempt(&mut self) -> Action {
-        self.effort = Effort::Attempting;
-        self.mended = false;
+        self.connecting = Connecting::Attempting;
+        self.logged_in = false;
         Action::Connect
     }
 
     fn succeed(&mut self, now: Instant) -> Action {
-        self.effort = Effort::Rest;
+        self.connecting = Connecting::No;
         self.state = State::Connected;
         self.discovered = true;
-        (self.in_round, self.background) = (0, 0);
-        self.connected = Some(now);
-        if self.policy.mode == Mode::Hybrid && !self.wanted {
+        (self.round_failures, self.background_attempts) = (0, 0);
+        self.connected_at = Some(now);
+        if self.policy.mode == Mode::Hybrid && !self.requested {
             return Action::CloseDiscovered;
         }
         self.answer_connected()
@@ -288,33 +313,41 @@ impl Lifecycle {
             State::Failed(failure) => failure.attempts + 1,
             _ => 1,
         };
-        let mendable = error.retryable();
-        let asked = error.retry_after().unwrap_or_default().min(BACKGROUND.1);
-        self.state = State::Failed(Failure { error, at: now, attempts });
-        self.effort = Effort::Rest;
-        if self.mended {
-            self.in_round = 0;
+        let is_retryable = error.retryable();
+        let retry_after = error.retry_after().unwrap_or_default().min(BACKGROUND_INTERVALS.1);
+        self.state = State::Failed(AttemptFailure { error, at: now, attempts });
+        self.connecting = Connecting::No;
+        if self.logged_in {
+            self.round_failures = 0;
             return Some(self.attempt());
         }
-        if !mendable {
+        if !is_retryable {
             return Some(self.answer_failed());
         }
-        // Who waits for a round does not wait for a server that wants to be left alone for longer than one.
-        if let Some(gap) = RETRIES.get(self.in_round).filter(|_| asked <= RETRIES[RETRIES.len() - 1]) {
-            self.in_round += 1;
-            self.effort = Effort::Retry { at: now + jittered(*gap, jitter).max(asked), in_round: true };
+        // Callers wait for a round, but not for a server that asks to be left alone for longer than its retries take.
+        let in_time = retry_after <= RETRY_INTERVALS[RETRY_INTERVALS.len() - 1];
+        if let Some(interval) = RETRY_INTERVALS.get(self.round_failures).filter(|_| in_time) {
+            self.round_failures += 1;
+            self.connecting = Connecting::Scheduled {
+                at: now + jittered(*interval, jitter).max(retry_after),
+                in_round: true,
+            };
             return None;
         }
-        if self.goes_on() {
-            let gap = BACKGROUND.0.saturating_mul(1 << self.background.min(8)).min(BACKGROUND.1);
-            self.background += 1;
-            self.effort = Effort::Retry { at: now + jittered(gap, jitter).max(asked), in_round: false };
+        if self.retries_in_background() {
+            let factor = 1 << self.background_attempts.min(8);
+            let interval = BACKGROUND_INTERVALS.0.saturating_mul(factor).min(BACKGROUND_INTERVALS.1);
+            self.background_attempts += 1;
+            self.connecting = Connecting::Scheduled {
+                at: now + jittered(interval, jitter).max(retry_after),
+                in_round: false,
+            };
         }
         Some(self.answer_failed())
     }
 
-    /// Whether attempts go on in the background after a round.
-    fn goes_on(&self) -> bool {
+    /// Returns whether attempts go on in the background after a round.
+    fn retries_in_background(&self) -> bool {
         match self.policy.mode {
             Mode::Eager => true,
             Mode::Hybrid => !self.discovered,
@@ -322,18 +355,19 @@ impl Lifecycle {
         }
     }
 
-    /// Eager groups come back: at once after a sound connection, else at growing gaps.
+    /// Eager groups reconnect: at once after a stable connection, else at growing intervals.
     fn lose(&mut self, now: Instant) {
-        self.closed();
-        let lived = self.connected.take().map_or(Duration::ZERO, |since| now - since);
-        self.losses = if lived >= SOUND { 0 } else { self.losses + 1 };
+        self.close();
+        let lived = self.connected_at.take().map_or(Duration::ZERO, |since| now - since);
+        self.early_losses = if lived >= STABLE_AFTER { 0 } else { self.early_losses + 1 };
         if self.policy.mode == Mode::Eager {
-            let gap = match self.losses {
+            let interval = match self.early_losses {
                 0 => Duration::ZERO,
-                n => RETRIES[0].saturating_mul(1 << (n - 1).min(9)).min(BACKGROUND.1),
+                n => RETRY_INTERVALS[0].saturating_mul(1 << (n - 1).min(9)).min(BACKGROUND_INTERVALS.1),
             };
-            // Nobody is made to wait for a long gap: who names the group then has it connected at once.
-            self.effort = Effort::Retry { at: now + gap, in_round: gap <= RETRIES[2] };
+            // No caller waits for a long interval: a request connects the group at once then.
+            let in_round = interval <= RETRY_INTERVALS[2];
+            self.connecting = Connecting::Scheduled { at: now + interval, in_round };
         }
     }
 
@@ -341,14 +375,14 @@ impl Lifecycle {
         if self.deadline(usage)? > now {
             return None;
         }
-        match self.effort {
-            Effort::Retry { .. } => Some(self.attempt()),
-            Effort::Rest | Effort::Attempting => Some(Action::CloseIdle(self.policy.idle_timeout?)),
+        match self.connecting {
+            Connecting::Scheduled { .. } => Some(self.attempt()),
+            Connecting::No | Connecting::Attempting => Some(Action::CloseIdle(self.policy.idle_timeout?)),
         }
     }
 
-    /// Its entry in the config is wrong: there is nothing to attempt.
-    fn hopeless(&self) -> bool {
+    /// Returns whether the group's entry in the config is invalid, so that no attempt is possible.
+    fn is_misconfigured(&self) -> bool {
         match &self.state {
             State::Failed(failure) => matches!(*failure.error, UpstreamError::Config(_)),
             _ => false,
@@ -356,12 +390,12 @@ impl Lifecycle {
     }
 
     fn answer_connected(&mut self) -> Action {
-        self.wanted = false;
+        self.requested = false;
         Action::AnswerConnected
     }
 
     fn answer_failed(&mut self) -> Action {
-        self.wanted = false;
+        self.requested = false;
         match &self.state {
             State::Failed(failure) => Action::AnswerFailed(failure.error.clone()),
             _ => Action::AnswerFailed(Arc::new(UpstreamError::Internal)),
@@ -369,14 +403,14 @@ impl Lifecycle {
     }
 }
 
-/// How long after this failure whoever names the group gets it instead of a new attempt.
+/// How long after this failure a request gets the failure instead of a new attempt.
 pub fn cool_down(error: &UpstreamError) -> Duration {
-    error.retry_after().unwrap_or_default().clamp(COOL_DOWN, BACKGROUND.1)
+    error.retry_after().unwrap_or_default().clamp(COOL_DOWN, BACKGROUND_INTERVALS.1)
 }
 
-/// `gap` ± 20 %.
-fn jittered(gap: Duration, jitter: f64) -> Duration {
-    gap.mul_f64(1.0 + 0.2 * jitter.clamp(-1.0, 1.0))
+/// The interval ± 20 %.
+fn jittered(interval: Duration, jitter: f64) -> Duration {
+    interval.mul_f64(1.0 + 0.2 * jitter.clamp(-1.0, 1.0))
 }
 
 #[cfg(test)]

@@ -1,36 +1,39 @@
-//! How often a group was called and how long it took, for `get_status`.
+//! How often the tools of a group were called and how long that took, for `get_status`.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The calls that percentiles are taken of: enough to be steady, few enough to be recent.
-const KEPT: usize = 256;
+/// The number of calls that percentiles are computed from: enough to be steady, few enough to be recent.
+const WINDOW: usize = 256;
 
+/// The calls of one group.
 #[derive(Default)]
-pub struct Stats {
+pub struct CallStats {
     calls: AtomicU64,
-    /// A ring of the last calls' times in microseconds.
+    /// A ring of the last calls' durations in microseconds.
     recent: Mutex<Vec<u32>>,
 }
 
-impl Stats {
+impl CallStats {
+    /// Adds one call.
     pub fn record(&self, took: Duration) {
         let nth = self.calls.fetch_add(1, Ordering::Relaxed);
         let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let mut recent = self.recent.lock();
-        if recent.len() < KEPT {
+        if recent.len() < WINDOW {
             recent.push(micros);
         } else {
-            recent[(nth % KEPT as u64) as usize] = micros;
+            recent[(nth % WINDOW as u64) as usize] = micros;
         }
     }
 
+    /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// The median and the 95th percentile of the last calls; `None` before the first.
+    /// The median and the 95th percentile of the last calls; `None` before the first one.
     pub fn percentiles(&self) -> Option<(Duration, Duration)> {
         let mut recent = self.recent.lock().clone();
         recent.sort_unstable();
@@ -48,7 +51,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_the_last_calls() {
-        let stats = Stats::default();
+        let stats = CallStats::default();
         assert_eq!(stats.percentiles(), None);
         (1..=1000).for_each(|ms| stats.record(Duration::from_millis(ms)));
         assert_eq!(stats.calls(), 1000);

@@ -1,15 +1,22 @@
-//! The loop that owns one upstream. It turns everything that can happen into an event, asks `lifecycle` what to do,
-//! does it and publishes the snapshot; nobody else changes an upstream's state.
+//! The task that owns one group.
+//!
+//! `next` waits for one thing to happen and returns it as a [`TaskEvent`]; none of its branches does more than that.
+//! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
+//! group's state. `stopping` is how the task ends; `shared` is what the tasks of all groups share.
 
 use super::catalog::Catalog;
-use super::connect::{Attempted, BoxFuture, Connect, Connecting, Connection, FailedAttempt, in_slot};
+use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
 use super::error::UpstreamError;
+use super::lease::Lease;
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::optional::{maybe, notified, told, until};
-use super::stats::Stats;
-use super::{Command, Grace, Lease, Snapshot, Upstream};
+use super::select::{notified, notified_after, optional, until};
+use super::snapshot::Snapshot;
+use super::stats::CallStats;
+use super::{Command, Grace, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
 use crate::rules::Rules;
+use futures_util::future::BoxFuture;
+use shared::SharedState;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,49 +25,51 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// Commands that may wait in a mailbox; callers beyond that wait to send theirs.
-const MAILBOX: usize = 64;
+pub mod shared;
+mod stopping;
 
-/// Some servers say that their tools changed each time they list them.
-const REREAD_GAP: Duration = Duration::from_secs(1);
+/// How many commands a mailbox holds. Senders wait when it is full.
+const MAILBOX_SIZE: usize = 64;
 
-mod ending;
-mod shared;
+/// The shortest interval between two reads of the catalog that the server asks for. Some servers report that their
+/// tools changed each time they list them.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-pub use shared::Shared;
-
-/// What a group begins with.
-pub struct Beginning {
+/// What a group's task starts with.
+pub struct GroupSpec {
+    /// The group's name.
     pub name: GroupName,
+    /// Its entry in the config.
     pub server: Result<Arc<ServerConfig>, ConfigError>,
-    /// What an earlier process learnt of it.
+    /// The catalog that the cache has.
     pub cached: Option<Arc<Catalog>>,
-    /// The end of the group of this name that had another config; the first attempt begins after it.
-    pub predecessor: Option<BoxFuture<()>>,
+    /// The end of the group of this name that the config changed. The first attempt begins after it.
+    pub predecessor: Option<BoxFuture<'static, ()>>,
 }
 
-/// Starts the task of one group. It ends when told to stop, or when every handle is gone.
-pub fn start(
-    Beginning { name, server, cached, predecessor }: Beginning,
+/// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
+/// handle is dropped.
+pub fn create(
+    GroupSpec { name, server, cached, predecessor }: GroupSpec,
     connect: impl Connect,
-    shared: Shared,
+    shared: SharedState,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
-    let (mailbox, commands) = mpsc::channel(MAILBOX);
+    let (mailbox, commands) = mpsc::channel(MAILBOX_SIZE);
     let (server, lifecycle) = match server {
         Ok(server) => {
             let lifecycle = Lifecycle::new(Policy::of(&server), cached.is_some());
             (Some(server), lifecycle)
         }
-        Err(problem) => {
-            let error = UpstreamError::Config(problem);
-            (None, Lifecycle::broken(Policy::BROKEN, error, Instant::now()))
+        Err(error) => {
+            let error = UpstreamError::Config(error);
+            (None, Lifecycle::misconfigured(Policy::MISCONFIGURED, error, Instant::now()))
         }
     };
     let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
     let span = tracing::info_span!("upstream", group = %name);
-    let stats = Arc::new(Stats::default());
+    let stats = Arc::new(CallStats::default());
     let lost_state = Arc::new(AtomicBool::new(false));
-    let (publish, snapshot) = watch::channel(Arc::new(Snapshot {
+    let (publisher, snapshot) = watch::channel(Arc::new(Snapshot {
         server: server.clone(),
         rules: rules.clone(),
         state: lifecycle.state().clone(),
@@ -78,7 +87,7 @@ pub fn start(
         rules,
         lifecycle,
         commands,
-        publish,
+        publisher,
         stats: stats.clone(),
         lost_state: lost_state.clone(),
         waiting: Vec::new(),
@@ -87,9 +96,9 @@ pub fn start(
         urgent: Arc::default(),
         connection: None,
         closing: predecessor,
-        reread_at: None,
-        reread: None,
-        rereaders: Vec::new(),
+        refresh_not_before: None,
+        refresh: None,
+        refresh_waiting: Vec::new(),
         catalog: cached,
     };
     let upstream = Upstream { name, mailbox, snapshot, stats, lost_state };
@@ -99,39 +108,43 @@ pub fn start(
 struct Task<C> {
     name: GroupName,
     connect: C,
-    shared: Shared,
+    shared: SharedState,
+    /// `None`: the entry in the config is invalid.
     server: Option<Arc<ServerConfig>>,
     rules: Arc<Rules>,
     lifecycle: Lifecycle,
     commands: mpsc::Receiver<Command>,
-    publish: watch::Sender<Arc<Snapshot>>,
-    stats: Arc<Stats>,
+    publisher: watch::Sender<Arc<Snapshot>>,
+    stats: Arc<CallStats>,
     lost_state: Arc<AtomicBool>,
-    /// Callers who wait for the attempt.
+    /// Callers that wait for a lease.
     waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
-    attempt: Option<(Instant, Connecting)>,
+    /// The attempt in progress, and when it began.
+    attempt: Option<(Instant, BoxFuture<'static, AttemptResult>)>,
+    /// An attempt has ended.
     attempted: bool,
-    /// Told when somebody waits for an attempt that nobody had asked for: it need not wait for a slot.
+    /// Notified when a caller waits for an attempt that began without one: it needs no slot any more.
     urgent: Arc<Notify>,
     connection: Option<Connection>,
-    /// The end of the last connection; the next attempt begins after it.
-    closing: Option<BoxFuture<()>>,
-    /// Not before this are the tools read again because the upstream says that they changed.
-    reread_at: Option<Instant>,
-    reread: Option<BoxFuture<Result<Catalog, UpstreamError>>>,
-    /// Callers who wait for the catalog.
-    rereaders: Vec<oneshot::Sender<()>>,
+    /// The end of the last connection. The next attempt begins after it.
+    closing: Option<BoxFuture<'static, ()>>,
+    /// When the catalog may be read again at the server's request.
+    refresh_not_before: Option<Instant>,
+    /// The catalog being read again.
+    refresh: Option<BoxFuture<'static, Result<Catalog, UpstreamError>>>,
+    /// Callers that wait for the catalog to be read again.
+    refresh_waiting: Vec<oneshot::Sender<()>>,
     catalog: Option<Arc<Catalog>>,
 }
 
 /// One thing that happened.
-enum Happening {
+enum TaskEvent {
     Command(Option<Command>),
-    Attempted(Attempted),
-    Ended,
+    AttemptEnded(AttemptResult),
+    ConnectionEnded,
     Tick,
     ListsChanged,
-    Reread(Result<Catalog, UpstreamError>),
+    Refreshed(Result<Catalog, UpstreamError>),
     Closed,
 }
 
@@ -139,81 +152,82 @@ impl<C: Connect> Task<C> {
     async fn run(mut self) {
         let grace = loop {
             match self.next().await {
-                Happening::Command(Some(Command::Stop(grace))) => break grace,
-                Happening::Command(Some(Command::Drain)) => break self.drain().await,
-                Happening::Command(None) => break Grace::Ordinary,
-                happening => self.handle(happening),
+                TaskEvent::Command(Some(Command::Stop(grace))) => break grace,
+                TaskEvent::Command(Some(Command::Drain)) => break self.drain().await,
+                TaskEvent::Command(None) => break Grace::Ordinary,
+                event => self.handle(event),
             }
             self.publish();
         };
         self.stop(grace).await;
     }
 
-    /// Waits for the next thing to happen. No arm does anything but say so.
-    async fn next(&mut self) -> Happening {
+    /// Waits for the next thing to happen.
+    async fn next(&mut self) -> TaskEvent {
         let usage = self.usage();
         let deadline = self.lifecycle.deadline(usage);
-        let Self { commands, attempt, connection, closing, reread, reread_at, .. } = self;
+        let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
         let (ended, live, lists_changed) = match connection {
             Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.lists_changed)),
             None => (None, None, None),
         };
         tokio::select! {
             biased;
-            () = maybe(ended) => Happening::Ended,
-            // What the last connection holds (a port, a lock file) is free before its successor needs it.
-            () = maybe(closing.as_mut()) => Happening::Closed,
-            outcome = maybe(attempt.as_mut().map(|(_, future)| future)), if closing.is_none() => {
-                Happening::Attempted(outcome)
+            () = optional(ended) => TaskEvent::ConnectionEnded,
+            // The last connection may hold a port or a lock file that its successor needs.
+            () = optional(closing.as_mut()) => TaskEvent::Closed,
+            outcome = optional(attempt.as_mut().map(|(_, future)| future)), if closing.is_none() => {
+                TaskEvent::AttemptEnded(outcome)
             }
-            outcome = maybe(reread.as_mut()) => Happening::Reread(outcome),
-            command = commands.recv() => Happening::Command(command),
-            () = notified(live.map(|live| &live.unused)) => Happening::Tick,
-            // Not while they are read: what is said meanwhile may concern a page that was read already.
-            () = told(lists_changed.map(|notify| &**notify), *reread_at), if reread.is_none() => {
-                Happening::ListsChanged
+            outcome = optional(refresh.as_mut()) => TaskEvent::Refreshed(outcome),
+            command = commands.recv() => TaskEvent::Command(command),
+            () = notified(live.map(|live| &live.unused)) => TaskEvent::Tick,
+            // Not while the lists are read: a change may concern a page that was read already.
+            () = notified_after(lists_changed.map(|notify| &**notify), *refresh_not_before), if refresh.is_none() => {
+                TaskEvent::ListsChanged
             }
-            () = until(deadline) => Happening::Tick,
+            () = until(deadline) => TaskEvent::Tick,
         }
     }
 
-    fn handle(&mut self, happening: Happening) {
-        match happening {
-            Happening::Command(Some(Command::Acquire(caller))) => {
+    fn handle(&mut self, event: TaskEvent) {
+        match event {
+            TaskEvent::Command(Some(Command::Acquire(caller))) => {
                 self.waiting.push(caller);
-                self.decide(Event::Wanted);
+                self.apply(Event::Requested);
                 self.urgent.notify_one();
             }
-            Happening::Command(Some(Command::Start)) => self.decide(Event::Start),
-            Happening::Command(Some(Command::Mended)) => self.decide(Event::Mended),
-            Happening::Command(Some(Command::Reconfigure(server))) => {
+            TaskEvent::Command(Some(Command::Start)) => self.apply(Event::Start),
+            TaskEvent::Command(Some(Command::LoggedIn)) => self.apply(Event::LoggedIn),
+            TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());
                 self.server = Some(server);
-                self.decide(Event::Rules(policy));
+                self.apply(Event::PolicyChanged(policy));
             }
-            Happening::Command(Some(Command::Refresh(caller))) => {
-                self.rereaders.push(caller);
-                self.reread();
+            TaskEvent::Command(Some(Command::Refresh(caller))) => {
+                self.refresh_waiting.push(caller);
+                self.start_refresh();
             }
-            Happening::Command(_) => {}
-            Happening::Attempted(outcome) => self.attempted(outcome),
-            Happening::Ended => self.lost(),
-            Happening::Tick => self.decide(Event::Tick),
-            Happening::ListsChanged => {
-                self.reread_at = Some(Instant::now() + REREAD_GAP);
-                self.reread();
+            TaskEvent::Command(_) => {}
+            TaskEvent::AttemptEnded(outcome) => self.attempt_ended(outcome),
+            TaskEvent::ConnectionEnded => self.connection_ended(),
+            TaskEvent::Tick => self.apply(Event::Tick),
+            TaskEvent::ListsChanged => {
+                self.refresh_not_before = Some(Instant::now() + REFRESH_INTERVAL);
+                self.start_refresh();
             }
-            Happening::Reread(outcome) => self.read_again(outcome),
-            Happening::Closed => self.closing = None,
+            TaskEvent::Refreshed(outcome) => self.refreshed(outcome),
+            TaskEvent::Closed => self.closing = None,
         }
     }
 
-    fn decide(&mut self, event: Event) {
+    /// Applies an event to the lifecycle and does what it asks for.
+    fn apply(&mut self, event: Event) {
         let usage = self.usage();
         match self.lifecycle.on(event, usage, Instant::now()) {
             None => {}
-            Some(Action::Connect) => self.attempt(),
+            Some(Action::Connect) => self.start_attempt(),
             Some(Action::AnswerConnected) => self.answer_connected(),
             Some(Action::AnswerFailed(error)) => {
                 for caller in self.waiting.drain(..) {
@@ -225,54 +239,53 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    fn attempt(&mut self) {
+    fn start_attempt(&mut self) {
         let Some(server) = self.server.clone() else { return };
-        let wanted = !self.waiting.is_empty();
-        if wanted {
+        let requested = !self.waiting.is_empty();
+        if requested {
             tracing::info!("Connecting to {} on-demand...", self.name);
         } else {
-            tracing::debug!("connecting unasked");
+            tracing::debug!("connecting without a request");
         }
         self.urgent = Arc::default();
-        let slot = (!wanted).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let connecting = self.connect.connect(server);
+        let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
+        let attempt = self.connect.connect(server);
         let attempt = async move {
             match slot {
-                Some((slots, urgent)) => in_slot(slots, &urgent, connecting).await,
-                None => connecting.await,
+                Some((slots, urgent)) => in_slot(slots, &urgent, attempt).await,
+                None => attempt.await,
             }
         };
         self.attempt = Some((Instant::now(), Box::pin(attempt)));
     }
 
-    fn attempted(&mut self, outcome: Attempted) {
+    fn attempt_ended(&mut self, outcome: AttemptResult) {
         let took = self.attempt.take().map(|(since, _)| since.elapsed());
         self.attempted = true;
         match outcome {
             Ok((connection, mut catalog)) => {
                 catalog.took = took;
-                self.learn(catalog);
+                self.set_catalog(catalog);
                 self.connection = Some(connection);
-                self.decide(Event::Succeeded);
+                self.apply(Event::Succeeded);
             }
-            Err(FailedAttempt { error, closing }) => {
+            Err(AttemptError { error, closing }) => {
                 tracing::warn!(%error, "connect failed");
                 self.closing = closing;
-                self.decide(Event::Failed(Arc::new(error), jitter()));
+                self.apply(Event::Failed(Arc::new(error), jitter()));
             }
         }
     }
 
-    /// Takes a catalog that was just read, with the time at which it was.
-    fn learn(&mut self, mut catalog: Catalog) {
+    fn set_catalog(&mut self, mut catalog: Catalog) {
         catalog.took = catalog.took.or_else(|| self.catalog.as_ref()?.took);
-        if !self.catalog.as_ref().is_some_and(|known| known.says_the_same(&catalog)) {
+        if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
         }
         self.catalog = Some(Arc::new(catalog));
     }
 
-    /// Those for whom the connection was lost again before they got their lease stay waiting.
+    /// Gives every waiting caller a lease. If the connection is lost already, they go on waiting.
     fn answer_connected(&mut self) {
         let Some(live) = self.connection.as_ref().map(|c| c.live.clone()) else { return };
         let waiting = std::mem::take(&mut self.waiting);
@@ -284,7 +297,7 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    fn lost(&mut self) {
+    fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         let why = connection.live.lost.get().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
@@ -293,14 +306,14 @@ impl<C: Connect> Task<C> {
             self.lost_state.store(true, Ordering::Release);
         }
         self.closing = Some((connection.close)(Grace::Ordinary));
-        self.forget_reread();
-        self.decide(Event::Lost);
+        self.end_refresh();
+        self.apply(Event::Lost);
         if !self.waiting.is_empty() {
-            self.decide(Event::Wanted);
+            self.apply(Event::Requested);
         }
     }
 
-    /// Closes the connection, unless it got used meanwhile. `idle`: how long it was not.
+    /// Closes the connection, unless it is in use again. `idle`: how long it was unused.
     fn close_unused(&mut self, idle: Option<Duration>) {
         if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
             return;
@@ -311,30 +324,32 @@ impl<C: Connect> Task<C> {
         }
         tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
         self.closing = Some((connection.close)(Grace::Ordinary));
-        self.forget_reread();
-        self.lifecycle.closed();
+        self.end_refresh();
+        self.apply(Event::Closed);
     }
 
-    fn reread(&mut self) {
+    fn start_refresh(&mut self) {
         match &self.connection {
-            Some(connection) if self.reread.is_none() => self.reread = Some((connection.reread)()),
+            Some(connection) if self.refresh.is_none() => self.refresh = Some((connection.refresh)()),
             Some(_) => {}
-            None => self.rereaders.clear(),
+            None => self.refresh_waiting.clear(),
         }
     }
 
-    fn read_again(&mut self, outcome: Result<Catalog, UpstreamError>) {
+    fn refreshed(&mut self, outcome: Result<Catalog, UpstreamError>) {
         match outcome {
-            Ok(catalog) => self.learn(catalog),
-            Err(error) => tracing::warn!(%error, "the tools could not be read again; the last list stands"),
+            Ok(catalog) => self.set_catalog(catalog),
+            Err(error) => {
+                tracing::warn!(%error, "failed to read the server's lists again; the last ones stay in use");
+            }
         }
         self.publish();
-        self.forget_reread();
+        self.end_refresh();
     }
 
-    fn forget_reread(&mut self) {
-        self.reread = None;
-        for caller in self.rereaders.drain(..) {
+    fn end_refresh(&mut self) {
+        self.refresh = None;
+        for caller in self.refresh_waiting.drain(..) {
             let _gone = caller.send(());
         }
     }
@@ -356,11 +371,11 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    /// The one place that publishes, and that logs a change of state.
+    /// Publishes the snapshot if it changed. Only this function publishes and logs a change of state.
     fn publish(&self) {
         let next = self.snapshot();
-        let changed = self.publish.send_if_modified(|last| {
-            if last.same_as(&next) {
+        let changed = self.publisher.send_if_modified(|last| {
+            if last.is_same(&next) {
                 return false;
             }
             if last.state.name() != next.state.name() {
@@ -370,12 +385,12 @@ impl<C: Connect> Task<C> {
             true
         });
         if changed {
-            self.shared.changes.tell(&self.name);
+            self.shared.changes.add(&self.name);
         }
     }
 }
 
-/// From -1 to 1. The hasher's random keys are all the chance this needs.
+/// Returns a number from -1 to 1. The random keys of the hasher are random enough for this.
 fn jitter() -> f64 {
     (RandomState::new().hash_one(0) % 2001) as f64 / 1000.0 - 1.0
 }

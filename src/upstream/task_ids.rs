@@ -1,5 +1,5 @@
-//! Ids of tasks as clients know them: an upstream's own, with the group before it, so that those of several never meet.
-//! Nothing is remembered for it. (Tasks of MCP: 2025-11-25, and the extension of 2026-07-28.)
+//! The ids of MCP tasks as clients see them: the upstream's own id with the group's name in front, so that the ids of
+//! several upstreams never collide. The mapping needs no state. (Tasks: 2025-11-25, and the extension of 2026-07-28.)
 
 use crate::config::GroupName;
 use crate::protocol::meta;
@@ -7,47 +7,47 @@ use crate::wire::percent::{decode, encode};
 use crate::wire::{Raw, raw};
 use memchr::memmem;
 
-/// `id` of `group` as clients know it.
+/// Returns the id that clients see for `id` of `group`.
 pub fn exposed(group: &GroupName, id: &str) -> String {
     format!("{}:{id}", encode(group.as_str()))
 }
 
-/// The group of a task, and the id that it has there.
-pub fn behind(exposed: &str) -> Option<(String, &str)> {
+/// Splits an id that clients see into the group and the upstream's own id.
+pub fn parse(exposed: &str) -> Option<(String, &str)> {
     let (group, id) = exposed.split_once(':')?;
     Some((decode(group)?, id))
 }
 
-/// `object` with its `taskId` as clients know it.
-pub fn out(group: &GroupName, object: &Raw) -> Raw {
-    changed(object, |id| Some(exposed(group, id)))
+/// Replaces the `taskId` of an upstream's object by the id that clients see.
+pub fn expose(group: &GroupName, object: &Raw) -> Raw {
+    rename(object, |id| Some(exposed(group, id)))
 }
 
-/// The params of a message of `group`, or a result, with the task that it belongs to as clients know it.
-pub fn related_out(group: &GroupName, body: &Raw) -> Raw {
-    related(body, |id| Some(exposed(group, id)))
+/// Replaces the id of the related task in the params or the result of an upstream's message by the id that clients see.
+pub fn expose_related(group: &GroupName, body: &Raw) -> Raw {
+    rename_related(body, |id| Some(exposed(group, id)))
 }
 
-/// An answer to `group` with the task that it belongs to as the upstream knows it.
-pub fn related_back(body: &Raw) -> Raw {
-    related(body, |id| behind(id).map(|(_, id)| id.to_owned()))
+/// Replaces the id of the related task in a client's answer by the upstream's own id.
+pub fn restore_related(body: &Raw) -> Raw {
+    rename_related(body, |id| parse(id).map(|(_, id)| id.to_owned()))
 }
 
-fn related(body: &Raw, rename: impl Fn(&str) -> Option<String>) -> Raw {
-    // Rare, and a large body is not to be read for it.
+fn rename_related(body: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {
+    // It is rare, and parsing a large body for it would be slow.
     if memmem::find(body, meta::RELATED_TASK.as_bytes()).is_none() {
         return body.clone();
     }
     let given = raw::get(body, "_meta");
     let task = given.as_ref().and_then(|given| raw::get(given, meta::RELATED_TASK));
     match task {
-        Some(task) => raw::set_in(body, "_meta", meta::RELATED_TASK, &changed(&task, rename)),
+        Some(task) => raw::set_in(body, "_meta", meta::RELATED_TASK, &rename(&task, new_id)),
         None => body.clone(),
     }
 }
 
-fn changed(object: &Raw, rename: impl Fn(&str) -> Option<String>) -> Raw {
-    let renamed = raw::get_str(object, "taskId").and_then(|id| rename(&id));
+fn rename(object: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {
+    let renamed = raw::get_str(object, "taskId").and_then(|id| new_id(&id));
     match renamed {
         Some(id) => raw::set(object, "taskId", serde_json::Value::from(id).to_string().as_bytes()),
         None => object.clone(),
@@ -64,22 +64,22 @@ mod tests {
     }
 
     #[test]
-    fn the_task_of_a_message_is_renamed_and_nothing_else() {
+    fn only_the_related_task_of_a_message_is_renamed() {
         let group = GroupName::new("g:1");
         let body = raw(
             r#"{"x":1e400,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a:b","y":1.0}},"taskId":"own"}"#,
         );
-        let out = related_out(&group, &body);
-        assert_eq!(out, String::from_utf8_lossy(&body).replace("a:b", "g%3A1:a:b"));
-        assert_eq!(related_back(&out), body);
-        assert_eq!(super::out(&group, &raw(r#"{"taskId":3}"#)), raw(r#"{"taskId":3}"#));
+        let exposed = expose_related(&group, &body);
+        assert_eq!(exposed, String::from_utf8_lossy(&body).replace("a:b", "g%3A1:a:b"));
+        assert_eq!(restore_related(&exposed), body);
+        assert_eq!(expose(&group, &raw(r#"{"taskId":3}"#)), raw(r#"{"taskId":3}"#));
     }
 
     proptest! {
         #[test]
-        fn every_id_comes_back(group in "\\PC{1,12}", id in "\\PC{0,20}") {
+        fn every_id_survives_the_round_trip(group in "\\PC{1,12}", id in "\\PC{0,20}") {
             let exposed = exposed(&GroupName::new(&group), &id);
-            prop_assert_eq!(behind(&exposed), Some((group, id.as_str())));
+            prop_assert_eq!(parse(&exposed), Some((group, id.as_str())));
         }
     }
 }

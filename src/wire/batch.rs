@@ -1,53 +1,59 @@
-//! Messages that come as one JSON array, and whose answers go back as one (revision 2025-03-26 alone).
+//! JSON-RPC batches: messages that come in one array, and whose answers go back in one (only revision 2025-03-26).
 
 use super::{Frame, MessageError, Raw, Reply};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 
-/// Messages of one batch.
-const MESSAGES: usize = 1000;
-/// Answers that are kept for the others of their batch; what is over that is sent, and the rest follows in an array of
-/// its own.
-const KEPT: usize = 4 << 20;
+/// The largest number of messages in one batch.
+const MAX_MESSAGES: usize = 1000;
+/// How many bytes of answers are held back for the rest of their batch. Above that they are sent, and the rest follows
+/// in an array of its own.
+const MAX_HELD: usize = 4 << 20;
 
+/// The batches of one connection that are not answered yet.
 #[derive(Default)]
 pub struct Batches {
-    /// Whether the other side may send any.
+    /// Whether the other side may send batches.
     pub accepted: bool,
-    /// What came in a batch and was not looked at yet.
+    /// The messages of the last batch that are not read yet.
     unread: VecDeque<Raw>,
-    /// The last of `open` is being read.
+    /// The last one of `open` is being read.
     reading: bool,
-    open: Vec<Open>,
+    open: Vec<OpenBatch>,
 }
 
-/// Requests that came together and are not all answered.
+/// A batch of which not every request is answered.
 #[derive(Default)]
-struct Open {
+struct OpenBatch {
+    /// The ids of the requests that are not answered yet.
     waiting: Vec<Raw>,
     answers: Vec<Frame>,
-    /// Of `answers`.
+    /// The length of `answers`.
     bytes: usize,
 }
 
-impl Open {
-    /// What is to be sent at once, if this is more than is kept.
-    fn keep(&mut self, answer: Frame) -> Option<Frame> {
+impl OpenBatch {
+    /// Adds an answer. Returns what to send now, if the answers exceed `MAX_HELD`.
+    fn add(&mut self, answer: Frame) -> Option<Frame> {
         self.bytes += answer.len();
         self.answers.push(answer);
-        if self.bytes > KEPT { self.take() } else { None }
+        if self.bytes > MAX_HELD { self.take() } else { None }
     }
 
     fn take(&mut self) -> Option<Frame> {
         self.bytes = 0;
         let answers = std::mem::take(&mut self.answers);
-        (!answers.is_empty()).then(|| together(&answers))
+        (!answers.is_empty()).then(|| join(&answers))
     }
 }
 
 impl Batches {
-    /// Takes a line apart that holds an array. `Err`: nothing of it is looked at.
+    /// Splits a line that is an array into messages, which `next_unread` returns.
+    ///
+    /// # Errors
+    ///
+    /// Then no message of it is read.
     pub fn take(&mut self, line: &Raw) -> Result<(), MessageError> {
         if !self.accepted {
             return Err(MessageError::Batch);
@@ -55,61 +61,67 @@ impl Batches {
         let messages: Vec<&RawValue> = serde_json::from_slice(line).map_err(|_| MessageError::NotJson)?;
         match messages.len() {
             0 => Err(MessageError::EmptyBatch),
-            messages if messages > MESSAGES => Err(MessageError::LargeBatch { messages, limit: MESSAGES }),
+            messages if messages > MAX_MESSAGES => {
+                Err(MessageError::LargeBatch { messages, limit: MAX_MESSAGES })
+            }
             _ => {
                 self.unread.extend(messages.iter().map(|message| line.slice_ref(message.get().as_bytes())));
-                self.open.push(Open::default());
+                self.open.push(OpenBatch::default());
                 self.reading = true;
                 Ok(())
             }
         }
     }
 
-    /// The next message of the batch that is being read.
+    /// Returns the next message of the batch that is being read.
     pub fn next_unread(&mut self) -> Option<Raw> {
         self.unread.pop_front()
     }
 
-    /// A request of the batch that is being read.
+    /// Notes that the batch that is being read has this request.
     pub fn expect(&mut self, id: &Raw) {
         if let Some(open) = self.open.last_mut() {
             open.waiting.push(id.clone());
         }
     }
 
-    /// Keeps an answer that is not to be sent alone. `Err` gives it back; `Ok` is what is to be sent instead, if anything.
-    pub fn keep(&mut self, id: &Raw, reply: Reply) -> Result<Option<Frame>, Reply> {
-        match self.settle(id) {
+    /// Holds an answer back if it belongs to a batch. `Ok` is what to send now, if anything.
+    ///
+    /// # Errors
+    ///
+    /// Returns an answer that belongs to no batch.
+    pub fn hold(&mut self, id: &Raw, reply: Reply) -> Result<Option<Frame>, Reply> {
+        match self.remove(id) {
             None => Err(reply),
             Some(at) => {
-                let full = self.open[at].keep(Frame::response(id, reply));
+                let full = self.open[at].add(Frame::response(id, reply));
                 Ok(full.or_else(|| self.finished(at)))
             }
         }
     }
 
-    /// The same of the answer to a message that could not be read, the last one that `next_unread` gave.
-    pub fn keep_refusal(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
+    /// Does the same for the answer to a malformed message, which is the last one that `next_unread` returned.
+    pub fn hold_refusal(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),
-            Some(open) => Ok(open.keep(Frame::response(id, Err(error)))),
+            Some(open) => Ok(open.add(Frame::response(id, Err(error)))),
         }
     }
 
-    /// A request that will have no answer.
+    /// Drops a request that gets no answer. Returns what to send now, if anything.
     pub fn forget(&mut self, id: &Raw) -> Option<Frame> {
-        let at = self.settle(id)?;
+        let at = self.remove(id)?;
         self.finished(at)
     }
 
-    fn settle(&mut self, id: &Raw) -> Option<usize> {
+    fn remove(&mut self, id: &Raw) -> Option<usize> {
         let at = self.open.iter().position(|open| open.waiting.contains(id))?;
         let waiting = &mut self.open[at].waiting;
         waiting.iter().position(|waits| waits == id).map(|at| waiting.swap_remove(at));
         Some(at)
     }
 
-    /// All answers of a batch that are left, once nothing of it is waited for or unread.
+    /// Returns the answers of a batch once every request of it is read and answered.
     fn finished(&mut self, at: usize) -> Option<Frame> {
         let may_grow = at + 1 == self.open.len() && self.reading;
         if may_grow || !self.open[at].waiting.is_empty() {
@@ -118,7 +130,7 @@ impl Batches {
         self.open.remove(at).take()
     }
 
-    /// The messages that `next_unread` gave were dealt with. What is left to send if they were the last ones of their batch.
+    /// Notes that the messages that `next_unread` returned are handled. Returns what to send now, if their batch is done.
     pub fn end_reading(&mut self) -> Option<Frame> {
         if !self.unread.is_empty() || !std::mem::take(&mut self.reading) {
             return None;
@@ -127,7 +139,7 @@ impl Batches {
     }
 }
 
-fn together(answers: &[Frame]) -> Frame {
+fn join(answers: &[Frame]) -> Frame {
     let texts = answers.iter().map(|frame| frame.0.concat().trim_ascii_end().to_vec());
     let joined = texts.collect::<Vec<_>>().join(&b","[..]);
     Frame([Bytes::from_static(b"["), joined.into(), Bytes::from_static(b"]\n")])
@@ -150,8 +162,8 @@ mod tests {
         let mut batches = batches();
         assert_eq!(batches.take(&raw("[]")), Err(MessageError::EmptyBatch));
         assert_eq!(batches.take(&raw("[1")), Err(MessageError::NotJson));
-        let many = format!("[{}]", vec!["1"; MESSAGES + 1].join(","));
-        let refused = MessageError::LargeBatch { messages: MESSAGES + 1, limit: MESSAGES };
+        let many = format!("[{}]", vec!["1"; MAX_MESSAGES + 1].join(","));
+        let refused = MessageError::LargeBatch { messages: MAX_MESSAGES + 1, limit: MAX_MESSAGES };
         assert_eq!(batches.take(&many.into()), Err(refused));
         assert!(batches.open.is_empty() && batches.unread.is_empty());
         assert_eq!(Batches::default().take(&raw("[1]")), Err(MessageError::Batch));
@@ -166,10 +178,10 @@ mod tests {
             batches.expect(&raw(id));
         }
         assert!(batches.end_reading().is_none());
-        let large = Raw::from(vec![b'1'; KEPT / 2]);
-        assert!(batches.keep(&raw("1"), Ok(large.clone())).unwrap().is_none());
-        assert!(batches.keep(&raw("2"), Ok(large)).unwrap().unwrap().len() > KEPT);
-        let rest = batches.keep(&raw("3"), Ok(raw("{}"))).unwrap().unwrap();
+        let large = Raw::from(vec![b'1'; MAX_HELD / 2]);
+        assert!(batches.hold(&raw("1"), Ok(large.clone())).unwrap().is_none());
+        assert!(batches.hold(&raw("2"), Ok(large)).unwrap().unwrap().len() > MAX_HELD);
+        let rest = batches.hold(&raw("3"), Ok(raw("{}"))).unwrap().unwrap();
         assert_eq!(rest.0.concat(), b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]\n");
         assert!(batches.open.is_empty());
     }

@@ -1,4 +1,4 @@
-//! What concerns one call beside its params: how long it may take, where its progress goes, why it has no answer.
+//! One outgoing request beside its params: how long it may take, where its progress goes, and why it failed.
 
 use super::Raw;
 use super::output::Output;
@@ -10,21 +10,23 @@ use tokio::sync::watch;
 /// Where the progress of a call goes: to another connection, under the token that its client chose. Clones share it.
 #[derive(Clone)]
 pub struct Progress {
+    /// The connection of the client.
     pub output: Output,
     token: Arc<Mutex<Option<Raw>>>,
 }
 
 impl Progress {
+    /// Progress under `token`, as the client wrote it.
     pub fn new(output: Output, token: Raw) -> Self {
         Self { output, token: Arc::new(Mutex::new(Some(token))) }
     }
 
-    /// `None`: nobody wants to hear of it now.
+    /// The client's token. `None`: no request of the client is open for it at the moment.
     pub fn token(&self) -> Option<Raw> {
         self.token.lock().clone()
     }
 
-    /// From now on it goes there.
+    /// Replaces the token.
     pub fn redirect(&self, token: Option<Raw>) {
         *self.token.lock() = token;
     }
@@ -33,75 +35,81 @@ impl Progress {
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// `sent`: the request may have been carried out.
+    /// The connection ended. `sent`: the request may have been carried out.
     #[error("the connection was closed")]
     Closed { sent: bool },
+    /// No answer and no progress came within this time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
+    /// The answer exceeded the limit for one message. Both numbers are bytes.
     #[error("the answer was longer than the limit of {limit} bytes ({bytes} bytes)")]
     TooLong { bytes: u64, limit: usize },
-    /// This request alone failed on its way; the connection goes on.
+    /// The transport failed to deliver this request; the connection goes on.
     #[error("{why}")]
-    Failed { why: String, cure: RetryHint },
+    Failed { why: String, hint: RetryHint },
 }
 
-/// What may help a request that failed on its way.
+/// When a request that could not be delivered may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryHint {
-    /// The same may go well next time.
-    Time,
-    /// A person who logs in. The request was not carried out.
-    Login,
-    Nothing,
+    /// It may succeed at another time, and may have been carried out.
+    Later,
+    /// After a person has logged in. It was not carried out.
+    AfterLogin,
+    /// It would fail again.
+    Never,
 }
 
 impl CallError {
-    /// Whether the same request may be made once more: it cannot have been carried out, or that does no harm.
-    pub fn may_be_repeated(&self, harmless: bool) -> bool {
+    /// Returns whether the request may be sent once more: it cannot have been carried out, or `repeatable` says that
+    /// carrying it out twice does no harm.
+    pub fn may_be_repeated(&self, repeatable: bool) -> bool {
         match self {
-            Self::Closed { sent } => !sent || harmless,
-            Self::Failed { cure, .. } => *cure == RetryHint::Time && harmless,
+            Self::Closed { sent } => !sent || repeatable,
+            Self::Failed { hint, .. } => *hint == RetryHint::Later && repeatable,
             Self::TimedOut(_) | Self::TooLong { .. } => false,
         }
     }
 
-    /// Whether the same request may be made once a person has logged in.
+    /// Returns whether the request may be sent again once a person has logged in.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Failed { cure: RetryHint::Login, .. })
+        matches!(self, Self::Failed { hint: RetryHint::AfterLogin, .. })
     }
 }
 
-/// How long to wait for an answer, and what else concerns one call.
+/// The limits of one call, and what accompanies it.
 #[derive(Clone)]
 pub struct CallOptions {
-    /// Without progress.
-    pub quiet: Duration,
-    /// In all.
-    pub total: Duration,
+    /// The limit for the answer. Progress starts it anew.
+    pub timeout: Duration,
+    /// The limit for the answer, however much progress comes.
+    pub max_total: Duration,
+    /// Where progress goes.
     pub progress: Option<Progress>,
     /// The answer may be a task, whose progress comes after it (2025-11-25, tasks).
-    pub lasting: bool,
-    /// Told with the params when the other side says that it honours this `subscriptions/listen` (2026-07-28).
-    pub acknowledged: Option<watch::Sender<Option<Raw>>>,
-    /// False for `initialize`, which must not be cancelled.
+    pub may_become_task: bool,
+    /// Receives the params of the acknowledgement of a `subscriptions/listen` (2026-07-28).
+    pub on_acknowledged: Option<watch::Sender<Option<Raw>>>,
+    /// Whether dropping the call cancels the request. False for `initialize`, which must not be cancelled.
     pub cancellable: bool,
-    /// The params of the `notifications/cancelled` that ends this call, if it was a client's.
-    pub cancelled: CancelParams,
+    /// The params of the client's `notifications/cancelled`, if that ends this call.
+    pub cancel_params: CancelParams,
 }
 
-/// Filled with the params of a client's cancellation before the call's future is dropped.
+/// Filled with the params of a client's `notifications/cancelled` before the future of its call is dropped.
 pub type CancelParams = Arc<OnceLock<Raw>>;
 
 impl CallOptions {
-    pub fn within(time: Duration) -> Self {
+    /// A call that is answered within `timeout`, whether or not progress comes.
+    pub fn within(timeout: Duration) -> Self {
         Self {
-            quiet: time,
-            total: time,
+            timeout,
+            max_total: timeout,
             progress: None,
-            lasting: false,
-            acknowledged: None,
+            may_become_task: false,
+            on_acknowledged: None,
             cancellable: true,
-            cancelled: CancelParams::default(),
+            cancel_params: CancelParams::default(),
         }
     }
 }

@@ -1,44 +1,51 @@
-//! A stream cut into lines, one message each, with a limit on their length.
+//! Cuts a stream into lines of limited length, one message each.
 
 use super::{MessageError, Raw};
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// First read of a connection; buffers double from here as messages need it, so that 50 idle upstreams stay small.
-const FIRST_READ: usize = 8 << 10;
-/// What is kept of each end of a message that is too long, to find its id in.
-const KEPT: usize = 4 << 10;
-/// What is read ahead of an owner that takes no lines, to see the end behind it.
-const AHEAD: usize = 64 << 10;
+/// The first size of a buffer in bytes. A buffer doubles while a message needs it, so that idle connections stay small.
+const MIN_BUFFER: usize = 8 << 10;
+/// How many bytes of each end of an oversized message are kept, to find its id in them.
+const KEPT_ENDS: usize = 4 << 10;
+/// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
+const READ_AHEAD: usize = 64 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads lines. A line longer than the limit is read to its end and reported, not kept.
+/// Reads lines. A line that exceeds the limit is read to its end and reported, but not kept.
 pub struct LineReader<R> {
     reader: R,
     buffer: BytesMut,
-    /// Bytes at the start of `buffer` known to hold no line end.
+    /// How many bytes at the start of `buffer` are known to have no line end.
     searched: usize,
-    /// The buffer is larger than the first one was.
+    /// The buffer is larger than `MIN_BUFFER`.
     grown: bool,
-    /// Bytes of one line.
+    /// The limit for one line, in bytes.
     limit: usize,
-    skipping: Option<Skipping>,
+    oversized: Option<OversizedLine>,
 }
 
-struct Skipping {
+/// What is kept of a line that exceeds the limit.
+struct OversizedLine {
     head: Bytes,
     tail: Vec<u8>,
+    /// Its length so far.
     bytes: u64,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, skipping: None }
+        Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, oversized: None }
     }
 
-    /// The next line that is not blank, without its end; `None` at the end of the stream or when reading fails.
-    /// A last line without an end counts. Cancel-safe.
+    /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
+    /// reading fails. The last line needs no line end. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::TooLong`] for a line that exceeds the limit; the next call reads the line after it.
     pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
         loop {
             while let Some(end) = self.line_end() {
@@ -49,7 +56,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     return Some(line);
                 }
             }
-            if self.buffer.len() > self.limit || self.skipping.is_some() {
+            if self.buffer.len() > self.limit || self.oversized.is_some() {
                 self.skip();
             }
             self.make_room();
@@ -61,11 +68,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Resolves at the end of the stream, as long as not much was written before it; what comes is kept for `next`.
-    /// For an owner that takes no lines at the moment. Cancel-safe.
+    /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
+    /// `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
     pub async fn ended(&mut self) {
-        while self.buffer.len() < AHEAD.min(self.limit) {
-            self.buffer.reserve(FIRST_READ);
+        while self.buffer.len() < READ_AHEAD.min(self.limit) {
+            self.buffer.reserve(MIN_BUFFER);
             if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
                 return;
             }
@@ -73,13 +80,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         std::future::pending::<()>().await;
     }
 
-    /// Doubles the buffer for a message that does not fit; behind a large one, begins with a small buffer again.
+    /// Doubles the buffer if a message does not fit, and shrinks it after a large one.
     fn make_room(&mut self) {
-        let wanted = self.buffer.len().max(FIRST_READ);
-        if self.grown && wanted == FIRST_READ {
+        let wanted = self.buffer.len().max(MIN_BUFFER);
+        if self.grown && wanted == MIN_BUFFER {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        self.grown = wanted > FIRST_READ;
+        self.grown = wanted > MIN_BUFFER;
         self.buffer.reserve(wanted);
     }
 
@@ -89,22 +96,25 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         found
     }
 
-    /// Drops what has been read of a line that is too long, but for what its id may be found in.
+    /// Drops what was read of an oversized line, except for its ends.
     fn skip(&mut self) {
         let part = self.buffer.split().freeze();
         self.searched = 0;
-        let head = || Bytes::copy_from_slice(&part[..KEPT.min(part.len())]);
-        let skipping =
-            self.skipping.get_or_insert_with(|| Skipping { head: head(), tail: Vec::new(), bytes: 0 });
-        skipping.add(&part);
+        let head = || Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
+        let oversized =
+            self.oversized.get_or_insert_with(|| OversizedLine { head: head(), tail: Vec::new(), bytes: 0 });
+        oversized.add(&part);
     }
 
     fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, MessageError>> {
-        if self.skipping.is_none() && line.len() > self.limit {
-            self.skipping =
-                Some(Skipping { head: line.slice(..KEPT.min(line.len())), tail: Vec::new(), bytes: 0 });
+        if self.oversized.is_none() && line.len() > self.limit {
+            self.oversized = Some(OversizedLine {
+                head: line.slice(..KEPT_ENDS.min(line.len())),
+                tail: Vec::new(),
+                bytes: 0,
+            });
         }
-        if let Some(mut skipped) = self.skipping.take() {
+        if let Some(mut skipped) = self.oversized.take() {
             skipped.add(&line);
             let id = find_id(&skipped.head, &skipped.tail);
             return Some(Err(MessageError::TooLong { id, bytes: skipped.bytes, limit: self.limit }));
@@ -115,17 +125,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-impl Skipping {
+impl OversizedLine {
     fn add(&mut self, part: &[u8]) {
         self.bytes += part.len() as u64;
         self.tail.extend_from_slice(part);
-        let surplus = self.tail.len().saturating_sub(KEPT);
+        let surplus = self.tail.len().saturating_sub(KEPT_ENDS);
         self.tail.drain(..surplus);
     }
 }
 
-/// The id of a message of which only the two ends are known: SDKs write it either first or last.
-/// A wrong guess fails another call of the same connection, which is why nothing in the middle is looked at.
+/// Finds the id of a message of which only the ends are known. SDKs write it either first or last. Nothing in the middle
+/// is considered, because a wrong id would fail another call.
 fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
     let first = || {
         let before_body = memmem::find(head, b"\"result\"").or_else(|| memmem::find(head, b"\"error\""));
@@ -141,7 +151,7 @@ fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
     first().or_else(last)
 }
 
-/// `: VALUE` at the start of `text`, VALUE a number or a string without escapes; with what follows.
+/// Reads `: VALUE` at the start of `text`, where VALUE is a number or a string without escapes. Returns it and the rest.
 fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
     let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let end = match text.first()? {
@@ -203,7 +213,7 @@ mod tests {
         let more = tokio::time::timeout(std::time::Duration::from_millis(20), lines.next()).await;
         assert!(more.is_err());
         assert_eq!(lines.buffer, &b"{\"half"[..]);
-        assert!(lines.buffer.capacity() <= 2 * FIRST_READ, "{}", lines.buffer.capacity());
+        assert!(lines.buffer.capacity() <= 2 * MIN_BUFFER, "{}", lines.buffer.capacity());
     }
 
     #[tokio::test]

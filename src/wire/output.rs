@@ -1,7 +1,7 @@
-//! The writing end of a connection. What the pipe takes is written at once, the rest is queued in order.
+//! The writing end of a connection. What the pipe takes is written at once; the rest is queued in order.
 //!
-//! Sending never waits; whoever feeds an output waits for `ready` before reading more. So the queue is bounded by
-//! its mark plus one message of each reader, and a reader that is slow stops those who feed it, nobody else.
+//! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
+//! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
 
 use super::Frame;
 use parking_lot::Mutex;
@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 #[cfg(unix)]
 use tokio::net::{UnixStream, unix::pipe};
 
-/// Queued bytes above which `ready` waits: some hundred small messages. What one side sends without end is what an
-/// answer of another waits behind, so this is not more than keeps a pipe busy.
+/// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
+/// that is queued, so this is no more than keeps a pipe busy.
 const HIGH_WATER: usize = 64 << 10;
-/// Frames handed to one write.
-const BATCH: usize = 64;
+/// The largest number of frames in one write.
+const MAX_BATCH: usize = 64;
 
 /// Sends frames. Cheap to clone.
 #[derive(Clone)]
@@ -28,22 +28,22 @@ struct Shared {
     queue: Mutex<Queue>,
     /// Wakes the writer.
     more: Notify,
-    /// Wakes those who wait for `ready`.
+    /// Wakes the tasks that wait in `ready`.
     room: Notify,
 }
 
 struct Queue {
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// The writer holds a frame that is not written whole.
+    /// The writer holds frames that are not written yet.
     writing: bool,
-    /// No frame is taken any more.
+    /// No more frames are taken.
     closed: bool,
-    /// Written to at once when nothing is queued; `None` for sinks that cannot be tried.
+    /// Written to at once when nothing is queued; `None` for sinks that may block.
     direct: Option<Arc<PollableFd>>,
 }
 
-/// A descriptor that can be tried without waiting.
+/// A non-blocking descriptor.
 #[cfg(unix)]
 pub enum PollableFd {
     Pipe(pipe::Sender),
@@ -81,7 +81,7 @@ impl PollableFd {
     }
 }
 
-/// Writes what was queued; run by whoever owns the connection.
+/// Writes the queue. The owner of the connection runs it.
 pub struct Writer {
     shared: Arc<Shared>,
     sink: Sink,
@@ -93,13 +93,13 @@ enum Sink {
 }
 
 impl Output {
-    /// On a descriptor that is written at once where it has room.
+    /// An output on a non-blocking descriptor, which is written at once while it has room.
     pub fn direct(direct: PollableFd) -> (Self, Writer) {
         let direct = Arc::new(direct);
         Self::new(Some(direct.clone()), Sink::Direct(direct))
     }
 
-    /// On anything else, by way of the writer.
+    /// An output on any other sink, which only the writer writes.
     pub fn any(sink: impl AsyncWrite + Send + Unpin + 'static) -> (Self, Writer) {
         Self::new(None, Sink::Any(Box::new(sink)))
     }
@@ -110,7 +110,7 @@ impl Output {
         (Self(shared.clone()), Writer { shared, sink })
     }
 
-    /// Writes or queues `frame`. False: the output is closed and the frame is gone.
+    /// Writes or queues a frame. Returns false if the output is closed; the frame is dropped then.
     pub fn send(&self, mut frame: Frame) -> bool {
         let mut queue = self.0.queue.lock();
         if queue.closed {
@@ -119,7 +119,7 @@ impl Output {
         if let (Some(direct), false, true) = (&queue.direct, queue.writing, queue.frames.is_empty()) {
             while !frame.is_empty() {
                 let slices: Vec<_> = frame.slices().collect();
-                // An error shows again when the writer tries, which is who reports it.
+                // The writer gets the same error when it tries, and reports it.
                 let Ok(n) = direct.try_write(&slices) else { break };
                 frame.advance(n);
             }
@@ -134,21 +134,24 @@ impl Output {
         true
     }
 
-    /// Returns when the queue is below its mark, or nothing can be sent any more.
+    /// Returns whether `ready` would return at once.
+    pub fn is_ready(&self) -> bool {
+        let queue = self.0.queue.lock();
+        queue.closed || queue.bytes < HIGH_WATER
+    }
+
+    /// Waits until the queue is below `HIGH_WATER`, or the output is closed. Cancel-safe.
     pub async fn ready(&self) {
         loop {
             let room = self.0.room.notified();
-            {
-                let queue = self.0.queue.lock();
-                if queue.closed || queue.bytes < HIGH_WATER {
-                    return;
-                }
+            if self.is_ready() {
+                return;
             }
             room.await;
         }
     }
 
-    /// Takes no more frames; the writer ends, and closes the sink, once the queue is written.
+    /// Takes no more frames. The writer ends, and closes the sink, once the queue is written.
     pub fn close(&self) {
         self.0.queue.lock().closed = true;
         self.0.more.notify_one();
@@ -157,12 +160,12 @@ impl Output {
 }
 
 impl Shared {
-    /// The next frames to write, or `None` when the output is closed and all is written.
+    /// Takes the next frames to write; `None` when the output is closed and the queue is empty.
     async fn take(&self) -> Option<VecDeque<Frame>> {
         loop {
             {
                 let mut queue = self.queue.lock();
-                let n = queue.frames.len().min(BATCH);
+                let n = queue.frames.len().min(MAX_BATCH);
                 let batch: VecDeque<_> = queue.frames.drain(..n).collect();
                 queue.writing = !batch.is_empty();
                 if queue.writing {
@@ -188,7 +191,11 @@ impl Shared {
 }
 
 impl Writer {
-    /// Writes until the output is closed and its queue is empty, or the other side is gone.
+    /// Writes until the output is closed and its queue is empty.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the other side no longer reads.
     pub async fn run(mut self) -> io::Result<()> {
         let outcome = self.write_all().await;
         let mut queue = self.shared.queue.lock();

@@ -1,14 +1,15 @@
-//! One end of a JSON-RPC connection, the same for both sides: it owns the ids of what it asks, matches answers,
-//! maps progress tokens, cancels what nobody waits for any more, and bounds every wait.
+//! One end of a JSON-RPC connection. It assigns the ids of its requests, matches answers to them, maps progress tokens,
+//! cancels requests that nobody waits for any more, and bounds every wait.
 //!
-//! A call is a future: dropping it cancels the request at the other side. Whoever owns the connection calls `receive`
-//! in a loop; it settles answers and progress itself and hands out all else, in the order it came.
+//! A call is a future; dropping it cancels the request at the other side. The owner of the connection calls `receive`
+//! in a loop. Answers and progress go to their calls; everything else is returned in the order in which it came.
 
 use super::batch::Batches;
 use super::lines::LineReader;
 use super::output::Output;
 use super::{Frame, Message, MessageError, Raw, Reply, Request, raw};
 use crate::protocol::meta;
+use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,99 +20,103 @@ use tokio::time::{Instant, sleep_until};
 
 pub use super::call::{CallError, CallOptions, CancelParams, Progress, RetryHint};
 
-/// An answer larger than this is given to its caller before the next line is read, so that large answers do not
-/// pile up in memory when the caller's own reader is slow.
-const LARGE: usize = 32 << 10;
+/// The size in bytes above which an answer reaches its caller before the next line is read. Otherwise large answers
+/// would pile up in memory while the caller's own client reads slowly.
+const LARGE_ANSWER: usize = 32 << 10;
 
-/// Tasks whose progress is passed on at the same time.
-const LASTING: usize = 256;
+/// The number of tasks whose progress is passed on after the answer to their call. The oldest are dropped.
+const MAX_TASKS: usize = 256;
 
+/// One end of a JSON-RPC connection.
 pub struct Peer {
     output: Output,
-    calls: Mutex<Calls>,
+    calls: Mutex<OpenCalls>,
     batches: Mutex<Batches>,
 }
 
+/// The calls that are not answered yet.
 #[derive(Default)]
-struct Calls {
-    /// The last id given out; also the progress token of that request.
-    last: u64,
-    open: HashMap<u64, Call>,
-    /// Where the progress of tasks goes whose calls are answered already, latest last.
-    lasting: VecDeque<(u64, Progress)>,
-    /// Set when no answer can come any more.
+struct OpenCalls {
+    /// The id of the last request, which is also its progress token.
+    last_id: u64,
+    open: HashMap<u64, OpenCall>,
+    /// Where the progress of tasks goes whose calls were answered, the latest last.
+    task_progress: VecDeque<(u64, Progress)>,
+    /// No answer can come any more.
     ended: bool,
 }
 
-struct Call {
+struct OpenCall {
     answer: oneshot::Sender<Result<Reply, CallError>>,
     progress: Option<Progress>,
-    acknowledged: Option<watch::Sender<Option<Raw>>>,
+    on_acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Progress may come after the answer.
-    lasting: bool,
-    /// It is open until one side ends it.
-    subscription: bool,
-    /// When this call last showed life: sent, or progress came.
-    alive: Instant,
+    may_become_task: bool,
+    /// It is a `subscriptions/listen`, open until one side ends it.
+    is_subscription: bool,
+    /// When the request was sent, or progress came last.
+    last_progress: Instant,
 }
 
-/// What came in.
+/// What `receive` read.
 #[derive(Debug)]
 pub enum Incoming {
+    /// A request of the other side.
     Request(Request),
-    Notification {
-        method: String,
-        params: Option<Raw>,
-    },
+    /// A notification that no call took.
+    Notification { method: String, params: Option<Raw> },
     /// An answer or progress, which went to its call.
     Handled,
-    /// A line that is no message, and the line (empty where it was too long to be kept).
+    /// A line that is not a message, and the line itself (empty if it exceeded the limit).
     Malformed(MessageError, Raw),
 }
 
 impl Peer {
+    /// A peer that writes to `output`.
     pub fn new(output: Output) -> Arc<Self> {
         Arc::new(Self { output, calls: Mutex::default(), batches: Mutex::default() })
     }
 
+    /// Where the peer writes.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
+    /// Sends a notification.
     pub fn notify(&self, method: &str, params: Option<Raw>) {
         self.output.send(Frame::notification(method, params));
     }
 
-    /// Sends a request whose answer says nothing that anyone waits for.
+    /// Sends a request and ignores its answer.
     pub fn send(&self, method: &str, params: Raw) {
         let id = {
             let mut calls = self.calls.lock();
-            calls.last += 1;
-            calls.last
+            calls.last_id += 1;
+            calls.last_id
         };
         self.output.send(Frame::request(id, method, Some(params)));
     }
 
-    /// Answers a request, with the others that came with it if it came in a batch.
+    /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
-        // Not in the `match`, which would hold the lock through the write.
-        let kept = self.batches.lock().keep(id, reply);
-        match kept {
+        // A scrutinee of `match` would hold the lock during the write.
+        let held = self.batches.lock().hold(id, reply);
+        match held {
             Err(reply) => drop(self.output.send(Frame::response(id, reply))),
             Ok(batch) => self.send_batch(batch),
         }
     }
 
-    /// Answers what came as `Malformed`, before the next message is received.
+    /// Answers the malformed message that `receive` returned last.
     pub fn refuse(&self, id: &Raw, error: Raw) {
-        let kept = self.batches.lock().keep_refusal(id, error);
-        match kept {
+        let held = self.batches.lock().hold_refusal(id, error);
+        match held {
             Err(error) => drop(self.output.send(Frame::response(id, Err(error)))),
             Ok(batch) => self.send_batch(batch),
         }
     }
 
-    /// The request gets no answer: it was cancelled.
+    /// Drops a cancelled request, which gets no answer.
     pub fn forget(&self, id: &Raw) {
         let batch = self.batches.lock().forget(id);
         self.send_batch(batch);
@@ -123,12 +128,16 @@ impl Peer {
         }
     }
 
-    /// From now on the other side may send several messages at once.
+    /// Allows the other side to send batches.
     pub fn accept_batches(&self) {
         self.batches.lock().accepted = true;
     }
 
-    /// Asks the other side. Params go out as they are, but for the progress token.
+    /// Sends a request and waits for its answer. The params are sent unchanged except for the progress token.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]. A JSON-RPC error of the other side is an `Ok(Err(_))`.
     pub async fn call(
         &self,
         method: &str,
@@ -136,16 +145,21 @@ impl Peer {
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let started = Instant::now();
-        // A side that does not read its requests is out of time like one that does not answer them.
-        if tokio::time::timeout(options.quiet, self.output.ready()).await.is_err() {
-            return Err(CallError::TimedOut(options.quiet));
+        // The timeout also covers a side that does not read its requests.
+        if tokio::time::timeout(options.timeout, self.output.ready()).await.is_err() {
+            return Err(CallError::TimedOut(options.timeout));
         }
         let (answer, mut answered) = oneshot::channel();
-        let (progress, lasting) = (options.progress.clone(), options.lasting);
-        let (acknowledged, subscription) = (options.acknowledged.clone(), method == "subscriptions/listen");
-        let call = Call { answer, progress, acknowledged, lasting, subscription, alive: Instant::now() };
+        let call = OpenCall {
+            answer,
+            progress: options.progress.clone(),
+            on_acknowledged: options.on_acknowledged.clone(),
+            may_become_task: options.may_become_task,
+            is_subscription: method == Method::SubscriptionsListen.name(),
+            last_progress: Instant::now(),
+        };
         let id = self.open(call)?;
-        let mut guard = InFlight { peer: self, id, options: &options, why: None };
+        let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
         let params = match options.progress {
             Some(_) => {
                 let params = params.unwrap_or(Raw::from_static(b"{}"));
@@ -164,9 +178,9 @@ impl Peer {
                 biased;
                 outcome = &mut answered => return outcome.unwrap_or(Err(CallError::Closed { sent: true })),
                 () = sleep_until(deadline) => {
-                    // Progress may have moved it meanwhile.
+                    // Progress may have moved the deadline.
                     if self.deadline(id, started, &options).is_some_and(|d| d <= Instant::now()) {
-                        guard.why = Some("timed out");
+                        guard.reason = Some("timed out");
                         return Err(CallError::TimedOut(tenths(started.elapsed())));
                     }
                 }
@@ -174,33 +188,33 @@ impl Peer {
         }
     }
 
-    /// When call `id` is out of time; `None` once it is answered.
+    /// The deadline of call `id`; `None` once it is answered.
     fn deadline(&self, id: u64, started: Instant, options: &CallOptions) -> Option<Instant> {
-        let alive = self.calls.lock().open.get(&id)?.alive;
-        Some((alive + options.quiet).min(started + options.total))
+        let last_progress = self.calls.lock().open.get(&id)?.last_progress;
+        Some((last_progress + options.timeout).min(started + options.max_total))
     }
 
-    fn open(&self, call: Call) -> Result<u64, CallError> {
+    fn open(&self, call: OpenCall) -> Result<u64, CallError> {
         let mut calls = self.calls.lock();
         if calls.ended {
             return Err(CallError::Closed { sent: false });
         }
-        calls.last += 1;
-        let id = calls.last;
+        calls.last_id += 1;
+        let id = calls.last_id;
         calls.open.insert(id, call);
         Ok(id)
     }
 
-    /// The next thing that came in; `None` at the end of the stream, after which the owner says so (`end`).
-    /// Returns after each message, so that its owner can stop reading while what it feeds is full. Cancel-safe.
+    /// Reads one message. Returns `None` at the end of the stream; the owner then calls `end`. It returns after every
+    /// message, so that the owner can stop reading while the connections that it feeds are full. Cancel-safe.
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
-        // What is buffered already is no reason to keep the only thread: others have their turn between messages.
+        // Other tasks have their turn even while complete messages are buffered.
         tokio::task::coop::consume_budget().await;
         let finished = self.batches.lock().end_reading();
         self.send_batch(finished);
         let waiting = self.batches.lock().next_unread();
         if let Some(line) = waiting {
-            let incoming = self.take(Message::parse(&line), line);
+            let incoming = self.sort(Message::parse(&line), line);
             if let Incoming::Request(request) = &incoming {
                 self.batches.lock().expect(&request.id);
             }
@@ -209,80 +223,80 @@ impl Peer {
         let line = match lines.next().await? {
             Ok(line) => line,
             Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
-                self.settle(&id, Err(CallError::TooLong { bytes, limit }));
+                self.complete(&id, Err(CallError::TooLong { bytes, limit }));
                 return Some(Incoming::Handled);
             }
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
         };
         let message = Message::parse(&line);
         if message == Err(MessageError::Batch) {
-            // Its messages come next.
+            // The next calls return its messages.
             let taken = self.batches.lock().take(&line);
             return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled));
         }
-        let large = line.len() > LARGE && matches!(message, Ok(Message::Response { .. }));
-        let incoming = self.take(message, line);
+        let large = line.len() > LARGE_ANSWER && matches!(message, Ok(Message::Response { .. }));
+        let incoming = self.sort(message, line);
         if large {
             tokio::task::yield_now().await;
         }
         Some(incoming)
     }
 
-    /// Settles answers and progress; all else is for the owner.
-    fn take(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
+    /// Passes answers and progress to their calls, and returns everything else.
+    fn sort(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
         match message {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
-                let settled = match method.as_str() {
-                    "notifications/progress" => self.progress(params.as_ref()),
-                    "notifications/subscriptions/acknowledged" => self.acknowledged(params.as_ref()),
+                let handled = match method.as_str() {
+                    notification::PROGRESS => self.progress(params.as_ref()),
+                    notification::SUBSCRIPTIONS_ACKNOWLEDGED => self.acknowledged(params.as_ref()),
                     _ => false,
                 };
-                if settled { Incoming::Handled } else { Incoming::Notification { method, params } }
+                if handled { Incoming::Handled } else { Incoming::Notification { method, params } }
             }
             Ok(Message::Response { id, reply }) => {
-                self.settle(&id, Ok(reply));
+                self.complete(&id, Ok(reply));
                 Incoming::Handled
             }
             Err(malformed) => Incoming::Malformed(malformed, line),
         }
     }
 
-    /// The caller may be gone, or may never have been: late answers and answers to nothing end here.
-    fn settle(&self, id: &Raw, outcome: Result<Reply, CallError>) {
-        let call = our_id(id).and_then(|id| {
+    /// Ends a call. An answer to a request that is not open (its caller is gone, or it was never sent) is dropped.
+    fn complete(&self, id: &Raw, outcome: Result<Reply, CallError>) {
+        let call = own_id(id).and_then(|id| {
             let mut calls = self.calls.lock();
             let call = calls.open.remove(&id)?;
-            if let Some(progress) = call.progress.clone().filter(|_| call.lasting) {
-                calls.lasting.push_back((id, progress));
-                let excess = calls.lasting.len().saturating_sub(LASTING);
-                calls.lasting.drain(..excess);
+            if let Some(progress) = call.progress.clone().filter(|_| call.may_become_task) {
+                calls.task_progress.push_back((id, progress));
+                let excess = calls.task_progress.len().saturating_sub(MAX_TASKS);
+                calls.task_progress.drain(..excess);
             }
             Some(call)
         });
         match call {
             Some(call) => drop(call.answer.send(outcome)),
-            None => tracing::debug!(id = %LogText(id), "dropped an answer to nothing that is open"),
+            None => tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open"),
         }
     }
 
-    /// The call `id` has no answer, though others may have theirs.
+    /// Fails one call; the connection goes on.
     pub fn fail(&self, id: &Raw, error: CallError) {
-        self.settle(id, Err(error));
+        self.complete(id, Err(error));
     }
 
-    /// The other side ends a subscription of ours by cancelling its request: that is as good as an answer. False: `id` is
-    /// of none that is open.
+    /// Ends a `subscriptions/listen` that the other side cancels, which counts as its answer. Returns false if `id` is
+    /// not an open one.
     pub fn end_subscription(&self, id: &Raw) -> bool {
-        let is_one = our_id(id)
-            .is_some_and(|id| self.calls.lock().open.get(&id).is_some_and(|call| call.subscription));
+        let is_one = own_id(id)
+            .is_some_and(|id| self.calls.lock().open.get(&id).is_some_and(|call| call.is_subscription));
         if is_one {
-            self.settle(id, Ok(Ok(Raw::from_static(b"{}"))));
+            self.complete(id, Ok(Ok(Raw::from_static(b"{}"))));
         }
         is_one
     }
 
-    /// No answer comes any more: every open call, and every later one, fails.
+    /// Fails every open call and every later one, because no answer can come any more.
     pub fn end(&self) {
         let open = {
             let mut calls = self.calls.lock();
@@ -294,19 +308,19 @@ impl Peer {
         }
     }
 
-    /// Passes progress on under the token of the call's own client. False: of no call we know.
+    /// Passes progress on under the token of the call's client. Returns false if it belongs to no known call.
     fn progress(&self, params: Option<&Raw>) -> bool {
-        let Some((params, id)) = params.and_then(|p| Some((p, our_id(&raw::get(p, "progressToken")?)?)))
+        let Some((params, id)) = params.and_then(|p| Some((p, own_id(&raw::get(p, "progressToken")?)?)))
         else {
             return false;
         };
         let mut calls = self.calls.lock();
         let to = match calls.open.get_mut(&id) {
             Some(call) => {
-                call.alive = Instant::now();
+                call.last_progress = Instant::now();
                 call.progress.clone()
             }
-            None => match calls.lasting.iter().find(|(lasting, _)| *lasting == id) {
+            None => match calls.task_progress.iter().find(|(task, _)| *task == id) {
                 Some((_, progress)) => Some(progress.clone()),
                 None => return false,
             },
@@ -321,55 +335,55 @@ impl Peer {
         true
     }
 
-    /// Tells the call that it is honoured. False: of no call that wants to know.
+    /// Passes an acknowledgement to its subscription. Returns false if no open call waits for it.
     fn acknowledged(&self, params: Option<&Raw>) -> bool {
         let Some(params) = params else { return false };
         let id = raw::get(params, "_meta").and_then(|given| raw::get(&given, meta::SUBSCRIPTION));
-        let Some(id) = id.and_then(|id| our_id(&id)) else { return false };
-        let wants = self.calls.lock().open.get(&id).and_then(|call| call.acknowledged.clone());
+        let Some(id) = id.and_then(|id| own_id(&id)) else { return false };
+        let wants = self.calls.lock().open.get(&id).and_then(|call| call.on_acknowledged.clone());
         let Some(wants) = wants else { return false };
         wants.send_replace(Some(params.clone()));
         true
     }
 
     fn is_open(&self, id: &Raw) -> bool {
-        our_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
+        own_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
     }
 }
 
-/// To a tenth of a second, for people to read.
+/// Rounds down to a tenth of a second, for error messages.
 fn tenths(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis() / 100).unwrap_or(u64::MAX / 100) * 100)
 }
 
-/// An id of ours as it comes back. Some servers return numbers as strings.
-fn our_id(id: &[u8]) -> Option<u64> {
+/// Parses an id that this side assigned. Some servers return numbers as strings.
+fn own_id(id: &[u8]) -> Option<u64> {
     std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
 }
 
-/// A request that was sent. Dropped before the answer came, it tells the other side.
-struct InFlight<'a> {
+/// Cancels the request if it is dropped before the answer came.
+struct CancelOnDrop<'a> {
     peer: &'a Peer,
     id: u64,
     options: &'a CallOptions,
-    why: Option<&'static str>,
+    reason: Option<&'static str>,
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if self.peer.calls.lock().open.remove(&self.id).is_none() || !self.options.cancellable {
             return;
         }
-        let params = self.options.cancelled.get().cloned().unwrap_or_else(|| match self.why {
-            Some(why) => format!("{{\"reason\":\"{why}\"}}").into(),
+        let params = self.options.cancel_params.get().cloned().unwrap_or_else(|| match self.reason {
+            Some(reason) => format!("{{\"reason\":\"{reason}\"}}").into(),
             None => Raw::from_static(b"{}"),
         });
         let params = raw::set(&params, "requestId", self.id.to_string().as_bytes());
-        self.peer.notify("notifications/cancelled", Some(params));
+        self.peer.notify(notification::CANCELLED, Some(params));
     }
 }
 
-/// JSON text in a log line.
+/// Displays JSON text in a log line: escaped, at most 200 characters.
 pub struct LogText<'a>(pub &'a [u8]);
 
 impl std::fmt::Display for LogText<'_> {

@@ -1,4 +1,4 @@
-//! JSON objects read and edited member by member, all other bytes left as they are.
+//! Reads and edits single members of JSON objects and leaves all other bytes as they are.
 
 use super::Raw;
 use bytes::BytesMut;
@@ -8,38 +8,38 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The value of the member `key`, or `None` where `object` has none (or is no object).
-/// Of a key given twice the last counts, as in most parsers.
+/// Returns the value of the member `key`; `None` if there is none or `object` is not an object. If a key is given twice,
+/// the last value counts, as in most parsers.
 pub fn get(object: &Raw, key: &str) -> Option<Raw> {
     let range = members(object)?.into_iter().rfind(|member| member.key == key)?.value;
     Some(object.slice(range))
 }
 
-/// The member `key` as a string, if it is one.
+/// Returns the member `key` if it is a string.
 pub fn get_str(object: &Raw, key: &str) -> Option<String> {
     serde_json::from_slice(&get(object, key)?).ok()
 }
 
-/// All members in order.
+/// Returns all members in order; `None` if `object` is not an object.
 pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
     let members = members(object)?;
     Some(members.into_iter().map(|m| (m.key.into_owned(), object.slice(m.value))).collect())
 }
 
-/// The elements of the list that the member `key` is.
+/// Returns the elements of the member `key` if it is an array.
 pub fn elements(object: &Raw, key: &str) -> Option<Vec<Raw>> {
     let list = get(object, key)?;
     let elements: Vec<&RawValue> = serde_json::from_slice(&list).ok()?;
     Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
 }
 
-/// `object` with the member `key` set to `value`: replaced where it stands, else added at the end.
-/// What is no object is returned as it is.
+/// Sets the member `key`: replaces its value in place, or adds it at the end. Returns anything that is not an object
+/// unchanged.
 pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
     set_all(object, &[(key, value)])
 }
 
-/// The same for several members at once.
+/// Sets several members at once.
 pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
     let Some(members) = members(object) else { return object.clone() };
     let room: usize = values.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
@@ -52,7 +52,7 @@ pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
             done = member.value.end;
         }
     }
-    // Behind the last value, so that whatever white space there is stays where it is.
+    // After the last value, so that all white space stays where it is.
     let end = members.last().map_or_else(|| open_brace(object) + 1, |last| last.value.end);
     out.extend_from_slice(&object[done..end]);
     let mut first = members.is_empty();
@@ -68,7 +68,7 @@ pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
     out.freeze()
 }
 
-/// `object` without the member `key`.
+/// Removes the member `key`.
 pub fn remove(object: &Raw, key: &str) -> Raw {
     let Some(members) = members(object).filter(|all| all.iter().any(|m| m.key == key)) else {
         return object.clone();
@@ -81,7 +81,7 @@ pub fn remove(object: &Raw, key: &str) -> Raw {
     [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
 }
 
-/// `object` with the member `key` of its member `outer` set; `outer` is made where it is missing.
+/// Sets the member `key` of the member `outer`, which is added if it is missing.
 pub fn set_in(object: &Raw, outer: &str, key: &str, value: &[u8]) -> Raw {
     let inner = get(object, outer).filter(|inner| inner.first() == Some(&b'{'));
     set(object, outer, &set(&inner.unwrap_or(Raw::from_static(b"{}")), key, value))

@@ -1,16 +1,16 @@
-//! Our own stdin and stdout, by the kind of descriptor.
+//! The process's own stdin and stdout.
 //!
-//! tokio's stdin reads in a blocking thread and costs some 80 µs a call. A shell gives its child pipes, a Node host
-//! gives it sockets: both can be read without blocking. What else it may be (a file, a terminal) is read the slow way.
+//! tokio's stdin reads in a blocking thread, which costs some 80 µs per message. A shell gives its children pipes, and
+//! Node gives them sockets; both can be read without blocking. Anything else (a file, a terminal) is read by tokio.
 
 use super::lines::LineReader;
 use super::output::{Output, Writer};
 use tokio::io::AsyncRead;
 
-/// A reader of whichever kind.
+/// A reader of any kind.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
 
-/// The process's stdin as lines of at most `limit` bytes, and its stdout.
+/// Opens stdin as lines of at most `limit` bytes, and stdout.
 pub fn open(limit: usize) -> (LineReader<Input>, Output, Writer) {
     let (output, writer) = platform::stdout().unwrap_or_else(|| Output::any(tokio::io::stdout()));
     let input = platform::stdin().unwrap_or_else(|| Box::new(tokio::io::stdin()));
@@ -28,33 +28,33 @@ mod platform {
     use tokio::net::{UnixStream, unix::pipe};
 
     pub(super) fn stdin() -> Option<Input> {
-        match Kind::of(std::io::stdin())? {
-            Kind::Pipe(fd) => {
+        match StdioKind::of(std::io::stdin())? {
+            StdioKind::Pipe(fd) => {
                 let pipe = pipe::Receiver::from_owned_fd(reopen(fd, "/dev/fd/0", false)?).ok()?;
                 Some(Box::new(pipe))
             }
-            Kind::Socket(socket) => Some(Box::new(socket)),
+            StdioKind::Socket(socket) => Some(Box::new(socket)),
         }
     }
 
     pub(super) fn stdout() -> Option<(Output, Writer)> {
-        let direct = match Kind::of(std::io::stdout())? {
-            Kind::Pipe(fd) => {
+        let direct = match StdioKind::of(std::io::stdout())? {
+            StdioKind::Pipe(fd) => {
                 let fd = reopen(fd, "/dev/fd/1", true)?;
                 crate::wire::pipe_size::grow(&fd);
                 PollableFd::Pipe(pipe::Sender::from_owned_fd(fd).ok()?)
             }
-            Kind::Socket(socket) => PollableFd::Socket(Arc::new(socket)),
+            StdioKind::Socket(socket) => PollableFd::Socket(Arc::new(socket)),
         };
         Some(Output::direct(direct))
     }
 
-    enum Kind {
+    enum StdioKind {
         Pipe(OwnedFd),
         Socket(UnixStream),
     }
 
-    impl Kind {
+    impl StdioKind {
         fn of(fd: impl AsFd) -> Option<Self> {
             let fd = fd.as_fd().try_clone_to_owned().ok()?;
             let kind = File::from(fd.try_clone().ok()?).metadata().ok()?.file_type();
@@ -62,15 +62,15 @@ mod platform {
                 return Some(Self::Pipe(fd));
             }
             let socket = std::os::unix::net::UnixStream::from(fd);
-            // Only a Unix socket has such an address; the other end does not see the flag.
+            // Only a Unix socket has a local address of this type. The flag is not shared with the other end.
             let unix = kind.is_socket() && socket.local_addr().is_ok();
             (unix && socket.set_nonblocking(true).is_ok()).then_some(())?;
             UnixStream::from_std(socket).ok().map(Self::Socket)
         }
     }
 
-    /// The same pipe through a description of its own (Linux), so that being non-blocking is not shared with others
-    /// who hold it; elsewhere, or where that is forbidden, tokio takes `fd` itself, which is non-blocking then.
+    /// Opens the same pipe again (Linux), so that other holders of the descriptor do not become non-blocking, too. Where
+    /// that is impossible, tokio gets `fd` itself.
     fn reopen(fd: OwnedFd, path: &str, write: bool) -> Option<OwnedFd> {
         let mut options = File::options();
         options.read(!write).write(write).custom_flags(libc::O_NONBLOCK);

@@ -137,7 +137,7 @@ impl Driver {
 
     fn refuse(&self, post: &Post) {
         let why = format!("{OPEN} requests of this server are under way already");
-        let error = CallError::Failed { why, cure: RetryHint::Nothing };
+        let error = CallError::Failed { why, hint: RetryHint::Never };
         // If even this finds no room, the call runs out of its time.
         drop(self.exchange.failures.try_send(FailedRequest { id: post.id.clone(), error }));
     }

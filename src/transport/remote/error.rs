@@ -168,14 +168,14 @@ impl RemoteError {
     pub fn cure(&self) -> RetryHint {
         match self.kind {
             RemoteErrorKind::Broken | RemoteErrorKind::SessionOver | RemoteErrorKind::Unreachable => {
-                RetryHint::Time
+                RetryHint::Later
             }
-            RemoteErrorKind::Status(status) if status.is_server_error() => RetryHint::Time,
-            RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded => RetryHint::Login,
+            RemoteErrorKind::Status(status) if status.is_server_error() => RetryHint::Later,
+            RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded => RetryHint::AfterLogin,
             RemoteErrorKind::Config
             | RemoteErrorKind::Busy
             | RemoteErrorKind::Foreign
-            | RemoteErrorKind::Status(_) => RetryHint::Nothing,
+            | RemoteErrorKind::Status(_) => RetryHint::Never,
         }
     }
 

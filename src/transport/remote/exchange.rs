@@ -350,7 +350,7 @@ impl Exchange {
                 self.end(fault, id).await;
             }
             Trouble::RemoteError(fault) => {
-                let error = CallError::Failed { why: fault.to_string(), cure: fault.cure() };
+                let error = CallError::Failed { why: fault.to_string(), hint: fault.cure() };
                 self.failed(FailedRequest { id, error }).await;
             }
         }

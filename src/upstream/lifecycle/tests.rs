@@ -33,11 +33,11 @@ fn in_state(mode: Mode, state: &str, now: Instant) -> Lifecycle {
     let mut group = Lifecycle::new(policy(mode), state == "discovered");
     match state {
         "connected" => {
-            group.on(Event::Wanted, None, now);
+            group.on(Event::Requested, None, now);
             group.on(Event::Succeeded, None, now);
         }
         "failed" => {
-            group.on(Event::Wanted, None, now);
+            group.on(Event::Requested, None, now);
             for _ in 0..4 {
                 group.on(failed(), None, now);
             }
@@ -63,15 +63,15 @@ async fn the_table_of_transitions() {
             ("pending", Event::Start, now, "pending", at_start()),
             ("discovered", Event::Start, now, "discovered", at_start()),
             ("connected", Event::Start, now, "connected", None),
-            ("pending", Event::Wanted, now, "pending", connect()),
-            ("discovered", Event::Wanted, now, "discovered", connect()),
-            ("connected", Event::Wanted, now, "connected", Some(Action::AnswerConnected)),
-            ("failed", Event::Wanted, now, "failed", told()),
-            ("failed", Event::Wanted, later, "failed", connect()),
-            ("pending", Event::Mended, now, "pending", None),
-            ("discovered", Event::Mended, now, "discovered", None),
-            ("connected", Event::Mended, now, "connected", None),
-            ("failed", Event::Mended, now, "failed", connect()),
+            ("pending", Event::Requested, now, "pending", connect()),
+            ("discovered", Event::Requested, now, "discovered", connect()),
+            ("connected", Event::Requested, now, "connected", Some(Action::AnswerConnected)),
+            ("failed", Event::Requested, now, "failed", told()),
+            ("failed", Event::Requested, later, "failed", connect()),
+            ("pending", Event::LoggedIn, now, "pending", None),
+            ("discovered", Event::LoggedIn, now, "discovered", None),
+            ("connected", Event::LoggedIn, now, "connected", None),
+            ("failed", Event::LoggedIn, now, "failed", connect()),
             ("pending", Event::Succeeded, now, "connected", unwanted()),
             ("discovered", Event::Succeeded, now, "connected", unwanted()),
             ("failed", Event::Succeeded, now, "connected", unwanted()),
@@ -103,7 +103,7 @@ async fn idles_out_exactly_when_due_and_only_when_unused() {
         assert_eq!(group.on(Event::Tick, usage(0), now + IDLE - Duration::from_nanos(1)), None);
         assert_eq!(group.on(Event::Tick, usage(1), now + IDLE), None);
         assert_eq!(group.on(Event::Tick, usage(0), now + IDLE), Some(Action::CloseIdle(IDLE)));
-        group.closed();
+        assert_eq!(group.on(Event::Closed, None, now), None);
         assert_eq!(group.state().name(), "discovered");
     }
     assert_eq!(in_state(Mode::Eager, "connected", now).deadline(usage(0)), None);
@@ -113,17 +113,17 @@ async fn idles_out_exactly_when_due_and_only_when_unused() {
 async fn a_round_is_an_attempt_and_three_retries_for_which_callers_wait() {
     let now = Instant::now();
     let mut group = Lifecycle::new(policy(Mode::Pure), false);
-    group.on(Event::Wanted, None, now);
+    group.on(Event::Requested, None, now);
     for seconds in [1, 2, 4] {
         assert_eq!(group.on(failed(), None, now), None, "nobody is told yet");
         assert_eq!(gap(&group, now), Some(seconds));
-        assert_eq!(group.on(Event::Wanted, None, now), None, "who names it meanwhile waits");
+        assert_eq!(group.on(Event::Requested, None, now), None, "who names it meanwhile waits");
         assert_eq!(group.on(Event::Tick, None, now + Duration::from_secs(seconds)), Some(Action::Connect));
     }
     assert_eq!(group.on(failed(), None, now), Some(Action::AnswerFailed(error())));
     assert_eq!(gap(&group, now), None, "pure never tries by itself");
     // The second round has its whole budget again.
-    assert_eq!(group.on(Event::Wanted, None, now + COOL_DOWN), Some(Action::Connect));
+    assert_eq!(group.on(Event::Requested, None, now + COOL_DOWN), Some(Action::Connect));
     for _ in 0..3 {
         assert_eq!(group.on(failed(), None, now), None);
         group.on(Event::Tick, None, now + Duration::from_secs(9));
@@ -143,7 +143,7 @@ async fn in_the_background_eager_goes_on_for_ever_and_hybrid_while_nothing_is_kn
         (Mode::Pure, false, false),
     ] {
         let mut group = Lifecycle::new(policy(mode), discovered);
-        group.on(Event::Wanted, None, now);
+        group.on(Event::Requested, None, now);
         (0..4).for_each(|_| drop(group.on(failed(), None, now)));
         let expected: &[u64] = if goes_on { &[30, 60, 120, 240, 300, 300] } else { &[] };
         for &seconds in expected {
@@ -156,7 +156,7 @@ async fn in_the_background_eager_goes_on_for_ever_and_hybrid_while_nothing_is_kn
         }
         assert_eq!(group.next_attempt().is_some(), goes_on, "{mode:?} {discovered}");
         // A request does not wait for the background, and a success ends it.
-        assert_eq!(group.on(Event::Wanted, None, now + COOL_DOWN), Some(Action::Connect));
+        assert_eq!(group.on(Event::Requested, None, now + COOL_DOWN), Some(Action::Connect));
         group.on(Event::Succeeded, None, now);
         assert_eq!(group.next_attempt(), None);
     }
@@ -167,10 +167,10 @@ async fn what_a_retry_cannot_mend_is_tried_again_only_on_request() {
     let now = Instant::now();
     for mode in MODES {
         let mut group = Lifecycle::new(policy(mode), false);
-        group.on(Event::Wanted, None, now);
+        group.on(Event::Requested, None, now);
         assert!(matches!(group.on(unmendable(), None, now), Some(Action::AnswerFailed(_))), "told at once");
         assert_eq!(group.next_attempt(), None);
-        assert_eq!(group.on(Event::Wanted, None, now + COOL_DOWN), Some(Action::Connect));
+        assert_eq!(group.on(Event::Requested, None, now + COOL_DOWN), Some(Action::Connect));
     }
 }
 
@@ -179,9 +179,9 @@ async fn a_broken_entry_is_never_attempted() {
     let now = Instant::now();
     let problem =
         crate::config::ConfigError { file: "x".into(), at: None, message: "wrong".into(), hint: None };
-    let mut group = Lifecycle::broken(policy(Mode::Eager), UpstreamError::Config(problem), now);
+    let mut group = Lifecycle::misconfigured(policy(Mode::Eager), UpstreamError::Config(problem), now);
     assert_eq!(group.on(Event::Start, None, now), None);
-    let answer = group.on(Event::Wanted, None, now + COOL_DOWN * 9);
+    let answer = group.on(Event::Requested, None, now + COOL_DOWN * 9);
     assert!(matches!(answer, Some(Action::AnswerFailed(_))));
 }
 
@@ -189,7 +189,7 @@ async fn a_broken_entry_is_never_attempted() {
 async fn eager_comes_back_at_once_and_slower_each_time_that_it_does_not_last() {
     let mut now = Instant::now();
     let mut group = in_state(Mode::Eager, "connected", now);
-    now += SOUND;
+    now += STABLE_AFTER;
     group.on(Event::Lost, None, now);
     assert_eq!(gap(&group, now), Some(0), "a sound connection is replaced at once");
     for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
@@ -198,21 +198,29 @@ async fn eager_comes_back_at_once_and_slower_each_time_that_it_does_not_last() {
         group.on(Event::Lost, None, now);
         assert_eq!(gap(&group, now), Some(seconds));
     }
-    assert_eq!(group.on(Event::Wanted, None, now), Some(Action::Connect), "a request does not wait for that");
+    assert_eq!(
+        group.on(Event::Requested, None, now),
+        Some(Action::Connect),
+        "a request does not wait for that"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn other_rules_take_effect_at_once() {
     let now = Instant::now();
     let mut group = in_state(Mode::Pure, "connected", now);
-    assert_eq!(group.on(Event::Rules(policy(Mode::Eager)), None, now), None);
+    assert_eq!(group.on(Event::PolicyChanged(policy(Mode::Eager)), None, now), None);
     assert_eq!(
         group.deadline(Some(Usage { leases: 0, last_activity: now })),
         None,
         "it is not closed any more"
     );
     let mut closed = in_state(Mode::Pure, "discovered", now);
-    assert_eq!(closed.on(Event::Rules(policy(Mode::Eager)), None, now), None, "no client may be there");
+    assert_eq!(
+        closed.on(Event::PolicyChanged(policy(Mode::Eager)), None, now),
+        None,
+        "no client may be there"
+    );
     assert_eq!(closed.on(Event::Start, None, now), Some(Action::Connect));
     assert_eq!(closed.on(Event::Start, None, now), None, "not twice");
     let mut failed = Lifecycle::new(policy(Mode::Eager), false);
@@ -222,7 +230,7 @@ async fn other_rules_take_effect_at_once() {
         failed.on(Event::Tick, None, now + Duration::from_secs(10));
     }
     assert!(failed.next_attempt().is_some(), "eager goes on in the background");
-    failed.on(Event::Rules(policy(Mode::Pure)), None, now);
+    failed.on(Event::PolicyChanged(policy(Mode::Pure)), None, now);
     assert_eq!(failed.next_attempt(), None, "pure does not");
 }
 
@@ -231,8 +239,8 @@ async fn what_is_mended_during_an_attempt_is_tried_once_more() {
     let now = Instant::now();
     for mode in MODES {
         let mut group = Lifecycle::new(policy(mode), false);
-        group.on(Event::Wanted, None, now);
-        assert_eq!(group.on(Event::Mended, None, now), None);
+        group.on(Event::Requested, None, now);
+        assert_eq!(group.on(Event::LoggedIn, None, now), None);
         assert_eq!(group.on(unmendable(), None, now), Some(Action::Connect));
         assert!(matches!(group.on(unmendable(), None, now), Some(Action::AnswerFailed(_))), "once");
     }
@@ -267,18 +275,18 @@ proptest! {
             now += Duration::from_secs(seconds);
             let connected = matches!(group.state(), State::Connected);
             let event = match what {
-                0 | 1 => Event::Wanted,
+                0 | 1 => Event::Requested,
                 2 if attempting => Event::Succeeded,
                 3..=5 if attempting => Event::Failed(error(), jitter),
                 6 if connected => Event::Lost,
                 7 => Event::Start,
-                8 => Event::Mended,
+                8 => Event::LoggedIn,
                 9 => { leases = leased; last_activity = now; Event::Tick }
                 _ => Event::Tick,
             };
             let (ended_badly, ended_well) = (matches!(event, Event::Failed(..)), matches!(event, Event::Succeeded));
             if ended_badly || ended_well { attempting = false; }
-            let wanted = matches!(event, Event::Wanted);
+            let wanted = matches!(event, Event::Requested);
             let usage = connected.then_some(Usage { leases, last_activity });
             let action = group.on(event, usage, now);
             if ended_well { round = None; }
@@ -292,9 +300,9 @@ proptest! {
                 }
                 Some(Action::CloseIdle(_)) => {
                     prop_assert!(leases == 0 && now >= last_activity + IDLE, "closed in use");
-                    group.closed();
+                    assert_eq!(group.on(Event::Closed, None, now), None);
                 }
-                Some(Action::CloseDiscovered) => group.closed(),
+                Some(Action::CloseDiscovered) => drop(group.on(Event::Closed, None, now)),
                 Some(Action::AnswerFailed(_)) if ended_badly => {
                     // Whoever began the round got all of it.
                     prop_assert!(round.is_none_or(|failures| failures >= 4), "a round of {round:?} failures");
@@ -302,7 +310,7 @@ proptest! {
                 }
                 _ => {}
             }
-            prop_assert_eq!(group.effort == Effort::Attempting, attempting);
+            prop_assert_eq!(group.connecting == Connecting::Attempting, attempting);
         }
     }
 }
@@ -318,14 +326,14 @@ async fn a_server_that_says_when_to_come_back_is_not_asked_before() {
     let now = Instant::now();
     for mode in MODES {
         let mut group = Lifecycle::new(policy(mode), false);
-        group.on(Event::Wanted, None, now);
+        group.on(Event::Requested, None, now);
         assert_eq!(group.on(busy(3), None, now), None, "within what a caller waits for anyway");
         assert_eq!(gap(&group, now), Some(3));
         let told = group.on(busy(40), None, now);
         assert!(matches!(told, Some(Action::AnswerFailed(_))), "{mode:?}: a caller is told");
         assert_eq!(gap(&group, now), (mode != Mode::Pure).then_some(40), "{mode:?}");
         let before = now + Duration::from_secs(39);
-        assert!(matches!(group.on(Event::Wanted, None, before), Some(Action::AnswerFailed(_))));
-        assert_eq!(group.on(Event::Wanted, None, now + Duration::from_secs(40)), Some(Action::Connect));
+        assert!(matches!(group.on(Event::Requested, None, before), Some(Action::AnswerFailed(_))));
+        assert_eq!(group.on(Event::Requested, None, now + Duration::from_secs(40)), Some(Action::Connect));
     }
 }

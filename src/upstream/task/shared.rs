@@ -1,4 +1,4 @@
-//! What the tasks of all groups share: slots to start in, and whom to tell of changes.
+//! What the tasks of all groups share: slots for connecting at start, and the set of changed groups.
 
 use crate::config::GroupName;
 use parking_lot::Mutex;
@@ -6,38 +6,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 
-/// What the tasks of all groups share.
+/// What the tasks of all groups share. Cheap to clone.
 #[derive(Clone)]
-pub struct Shared {
-    /// Start-up connects at most so many at a time.
+pub struct SharedState {
+    /// Limits how many groups connect at the same time without a request.
     pub slots: Arc<Semaphore>,
-    /// Told after each publication of a snapshot.
-    pub changes: Arc<Changes>,
+    /// Notified after each publication of a snapshot.
+    pub changes: Arc<ChangedGroups>,
 }
 
-impl Shared {
-    /// `slots`: how many groups may start at once, unasked.
+impl SharedState {
+    /// `slots`: how many groups may connect at the same time without a request.
     pub fn new(slots: usize) -> Self {
         Self { slots: Arc::new(Semaphore::new(slots)), changes: Arc::default() }
     }
 }
 
-/// The groups whose snapshots are others than when they were last looked at.
+/// The groups whose snapshot changed since the last look.
 #[derive(Default)]
-pub struct Changes {
+pub struct ChangedGroups {
     groups: Mutex<BTreeSet<GroupName>>,
-    told: Notify,
+    added: Notify,
 }
 
-impl Changes {
-    pub fn tell(&self, group: &GroupName) {
+impl ChangedGroups {
+    /// Adds a group.
+    pub fn add(&self, group: &GroupName) {
         self.groups.lock().insert(group.clone());
-        self.told.notify_one();
+        self.added.notify_one();
     }
 
-    /// Those since the last time, once there are any. Cancel-safe.
-    pub async fn next(&self) -> BTreeSet<GroupName> {
-        self.told.notified().await;
+    /// Waits until there are changed groups, and takes them. Cancel-safe.
+    pub async fn take(&self) -> BTreeSet<GroupName> {
+        self.added.notified().await;
         std::mem::take(&mut *self.groups.lock())
     }
 }

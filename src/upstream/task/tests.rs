@@ -1,7 +1,8 @@
 //! The task with a scripted connection, told in virtual time.
 
-use super::super::catalog::{Introduction, Lists};
-use super::super::{Live, Unavailable};
+use super::super::AcquireError;
+use super::super::catalog::{OtherLists, ServerInfo};
+use super::super::lease::LiveConnection;
 use super::*;
 use crate::config::{Endpoint, Features, Mode, StdioConfig, Timeouts, ToolRules};
 use crate::protocol::Era;
@@ -26,7 +27,7 @@ struct Fake {
     lists_changed: Arc<Notify>,
     /// The server says that its tools changed whenever it lists them.
     chatty: bool,
-    rereads: Arc<AtomicU32>,
+    refreshes: Arc<AtomicU32>,
 }
 
 impl Fake {
@@ -39,9 +40,9 @@ impl Fake {
     }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0);
-        let live = Live::new(peer, Era::Handshake);
+        let live = LiveConnection::new(peer, Era::Handshake);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
-        let (rereads, chatter) = (self.rereads.clone(), self.chatty.then(|| self.lists_changed.clone()));
+        let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
         Connection {
             live,
@@ -52,8 +53,8 @@ impl Fake {
                 }
             }),
             lists_changed: self.lists_changed.clone(),
-            reread: Box::new(move || {
-                rereads.fetch_add(1, Ordering::SeqCst);
+            refresh: Box::new(move || {
+                refreshes.fetch_add(1, Ordering::SeqCst);
                 let chatter = chatter.clone();
                 Box::pin(async move {
                     sleep(Duration::from_millis(100)).await;
@@ -73,7 +74,7 @@ impl Fake {
 }
 
 impl Connect for Fake {
-    fn connect(&self, _: Arc<ServerConfig>) -> Connecting {
+    fn connect(&self, _: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
         let fake = self.clone();
         Box::pin(async move {
             fake.attempts.fetch_add(1, Ordering::SeqCst);
@@ -81,8 +82,8 @@ impl Connect for Fake {
             let (takes, good) = next.unwrap_or((Duration::ZERO, true));
             sleep(takes).await;
             let error = UpstreamError::Spawn { message: "scripted".into() };
-            let catalog = Catalog::new(Introduction::default(), Vec::new(), Lists::default());
-            if good { Ok((fake.connection(), catalog)) } else { Err(FailedAttempt { error, closing: None }) }
+            let catalog = Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default());
+            if good { Ok((fake.connection(), catalog)) } else { Err(AttemptError { error, closing: None }) }
         })
     }
 }
@@ -110,17 +111,17 @@ fn server(mode: Mode) -> ServerConfig {
 }
 
 fn group(fake: &Fake) -> Upstream {
-    group_of(fake, server(Mode::Pure), &Shared::new(8))
+    group_of(fake, server(Mode::Pure), &SharedState::new(8))
 }
 
-fn group_of(fake: &Fake, server: ServerConfig, shared: &Shared) -> Upstream {
-    let beginning = Beginning {
+fn group_of(fake: &Fake, server: ServerConfig, shared: &SharedState) -> Upstream {
+    let spec = GroupSpec {
         name: GroupName::new("g"),
         server: Ok(Arc::new(server)),
         cached: None,
         predecessor: None,
     };
-    let (upstream, task) = start(beginning, fake.clone(), shared.clone());
+    let (upstream, task) = create(spec, fake.clone(), shared.clone());
     tokio::spawn(task);
     upstream
 }
@@ -133,7 +134,7 @@ fn state(upstream: &Upstream) -> &'static str {
 async fn test_pending_state_created_on_init() {
     let fake = Fake::default();
     for mode in [Mode::Eager, Mode::Hybrid, Mode::Pure] {
-        let upstream = group_of(&fake, server(mode), &Shared::new(8));
+        let upstream = group_of(&fake, server(mode), &SharedState::new(8));
         sleep(Duration::from_secs(3600)).await;
         assert_eq!((fake.attempts(), state(&upstream)), (0, "pending"), "{mode:?}");
     }
@@ -162,7 +163,7 @@ async fn test_ensure_connected_returns_error_on_max_retries() {
     let fake = Fake::script(&[(0, false); 4]);
     let upstream = group(&fake);
     let started = Instant::now();
-    assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Failed(_))));
+    assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Failed(_))));
     assert_eq!((fake.attempts(), state(&upstream)), (4, "failed"));
     let took = started.elapsed().as_secs_f64();
     assert!((5.6..=8.4).contains(&took), "1 + 2 + 4 s, give or take a fifth: {took}");
@@ -209,7 +210,7 @@ async fn an_impatient_caller_ends_its_wait_and_not_the_attempt() {
     let upstream = group(&fake);
     for _ in 0..2 {
         let outcome = upstream.acquire(Duration::from_secs(10)).await;
-        assert!(matches!(outcome, Err(Unavailable::StillConnecting(waited)) if waited.as_secs() == 10));
+        assert!(matches!(outcome, Err(AcquireError::StillConnecting(waited)) if waited.as_secs() == 10));
         assert!(upstream.snapshot().connecting.is_some());
     }
     assert!(upstream.acquire(Duration::from_secs(10)).await.is_ok());
@@ -238,7 +239,7 @@ async fn test_idle_timeout_preserves_eager_servers() {
     let never = ServerConfig { idle_timeout: None, ..server(Mode::Pure) };
     for server in [server(Mode::Eager), stateful, never] {
         let fake = Fake::default();
-        let upstream = group_of(&fake, server, &Shared::new(8));
+        let upstream = group_of(&fake, server, &SharedState::new(8));
         drop(upstream.acquire(WAIT).await);
         sleep(IDLE * 100).await;
         assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
@@ -248,7 +249,7 @@ async fn test_idle_timeout_preserves_eager_servers() {
 #[tokio::test(start_paused = true)]
 async fn hybrid_connects_at_start_closes_and_comes_back_on_use() {
     let fake = Fake::default();
-    let upstream = group_of(&fake, server(Mode::Hybrid), &Shared::new(8));
+    let upstream = group_of(&fake, server(Mode::Hybrid), &SharedState::new(8));
     upstream.start().await;
     sleep(Duration::from_secs(1)).await;
     assert_eq!((fake.attempts(), state(&upstream)), (1, "discovered"));
@@ -260,7 +261,7 @@ async fn hybrid_connects_at_start_closes_and_comes_back_on_use() {
 #[tokio::test(start_paused = true)]
 async fn hybrid_keeps_a_discovery_that_somebody_waits_for() {
     let fake = Fake::script(&[(3, true)]);
-    let upstream = group_of(&fake, server(Mode::Hybrid), &Shared::new(8));
+    let upstream = group_of(&fake, server(Mode::Hybrid), &SharedState::new(8));
     upstream.start().await;
     assert!(upstream.acquire(WAIT).await.is_ok());
     assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
@@ -269,7 +270,7 @@ async fn hybrid_keeps_a_discovery_that_somebody_waits_for() {
 #[tokio::test(start_paused = true)]
 async fn eager_connects_at_start_and_comes_back_for_ever() {
     let fake = Fake::default();
-    let upstream = group_of(&fake, server(Mode::Eager), &Shared::new(8));
+    let upstream = group_of(&fake, server(Mode::Eager), &SharedState::new(8));
     upstream.start().await;
     for attempts in 1..20 {
         sleep(Duration::from_secs(400)).await;
@@ -280,7 +281,7 @@ async fn eager_connects_at_start_and_comes_back_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn start_up_is_bounded_and_servers_that_hang_hold_up_nobody() {
-    let shared = Shared::new(2);
+    let shared = SharedState::new(2);
     let slow = Fake::script(&[(3600, true); 4]);
     let quick = Fake::default();
     let hung: Vec<_> = (0..4).map(|_| group_of(&slow, server(Mode::Hybrid), &shared)).collect();
@@ -297,7 +298,7 @@ async fn start_up_is_bounded_and_servers_that_hang_hold_up_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_asked_for_does_not_wait_for_a_slot() {
-    let shared = Shared::new(1);
+    let shared = SharedState::new(1);
     let (slow, quick) = (Fake::script(&[(3600, true)]), Fake::default());
     let hung = group_of(&slow, server(Mode::Hybrid), &shared);
     let asked = group_of(&quick, server(Mode::Hybrid), &shared);
@@ -311,7 +312,8 @@ async fn who_is_asked_for_does_not_wait_for_a_slot() {
 #[tokio::test(start_paused = true)]
 async fn a_stateful_server_that_was_lost_is_told_of_once() {
     let fake = Fake::default();
-    let upstream = group_of(&fake, ServerConfig { stateful: true, ..server(Mode::Pure) }, &Shared::new(8));
+    let upstream =
+        group_of(&fake, ServerConfig { stateful: true, ..server(Mode::Pure) }, &SharedState::new(8));
     drop(upstream.acquire(WAIT).await);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
@@ -337,7 +339,7 @@ async fn draining_lets_calls_finish_for_ten_seconds_and_takes_no_more() {
             drop(lease);
         });
         tokio::task::yield_now().await;
-        assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Gone)));
+        assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
         upstream.ended().await;
         // The fake takes a second to close, and loses its connection never.
         assert_eq!(started.elapsed().as_secs(), ends_after + 1);
@@ -388,7 +390,7 @@ async fn a_young_failure_is_told_again_and_an_old_one_is_tried_again() {
     let upstream = group(&fake);
     for _ in 0..3 {
         let outcome = upstream.acquire(WAIT).await;
-        assert!(matches!(outcome, Err(Unavailable::Failed(_))));
+        assert!(matches!(outcome, Err(AcquireError::Failed(_))));
     }
     assert_eq!((fake.attempts(), state(&upstream)), (4, "failed"));
     sleep(Duration::from_secs(5)).await;
@@ -407,7 +409,7 @@ async fn stopping_answers_those_who_wait_and_closes_what_is_open() {
     sleep(Duration::from_secs(1)).await;
     upstream.stop(Grace::Shutdown).await;
     let answer = waiting.await.unwrap();
-    assert!(matches!(answer, Some(Unavailable::Gone)));
+    assert!(matches!(answer, Some(AcquireError::Gone)));
 
     let open = Fake::default();
     let upstream = group(&open);
@@ -416,7 +418,7 @@ async fn stopping_answers_those_who_wait_and_closes_what_is_open() {
     upstream.ended().await;
     assert_eq!(open.closed.load(Ordering::SeqCst), 1);
     drop(lease);
-    assert!(matches!(upstream.acquire(WAIT).await, Err(Unavailable::Gone)));
+    assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
                 let progress = token.map(|token| Progress::new(from.output().clone(), token));
                 let options = CallOptions { progress, ..CallOptions::within(HOUR) };
                 let (to, from, key) = (to.clone(), from.clone(), id.clone());
-                let cancelled = options.cancelled.clone();
+                let cancelled = options.cancel_params.clone();
                 let task = tokio::spawn(async move {
                     match to.call(&method, params, options).await {
                         Ok(reply) => from.reply(&id, reply),
@@ -284,7 +284,7 @@ async fn progress_extends_the_wait_up_to_the_whole() {
         }
     });
     let options =
-        CallOptions { quiet: Duration::from_secs(5), ..CallOptions::within(Duration::from_secs(60)) };
+        CallOptions { timeout: Duration::from_secs(5), ..CallOptions::within(Duration::from_secs(60)) };
     let started = Instant::now();
     let outcome = peer.call("m", None, options).await;
     assert!(matches!(outcome, Err(CallError::TimedOut(_))));

@@ -1,0 +1,37 @@
+//! What the client is asked and told while its requests are served.
+//!
+//! # Theory of operation
+//!
+//! A [`RequestContext`](context::RequestContext) accompanies every request that involves a group. It knows the client,
+//! its era, its progress token and its cancellation, and it sends requests to upstreams on the client's behalf.
+//! `acquire` gets a lease on a group, reports progress while the client waits, and offers a missing login
+//! (`login_offer`).
+//!
+//! The other direction begins at an upstream: [`ClientRegistry`](clients::ClientRegistry) is what upstreams know of the
+//! clients. A client of the handshake era gets their requests as requests (`client_requests`). A stateless client
+//! cannot be asked that way: its call is suspended (`suspended_calls`), the answer asks for input, and the client's
+//! next request continues the call. `input_required` is the reverse, a stateless server behind a client of the
+//! handshake era; `era_bridge` adapts results.
+//!
+//! `approval` asks the user before a call that the config wants confirmed, and `approval_token` lets a stateless client
+//! carry the user's consent. `subscriptions` keeps what clients subscribed to alive across reconnects, with one
+//! `subscription_task` for each group. `list_changes` decides when a client is told that a list changed.
+
+pub mod acquire;
+pub mod approval;
+pub mod approval_token;
+pub mod client;
+pub mod client_requests;
+pub mod clients;
+pub mod context;
+pub mod era_bridge;
+pub mod input_required;
+pub mod invocation;
+pub mod list_changes;
+pub mod listener;
+pub mod login_offer;
+pub mod open_tasks;
+pub mod subscription_task;
+pub mod subscriptions;
+pub mod suspended_calls;
+pub mod wait_progress;

@@ -1,0 +1,125 @@
+//! Gets a lease on the group that a request names. While the group connects, the client gets progress; if a login is
+//! missing, the user is offered one.
+
+use super::context::RequestContext;
+use super::login_offer::{self, LoginOutcome};
+use super::wait_progress::WaitProgress;
+use crate::front::errors::{self, RpcError};
+use crate::front::tool_errors;
+use crate::groups::GroupManager;
+use crate::groups::login_flows::LoginPurpose;
+use crate::upstream::lease::Lease;
+use crate::upstream::{AcquireError, Upstream};
+use crate::wire::peer::Progress;
+
+/// How many reloads of the config one request follows.
+const MAX_SUCCESSORS: usize = 3;
+
+/// A group that could not be connected.
+pub struct Unavailable {
+    /// The group.
+    pub group: Upstream,
+    /// Why it could not be connected.
+    pub error: AcquireError,
+    /// The outcome of the login offer, as text for the model.
+    pub login: Option<String>,
+}
+
+impl From<Unavailable> for String {
+    /// The text for the model.
+    fn from(Unavailable { group, error, login }: Unavailable) -> Self {
+        tool_errors::unavailable(&group.name, &error, login.as_deref())
+    }
+}
+
+impl From<Unavailable> for RpcError {
+    fn from(Unavailable { group, error, login }: Unavailable) -> Self {
+        errors::group_unavailable(&group, &error, login)
+    }
+}
+
+/// Returns a lease, connecting the group if there is no connection. If a reload replaces the group meanwhile, its
+/// successor is returned.
+///
+/// # Errors
+///
+/// The group could not be connected.
+pub async fn acquire(
+    groups: &GroupManager,
+    group: &Upstream,
+    progress: Option<&Progress>,
+) -> Result<(Upstream, Lease), Unavailable> {
+    wait_for_lease(groups, group, &mut WaitProgress::new(progress)).await
+}
+
+/// Does the same for a request of the user, who is offered the login that the group needs.
+///
+/// # Errors
+///
+/// The group could not be connected.
+pub async fn acquire_for_user(
+    context: &RequestContext,
+    group: &Upstream,
+) -> Result<(Upstream, Lease), Unavailable> {
+    let groups = context.groups();
+    let mut progress = WaitProgress::new(context.progress.as_ref());
+    let mut outcome = wait_for_lease(groups, group, &mut progress).await;
+    if let Err(unavailable) = &outcome
+        && needs_login(&unavailable.error)
+        && groups.retry_if_logged_in(&unavailable.group).await
+    {
+        outcome = wait_for_lease(groups, group, &mut progress).await;
+    }
+    let unavailable = match outcome {
+        Err(unavailable) if context.may_request_input && needs_login(&unavailable.error) => unavailable,
+        outcome => return outcome,
+    };
+    let group = &unavailable.group;
+    match login_offer::offer(context, group, LoginPurpose::Connect, &mut progress).await {
+        LoginOutcome::LoggedIn => wait_for_lease(groups, group, &mut progress).await,
+        LoginOutcome::NotLoggedIn(login) => Err(Unavailable { login: Some(login), ..unavailable }),
+        LoginOutcome::Impossible => Err(unavailable),
+    }
+}
+
+/// Offers the user the login without which the group refused a request.
+///
+/// # Errors
+///
+/// The user did not log in. The text, if any, is for the model.
+pub async fn log_in(context: &RequestContext, group: &Upstream) -> Result<(), Option<String>> {
+    if !context.may_request_input {
+        return Err(None);
+    }
+    let mut progress = WaitProgress::new(context.progress.as_ref());
+    match login_offer::offer(context, group, LoginPurpose::MoreScopes, &mut progress).await {
+        LoginOutcome::LoggedIn => Ok(()),
+        LoginOutcome::NotLoggedIn(login) => Err(Some(login)),
+        LoginOutcome::Impossible => Err(None),
+    }
+}
+
+fn needs_login(error: &AcquireError) -> bool {
+    matches!(error, AcquireError::Failed(error) if error.needs_login())
+}
+
+async fn wait_for_lease(
+    groups: &GroupManager,
+    group: &Upstream,
+    progress: &mut WaitProgress<'_>,
+) -> Result<(Upstream, Lease), Unavailable> {
+    let mut group = group.clone();
+    for _ in 0..MAX_SUCCESSORS {
+        let wait = group.snapshot().wait();
+        let message = format!("group {} is starting", group.name);
+        match progress.during(&message, group.acquire(wait)).await {
+            Ok(lease) => return Ok((group, lease)),
+            Err(AcquireError::Gone) if !groups.is_shutting_down() => match groups.get(&group.name) {
+                Some(successor) => group = successor,
+                None => break,
+            },
+            Err(error) => return Err(Unavailable { group, error, login: None }),
+        }
+    }
+    Err(Unavailable { group, error: AcquireError::Gone, login: None })
+}

@@ -1,0 +1,198 @@
+//! The user's approval of a call, as a stateless client carries it from one request to the next.
+//!
+//! The proxy keeps nothing. `requestState` says what was asked or approved, signed with a key of this process, so that
+//! it holds only for this tool with these arguments. The upstream's own state for later rounds travels inside it.
+
+use crate::config::GroupName;
+use crate::random;
+use crate::wire::{Raw, raw};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+/// The key of our question among `inputRequests`.
+const QUESTION: &str = "dynamic-mcp/confirm";
+/// The member of the params with the client's answers.
+const RESPONSES: &str = "inputResponses";
+/// The member of params and results with the state.
+const STATE: &str = "requestState";
+/// What is signed when the user was asked, and when the user approved.
+const ASKED: &str = "asked";
+const APPROVED: &str = "agreed";
+
+static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {
+    hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+        .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, random::hex_id().as_bytes()))
+});
+
+/// A call that needs the user's approval.
+#[derive(Clone, Copy)]
+pub struct Approval<'a> {
+    /// The group of the tool.
+    pub group: &'a GroupName,
+    /// The tool.
+    pub tool: &'a str,
+    /// The arguments as they are sent to the tool.
+    pub args: &'a Raw,
+}
+
+/// How far the approval of a call has come.
+pub enum ApprovalState {
+    /// The user was not asked.
+    NotAsked,
+    /// The user answered: the action of the elicitation, if the answer has one.
+    Answered(Option<String>),
+    /// The user approved in an earlier request.
+    Approved,
+}
+
+impl Approval<'_> {
+    /// Reads the state from the params of a request.
+    pub fn state(&self, params: &Raw) -> ApprovalState {
+        let state = raw::get_str(params, STATE).unwrap_or_default();
+        if self.verify(&state, ASKED, "") {
+            let answer = raw::get(params, RESPONSES).and_then(|responses| raw::get(&responses, QUESTION));
+            return match answer {
+                Some(answer) => ApprovalState::Answered(raw::get_str(&answer, "action")),
+                None => ApprovalState::NotAsked,
+            };
+        }
+        match self.upstream_state(&state) {
+            Some(_) => ApprovalState::Approved,
+            None => ApprovalState::NotAsked,
+        }
+    }
+
+    /// The result that asks the user.
+    pub fn input_required(&self, elicitation: &Value) -> Raw {
+        let result = json!({
+            "resultType": "input_required",
+            "inputRequests": { QUESTION: { "method": "elicitation/create", "params": elicitation } },
+            STATE: self.sign(ASKED, ""),
+        });
+        result.to_string().into()
+    }
+
+    /// The params of an approved call for the upstream: with its own state and the answers to its own questions only.
+    pub fn unwrap_params(&self, params: &Raw) -> Raw {
+        let state = raw::get_str(params, STATE).unwrap_or_default();
+        let Some(upstream_state) = self.upstream_state(&state) else {
+            return raw::remove(&raw::remove(params, STATE), RESPONSES);
+        };
+        let params = match upstream_state {
+            "" => raw::remove(params, STATE),
+            state => raw::set(params, STATE, state.as_bytes()),
+        };
+        match raw::get(&params, RESPONSES).filter(|responses| raw::get(responses, QUESTION).is_some()) {
+            Some(responses) => raw::set(&params, RESPONSES, &raw::remove(&responses, QUESTION)),
+            None => params,
+        }
+    }
+
+    /// The result of an approved call for the client. If the upstream asks for input, its state is wrapped, so that the
+    /// user is not asked again in the next round.
+    pub fn wrap_result(&self, result: &Raw) -> Raw {
+        if raw::get_str(result, "resultType").as_deref() != Some("input_required") {
+            return result.clone();
+        }
+        let upstream_state = raw::get(result, STATE).unwrap_or_default();
+        let upstream_state = String::from_utf8_lossy(&upstream_state);
+        let state = format!("{}:{upstream_state}", self.sign(APPROVED, &upstream_state));
+        raw::set(result, STATE, Value::from(state).to_string().as_bytes())
+    }
+
+    /// The upstream's own state, as JSON text, inside a state that says that the call is approved; empty if the upstream
+    /// has none.
+    fn upstream_state<'s>(&self, state: &'s str) -> Option<&'s str> {
+        let (signature, upstream_state) = state.split_once(':')?;
+        self.verify(signature, APPROVED, upstream_state).then_some(upstream_state)
+    }
+
+    fn sign(&self, statement: &str, upstream_state: &str) -> String {
+        let tag = hmac::sign(&KEY, &self.message(statement, upstream_state));
+        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn verify(&self, signature: &str, statement: &str, upstream_state: &str) -> bool {
+        let bytes: Option<Vec<u8>> = (0..signature.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(signature.get(at..at + 2)?, 16).ok())
+            .collect();
+        bytes.is_some_and(|tag| hmac::verify(&KEY, &self.message(statement, upstream_state), &tag).is_ok())
+    }
+
+    /// What is signed. The lengths keep the parts apart.
+    fn message(&self, statement: &str, upstream_state: &str) -> Vec<u8> {
+        let mut message = Vec::with_capacity(self.args.len() + 128);
+        for part in [statement.as_bytes(), self.group.as_str().as_bytes(), self.tool.as_bytes(), self.args] {
+            message.extend((part.len() as u64).to_le_bytes());
+            message.extend(part);
+        }
+        message.extend(upstream_state.as_bytes());
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Raw {
+        Raw::copy_from_slice(text.as_bytes())
+    }
+
+    /// The params that a client sends after `result`.
+    fn next_params(result: &Raw, responses: &str) -> Raw {
+        let params = raw::set(&raw(r#"{"name":"x"}"#), STATE, &raw::get(result, STATE).unwrap());
+        raw::set(&params, RESPONSES, responses.as_bytes())
+    }
+
+    #[test]
+    fn an_approval_holds_for_one_tool_with_the_same_arguments() {
+        let (group, other) = (GroupName::new("g"), GroupName::new("h"));
+        let args = raw(r#"{"n":1}"#);
+        let approval = Approval { group: &group, tool: "t", args: &args };
+        let question = approval.input_required(&json!({}));
+        let answered = next_params(&question, &json!({ QUESTION: { "action": "accept" } }).to_string());
+        let approved = next_params(&approval.wrap_result(&raw(r#"{"resultType":"input_required"}"#)), "{}");
+        let changed = raw(r#"{"n":2}"#);
+        assert!(
+            matches!(approval.state(&answered), ApprovalState::Answered(Some(action)) if action == "accept")
+        );
+        assert!(matches!(approval.state(&approved), ApprovalState::Approved));
+        for other in [
+            Approval { group: &other, ..approval },
+            Approval { tool: "u", ..approval },
+            Approval { args: &changed, ..approval },
+        ] {
+            assert!(matches!(other.state(&answered), ApprovalState::NotAsked));
+            assert!(matches!(other.state(&approved), ApprovalState::NotAsked));
+        }
+        let unanswered = next_params(&question, "{}");
+        assert!(matches!(approval.state(&unanswered), ApprovalState::NotAsked), "asked is not approved");
+        let forged = raw(r#"{"requestState":"00ff:\"x\""}"#);
+        assert!(matches!(approval.state(&forged), ApprovalState::NotAsked));
+    }
+
+    #[test]
+    fn the_upstream_gets_only_its_own_state_back() {
+        let group = GroupName::new("g");
+        let args = raw("{}");
+        let approval = Approval { group: &group, tool: "t", args: &args };
+        let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
+        let params = next_params(&approval.input_required(&json!({})), &accepted);
+        assert_eq!(approval.unwrap_params(&params), r#"{"name":"x"}"#);
+        for state in [r#""a\u00e9\ud800:/\/""#, "1e400", r#""""#] {
+            let asks = raw(&format!(r#"{{"resultType":"input_required","requestState":{state}}}"#));
+            let params = next_params(&approval.wrap_result(&asks), r#"{"theirs":1e400}"#);
+            let unwrapped = approval.unwrap_params(&params);
+            assert_eq!(raw::get(&unwrapped, STATE).unwrap(), state);
+            assert_eq!(raw::get(&unwrapped, RESPONSES).unwrap(), r#"{"theirs":1e400}"#);
+        }
+        let bare = approval.wrap_result(&raw(r#"{"resultType":"input_required"}"#));
+        assert_eq!(raw::get(&approval.unwrap_params(&next_params(&bare, "{}")), STATE), None);
+        let done = raw(r#"{"resultType":"complete","requestState":"s"}"#);
+        assert_eq!(approval.wrap_result(&done), done);
+    }
+}

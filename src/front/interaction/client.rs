@@ -1,0 +1,383 @@
+//! One client: its capabilities, which notifications it gets, and the names under which it knows things.
+//!
+//! A client of the handshake era gets every notification once its handshake is over, and takes requests. A stateless
+//! client gets what it asked for: log messages while a request that wants them is open, and what its subscriptions are
+//! about. It is asked for input through the answers to its own calls.
+
+use super::listener::{Listener, with_uri};
+use crate::config::GroupName;
+use crate::protocol::capability;
+use crate::protocol::methods::notification;
+use crate::wire::peer::Peer;
+use crate::wire::{Raw, Reply, raw};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::{mpsc, oneshot};
+
+/// The severities of log messages, the least severe first (RFC 5424).
+const LOG_LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// How many notifications are kept for a client whose handshake is not over. More are dropped.
+const MAX_DEFERRED: usize = 256;
+/// How many tasks of one client are remembered. The oldest are forgotten.
+const MAX_TASKS: usize = 1000;
+/// The capabilities through which a stateless client can be asked for input.
+const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMPLING, capability::ROOTS];
+
+/// A client that is attached.
+pub struct Client {
+    peer: Arc<Peer>,
+    state: Mutex<ClientState>,
+    /// Called with what upstreams report about tasks.
+    task_observer: OnceLock<TaskObserver>,
+}
+
+type TaskObserver = Box<dyn Fn(&Raw) + Send + Sync>;
+
+#[derive(Default)]
+struct ClientState {
+    /// What the client declared with `initialize`. For a stateless client, the union of what its requests declared of
+    /// the input capabilities.
+    capabilities: Option<Raw>,
+    delivery: Delivery,
+    /// The log level that the client asked for.
+    log_level: Option<String>,
+    /// Resources that the client knows under another URI than their group, by group and the group's URI.
+    aliases: HashMap<(GroupName, String), String>,
+    listeners: Vec<Listener>,
+    /// The open requests that want log messages of a group, by number.
+    log_interests: HashMap<u64, (GroupName, String)>,
+    /// The open calls through which the client can be asked for input, by number. The oldest come first.
+    input_channels: BTreeMap<u64, (GroupName, InputChannel)>,
+    last_number: u64,
+    /// Tasks that the client created for a group, the latest last.
+    tasks: VecDeque<(String, GroupName)>,
+}
+
+/// Which notifications of upstreams reach the client.
+enum Delivery {
+    /// None yet, because its handshake is not over. They are kept.
+    Deferred(VecDeque<(String, Option<Raw>)>),
+    /// All.
+    All,
+    /// Those that a request of the client asked for (stateless era).
+    OnRequest,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self::Deferred(VecDeque::new())
+    }
+}
+
+/// An open call of a stateless client through which the client can be asked for input.
+#[derive(Clone)]
+pub struct InputChannel {
+    /// The capabilities that the client declared with this call.
+    pub capabilities: Raw,
+    /// Takes what the client is to be asked.
+    pub requests: mpsc::Sender<PendingInput>,
+    /// Whether the call is suspended: the client was asked and has not sent its next request.
+    pub suspended: Arc<AtomicBool>,
+}
+
+/// A request for input that waits until the answer to a call can carry it.
+pub struct PendingInput {
+    /// The method of the request.
+    pub method: String,
+    /// The params of the request.
+    pub params: Option<Raw>,
+    /// Takes the client's answer.
+    pub answer: oneshot::Sender<Reply>,
+}
+
+/// Keeps an input channel registered until it is dropped.
+pub struct InputChannelGuard {
+    client: Arc<Client>,
+    number: u64,
+}
+
+impl Drop for InputChannelGuard {
+    fn drop(&mut self) {
+        self.client.state.lock().input_channels.remove(&self.number);
+    }
+}
+
+/// Lets log messages of a group reach the client until it is dropped.
+pub struct LogInterest {
+    client: Arc<Client>,
+    number: u64,
+}
+
+impl Drop for LogInterest {
+    fn drop(&mut self) {
+        self.client.state.lock().log_interests.remove(&self.number);
+    }
+}
+
+impl Client {
+    /// A client behind this peer.
+    pub fn new(peer: Arc<Peer>) -> Arc<Self> {
+        Arc::new(Self { peer, state: Mutex::default(), task_observer: OnceLock::new() })
+    }
+
+    /// The connection to the client.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Calls `observer` with what upstreams report about tasks, under the ids that the client knows. Only the first
+    /// observer counts.
+    pub fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
+        drop(self.task_observer.set(Box::new(observer)));
+    }
+
+    /// Sets the capabilities that `initialize` declared.
+    pub fn initialize(&self, capabilities: Raw) {
+        let mut state = self.state.lock();
+        state.capabilities = Some(capabilities);
+        state.delivery = Delivery::default();
+    }
+
+    /// Adds the capabilities that a stateless request declared. They are ignored once `initialize` was received.
+    pub fn add_capabilities(&self, capabilities: &Raw) {
+        let mut state = self.state.lock();
+        let known = match (&state.capabilities, &state.delivery) {
+            (None, _) => Raw::from_static(b"{}"),
+            (Some(known), Delivery::OnRequest) => known.clone(),
+            (Some(_), _) => return,
+        };
+        let union = INPUT_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
+        state.capabilities = Some(union);
+        state.delivery = Delivery::OnRequest;
+    }
+
+    /// Returns whether the client takes no requests, so that it can only be asked through its own calls.
+    pub fn is_stateless(&self) -> bool {
+        matches!(self.state.lock().delivery, Delivery::OnRequest)
+    }
+
+    /// Registers a call that is open at `group` as an input channel.
+    pub fn register_input_channel(
+        self: &Arc<Self>,
+        group: &GroupName,
+        channel: InputChannel,
+    ) -> InputChannelGuard {
+        let mut state = self.state.lock();
+        let number = state.next_number();
+        state.input_channels.insert(number, (group.clone(), channel));
+        InputChannelGuard { client: self.clone(), number }
+    }
+
+    /// Returns the oldest input channel at `group` that declared `capability`, preferring calls that are not suspended.
+    pub fn input_channel(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<PendingInput>> {
+        let state = self.state.lock();
+        let channels =
+            state.input_channels.values().filter(|(of, _)| of == group).map(|(_, channel)| channel);
+        let able = channels.filter(|channel| raw::get(&channel.capabilities, capability).is_some());
+        // `min_by_key` returns the first of equal elements.
+        able.min_by_key(|channel| channel.suspended.load(Ordering::Relaxed))
+            .map(|channel| channel.requests.clone())
+    }
+
+    /// Ends the handshake: sends the deferred notifications, and all later ones at once.
+    pub fn end_handshake(&self) {
+        let delivery = std::mem::replace(&mut self.state.lock().delivery, Delivery::All);
+        if let Delivery::Deferred(deferred) = delivery {
+            for (method, params) in deferred {
+                self.peer.notify(&method, params);
+            }
+        }
+    }
+
+    /// Keeps log messages that are less severe than `level` from the client.
+    ///
+    /// # Errors
+    ///
+    /// Names the levels if `level` is unknown.
+    pub fn set_log_level(&self, level: String) -> Result<(), String> {
+        check_log_level(&level)?;
+        self.state.lock().log_level = Some(level);
+        Ok(())
+    }
+
+    /// The log level that the client asked for.
+    pub fn log_level(&self) -> Option<String> {
+        self.state.lock().log_level.clone()
+    }
+
+    /// The client's declaration of a capability.
+    pub fn capability(&self, capability: &str) -> Option<Raw> {
+        raw::get(self.state.lock().capabilities.as_ref()?, capability)
+    }
+
+    /// Returns whether the client declared a capability.
+    pub fn has_capability(&self, capability: &str) -> bool {
+        self.capability(capability).is_some()
+    }
+
+    /// Notes that the client knows `uri` of `group` as `alias`.
+    pub fn set_alias(&self, group: &GroupName, uri: &str, alias: &str) {
+        let key = (group.clone(), uri.to_owned());
+        let aliases = &mut self.state.lock().aliases;
+        if uri == alias {
+            aliases.remove(&key);
+        } else {
+            aliases.insert(key, alias.to_owned());
+        }
+    }
+
+    /// Lets log messages of `group` from `level` on reach the client while the guard exists.
+    pub fn add_log_interest(self: &Arc<Self>, group: &GroupName, level: &str) -> LogInterest {
+        let mut state = self.state.lock();
+        let number = state.next_number();
+        state.log_interests.insert(number, (group.clone(), level.to_owned()));
+        LogInterest { client: self.clone(), number }
+    }
+
+    /// Notes that the client answered a request of `group` with a task of its own.
+    pub fn add_task(&self, id: String, group: &GroupName) {
+        let tasks = &mut self.state.lock().tasks;
+        tasks.push_back((id, group.clone()));
+        let excess = tasks.len().saturating_sub(MAX_TASKS);
+        tasks.drain(..excess);
+    }
+
+    /// Returns the group for which the client created a task.
+    pub fn group_of_task(&self, id: &str) -> Option<GroupName> {
+        self.state.lock().tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
+    }
+
+    /// Adds a listener.
+    pub fn add_listener(&self, listener: Listener) {
+        self.state.lock().listeners.push(listener);
+    }
+
+    /// Sends a listener what came before its subscription was acknowledged.
+    pub fn send_deferred(&self, holder: u64) {
+        let mut state = self.state.lock();
+        let listener = state.listeners.iter_mut().find(|listener| listener.holder == holder);
+        let deferred = listener.and_then(|listener| listener.deferred.take());
+        for (method, params) in deferred.into_iter().flatten() {
+            self.peer.notify(&method, params);
+        }
+    }
+
+    /// Removes a listener.
+    pub fn remove_listener(&self, holder: u64) {
+        self.state.lock().listeners.retain(|listener| listener.holder != holder);
+    }
+
+    /// Returns whether there is a listener.
+    pub fn has_listeners(&self) -> bool {
+        !self.state.lock().listeners.is_empty()
+    }
+
+    /// Tells the listeners of a list that it changed.
+    pub fn list_changed(&self, method: &'static str) {
+        for listener in self.state.lock().listeners.iter_mut().filter(|l| l.lists.contains(method)) {
+            listener.notify(&self.peer, method, Raw::from_static(b"{}"));
+        }
+    }
+
+    /// Passes a notification of `group` on to the client and its listeners, as far as they want it.
+    pub fn notify_from(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
+        let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
+        if let (true, Some(task), Some(observer)) = (is_about_task, params, self.task_observer.get()) {
+            observer(task);
+        }
+        let mut state = self.state.lock();
+        match (method, params) {
+            (notification::RESOURCES_UPDATED, Some(params)) => {
+                state.resource_updated(&self.peer, group, params);
+            }
+            (notification::TASKS, Some(params)) => state.task_changed(&self.peer, params),
+            _ => {}
+        }
+        let is_log = method == notification::MESSAGE;
+        let is_wanted = match state.delivery {
+            Delivery::OnRequest => is_log && state.has_log_interest(group, params),
+            _ => !is_log || is_severe_enough(params, state.log_level.as_deref()),
+        };
+        if !is_wanted {
+            return;
+        }
+        let params = state.with_alias(group, method, params);
+        match &mut state.delivery {
+            Delivery::Deferred(deferred) if deferred.len() < MAX_DEFERRED => {
+                deferred.push_back((method.to_owned(), params));
+            }
+            Delivery::Deferred(_) => {}
+            Delivery::All | Delivery::OnRequest => self.peer.notify(method, params),
+        }
+    }
+}
+
+impl ClientState {
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// The params of a notification with the URI that the client knows.
+    fn with_alias(&self, group: &GroupName, method: &str, params: Option<&Raw>) -> Option<Raw> {
+        let params = params?;
+        if method != notification::RESOURCES_UPDATED {
+            return Some(params.clone());
+        }
+        let alias = raw::get_str(params, "uri").and_then(|uri| self.aliases.get(&(group.clone(), uri)));
+        Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
+    }
+
+    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) {
+        let Some(uri) = raw::get_str(params, "uri") else { return };
+        for listener in &mut self.listeners {
+            if let Some(known_as) = listener.resource(group, &uri) {
+                let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
+                listener.notify(peer, notification::RESOURCES_UPDATED, params);
+            }
+        }
+    }
+
+    fn task_changed(&mut self, peer: &Peer, params: &Raw) {
+        let id = raw::get_str(params, "taskId").unwrap_or_default();
+        for listener in self.listeners.iter_mut().filter(|listener| listener.tasks.contains(&id)) {
+            listener.notify(peer, notification::TASKS, params.clone());
+        }
+    }
+
+    /// Returns whether an open request wants this log message.
+    fn has_log_interest(&self, group: &GroupName, message: Option<&Raw>) -> bool {
+        self.log_interests.values().any(|(of, level)| of == group && is_severe_enough(message, Some(level)))
+    }
+}
+
+/// Checks that `level` is a log level.
+///
+/// # Errors
+///
+/// Names the levels.
+pub fn check_log_level(level: &str) -> Result<(), String> {
+    match LOG_LEVELS.contains(&level) {
+        true => Ok(()),
+        false => Err(format!("unknown log level {level:?}: one of {}", LOG_LEVELS.join(", "))),
+    }
+}
+
+/// Returns whether a log message is at least as severe as `wanted`. It is if either level is missing or unknown.
+fn is_severe_enough(message: Option<&Raw>, wanted: Option<&str>) -> bool {
+    let rank = |level: &str| LOG_LEVELS.iter().position(|known| *known == level);
+    let has = message.and_then(|params| raw::get_str(params, "level")).and_then(|level| rank(&level));
+    has.zip(wanted.and_then(rank)).is_none_or(|(has, wanted)| has >= wanted)
+}
+
+/// Adds to `known` what `declared` has of one capability.
+fn merge(known: &Raw, name: &str, declared: &Raw) -> Raw {
+    let Some(value) = raw::get(declared, name) else { return known.clone() };
+    let modes = raw::entries(&value).unwrap_or_default();
+    let before = raw::get(known, name).unwrap_or(Raw::from_static(b"{}"));
+    let both = modes.iter().fold(before, |both, (mode, value)| raw::set(&both, mode, value));
+    raw::set(known, name, &both)
+}

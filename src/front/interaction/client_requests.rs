@@ -1,0 +1,136 @@
+//! Sends a request of an upstream to the client: as a request (handshake era), or through the answer to an open call
+//! of the client (stateless era).
+
+use super::client::{Client, PendingInput};
+use crate::protocol::methods::Method;
+use crate::protocol::{capability, code};
+use crate::upstream::clients::ClientRequest;
+use crate::upstream::task_ids;
+use crate::wire::peer::CallOptions;
+use crate::wire::{Raw, Reply, error_object, raw};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+/// The limit for an answer. A person may have to give it.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Sends a request to the client.
+///
+/// # Errors
+///
+/// The client's own error; or "method not found" if the client did not declare the capability.
+pub async fn send(client: &Arc<Client>, request: ClientRequest) -> Reply {
+    let Some(needed) = needed_capability(&request.method) else { return Err(unsupported(&request.method)) };
+    let is_stateless = client.is_stateless();
+    // A stateless client declares its capabilities with each call.
+    let is_able = if is_stateless { needed != capability::TASKS } else { client.has_capability(needed) };
+    if !is_able {
+        return Err(unsupported(&request.method));
+    }
+    let params = match request.params {
+        Some(params) if needed == capability::ELICITATION => {
+            Some(with_group_name(&params, request.group.as_str()))
+        }
+        params => params,
+    };
+    let request = ClientRequest { params, ..request };
+    if is_stateless {
+        let channel = client.input_channel(&request.group, needed);
+        let channel = channel.ok_or_else(|| unsupported(&request.method))?;
+        send_through(&channel, request.method, request.params).await
+    } else {
+        send_directly(client, needed, request).await
+    }
+}
+
+/// The capability that a client declares for a method.
+fn needed_capability(method: &str) -> Option<&'static str> {
+    match Method::parse(method)? {
+        method @ (Method::RootsList | Method::SamplingCreateMessage | Method::ElicitationCreate) => {
+            method.info().capability
+        }
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksList => {
+            Some(capability::TASKS)
+        }
+        _ => None,
+    }
+}
+
+/// The error for a request that the client does not support.
+pub fn unsupported(method: &str) -> Raw {
+    error_object(code::METHOD_NOT_FOUND, &format!("{method} is not supported by this client"), None)
+}
+
+async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientRequest) -> Reply {
+    let task = request.params.as_ref().and_then(|params| raw::get_str(params, "taskId"));
+    let is_own_task = |task: &str| client.group_of_task(task).is_some_and(|group| group == request.group);
+    if needed == capability::TASKS && task.is_some_and(|task| !is_own_task(&task)) {
+        return Err(error_object(code::INVALID_PARAMS, "unknown task", None));
+    }
+    let wants_task = request.params.as_ref().is_some_and(|params| raw::get(params, "task").is_some());
+    let options = CallOptions {
+        progress: request.progress,
+        cancel_params: request.cancel_params,
+        ..CallOptions::within(ANSWER_TIMEOUT)
+    };
+    match client.peer().call(&request.method, request.params, options).await {
+        Ok(Ok(result)) => {
+            let task = raw::get(&result, "task").filter(|_| wants_task);
+            if let Some(id) = task.and_then(|task| raw::get_str(&task, "taskId")) {
+                client.add_task(id, &request.group);
+            }
+            let result = task_ids::restore_related(&result);
+            let is_list = request.method == Method::TasksList.name();
+            Ok(if is_list { own_tasks(&result, is_own_task) } else { result })
+        }
+        Ok(Err(error)) => Err(error),
+        Err(error) => Err(no_answer(&error.to_string())),
+    }
+}
+
+/// Sends a request through the answer to an open call of the client.
+///
+/// # Errors
+///
+/// The client's own error; or "method not found" if the call has ended.
+pub async fn send_through(
+    channel: &mpsc::Sender<PendingInput>,
+    method: String,
+    params: Option<Raw>,
+) -> Reply {
+    let (answer, answered) = oneshot::channel();
+    if channel.send(PendingInput { method: method.clone(), params, answer }).await.is_err() {
+        return Err(unsupported(&method));
+    }
+    match timeout(ANSWER_TIMEOUT, answered).await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(_)) => Err(no_answer("its call has ended")),
+        Err(_) => Err(no_answer("it did not answer in time")),
+    }
+}
+
+fn no_answer(why: &str) -> Raw {
+    error_object(code::INTERNAL_ERROR, &format!("the client gave no answer: {why}"), None)
+}
+
+/// Removes the tasks that the client created for other groups from a list of tasks.
+fn own_tasks(result: &Raw, is_own: impl Fn(&str) -> bool) -> Raw {
+    let Some(tasks) = raw::elements(result, "tasks") else { return result.clone() };
+    let own = tasks.into_iter().filter(|task| raw::get_str(task, "taskId").is_some_and(|id| is_own(&id)));
+    let own = own.collect::<Vec<_>>().join(&b","[..]);
+    raw::set(result, "tasks", &[b"[", &own[..], b"]"].concat())
+}
+
+/// Puts the group's name in front of an elicitation's message. The specification wants clients to show which server
+/// asks, and the client knows only the proxy.
+pub fn with_group_name(params: &Raw, group: &str) -> Raw {
+    match raw::get_str(params, "message") {
+        Some(message) => {
+            let message = serde_json::Value::from(format!("[{group}] {message}"));
+            raw::set(params, "message", message.to_string().as_bytes())
+        }
+        None => params.clone(),
+    }
+}

@@ -1,0 +1,58 @@
+//! One request of the client that involves groups: its context and its params.
+
+use super::context::RequestContext;
+use crate::front::errors::{self, RpcError};
+use crate::front::lookup;
+use crate::groups::GroupManager;
+use crate::upstream::Upstream;
+use crate::wire::{Raw, raw};
+use serde_json::Value;
+
+/// A request of the client.
+#[derive(Clone)]
+pub struct Invocation {
+    /// The context of the request.
+    pub context: RequestContext,
+    /// The client's params, a JSON object.
+    pub params: Raw,
+}
+
+impl Invocation {
+    /// The groups of this instance.
+    pub fn groups(&self) -> &GroupManager {
+        self.context.groups()
+    }
+
+    /// The group that `params.group` names, if it names one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such group.
+    pub fn group(&self) -> Result<Option<Upstream>, RpcError> {
+        let name = raw::get(&self.params, "group").filter(|name| &name[..] != b"null");
+        let Some(name) = name else { return Ok(None) };
+        let name: String = serde_json::from_slice(&name)
+            .map_err(|_| errors::invalid_params("params.group must be a string"))?;
+        lookup::group(self.groups(), &name).map(Some).map_err(errors::invalid_params)
+    }
+
+    /// The params without `group`, which upstreams do not know.
+    pub fn params_without_group(&self) -> Raw {
+        raw::remove(&self.params, "group")
+    }
+
+    /// The params without `group`, with a string member replaced.
+    pub fn params_with(&self, key: &str, value: &str) -> Raw {
+        raw::set(&self.params_without_group(), key, Value::from(value).to_string().as_bytes())
+    }
+
+    /// A string member of the params.
+    ///
+    /// # Errors
+    ///
+    /// The member is missing or not a string.
+    pub fn string(&self, key: &str) -> Result<String, RpcError> {
+        raw::get_str(&self.params, key)
+            .ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
+    }
+}

@@ -1,0 +1,57 @@
+//! An open `subscriptions/listen` of a client (2026-07-28), and the notifications that it gets.
+
+use crate::config::GroupName;
+use crate::protocol::meta;
+use crate::wire::peer::Peer;
+use crate::wire::{Raw, raw};
+use std::collections::{HashMap, HashSet};
+
+/// How many notifications are kept for a subscription that is not acknowledged. More are dropped.
+const MAX_DEFERRED: usize = 256;
+
+/// An open `subscriptions/listen`.
+#[derive(Default)]
+pub struct Listener {
+    /// A number of ours that identifies it; clients may use a request id twice.
+    pub holder: u64,
+    /// The id of the request.
+    pub id: Raw,
+    /// The list notifications that it wants.
+    pub lists: HashSet<&'static str>,
+    /// The resources that it wants, by group and URI, each with the URI that the client knows.
+    pub resources: HashMap<(GroupName, String), String>,
+    /// The tasks that it wants, by the ids that the client knows.
+    pub tasks: HashSet<String>,
+    /// What came before the subscription was acknowledged; `None` afterwards.
+    pub deferred: Option<Vec<(String, Option<Raw>)>>,
+}
+
+impl Listener {
+    /// Returns the client's URI for a resource, if the listener wants that resource or one above it.
+    pub(super) fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {
+        if let Some(known_as) = self.resources.get(&(group.clone(), uri.to_owned())) {
+            return Some(known_as.clone());
+        }
+        self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
+            let below = uri.strip_prefix(above.as_str())?;
+            let is_below = below.starts_with('/') || above.ends_with('/');
+            // Below a rewritten URI, the rest would have to be encoded as well.
+            (is_below && known_as == above).then(|| uri.to_owned())
+        })
+    }
+
+    /// Sends a notification under the subscription's id, or keeps it until the subscription is acknowledged.
+    pub(super) fn notify(&mut self, peer: &Peer, method: &str, params: Raw) {
+        let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
+        match &mut self.deferred {
+            Some(deferred) if deferred.len() < MAX_DEFERRED => deferred.push((method.to_owned(), params)),
+            Some(_) => {}
+            None => peer.notify(method, params),
+        }
+    }
+}
+
+/// Replaces the URI in the params of a notification.
+pub(super) fn with_uri(params: &Raw, uri: &str) -> Raw {
+    raw::set(params, "uri", serde_json::Value::from(uri).to_string().as_bytes())
+}

@@ -1,0 +1,318 @@
+//! The subscriptions at one group. One task makes and ends them, one after the other, and makes them again on every new
+//! connection.
+
+use super::acquire::acquire;
+use crate::front::errors;
+use crate::groups::GroupManager;
+use crate::protocol::methods::Method;
+use crate::protocol::{Era, TASKS_EXTENSION, meta};
+use crate::upstream::Upstream;
+use crate::upstream::lease::Lease;
+use crate::upstream::list_subscription::SUBSCRIPTION_TIMEOUT;
+use crate::wire::peer::{CallError, CallOptions};
+use crate::wire::{Raw, Reply, raw};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// The interval before a group that could not be connected is tried again. Each try is a whole round of attempts.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// The limit for one subscription.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What can be subscribed to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// A resource, by the URI that its group uses.
+    Resource(String),
+    /// A task, by the id that its group uses. Only stateless servers take such subscriptions.
+    Task(String),
+}
+
+impl Topic {
+    /// The member of the filter of `subscriptions/listen`.
+    pub fn filter_member(&self) -> &'static str {
+        match self {
+            Self::Resource(_) => "resourceSubscriptions",
+            Self::Task(_) => "taskIds",
+        }
+    }
+}
+
+/// On whose behalf a topic is subscribed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holder {
+    /// A client of the handshake era, until it unsubscribes.
+    Client,
+    /// One `subscriptions/listen`, by a number of ours; clients may use a request id twice.
+    Listen(u64),
+}
+
+impl Holder {
+    /// The number of a `subscriptions/listen`; 0 for a client of the handshake era.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Client => 0,
+            Self::Listen(number) => number,
+        }
+    }
+}
+
+/// The topics of one group and their holders.
+#[derive(Debug, Clone, Default)]
+pub struct Topics {
+    holders: BTreeMap<Topic, BTreeSet<Holder>>,
+    /// The params of a client's own request, for the request that is made of it.
+    params: BTreeMap<Topic, Raw>,
+    /// Grows with every change.
+    pub version: u64,
+}
+
+impl Topics {
+    /// Adds a holder to topics.
+    pub fn hold(&mut self, topics: &[Topic], holder: Holder, params: Option<Raw>) {
+        for topic in topics {
+            self.holders.entry(topic.clone()).or_default().insert(holder);
+            self.params.extend(params.clone().map(|params| (topic.clone(), params)));
+        }
+        self.version += 1;
+    }
+
+    /// Removes a holder from topics.
+    pub fn release(&mut self, topics: &[Topic], holder: Holder, params: Option<Raw>) {
+        for topic in topics {
+            self.params.extend(params.clone().map(|params| (topic.clone(), params)));
+            if let Some(holders) = self.holders.get_mut(topic) {
+                holders.remove(&holder);
+                if holders.is_empty() {
+                    self.holders.remove(topic);
+                }
+            }
+        }
+        self.version += 1;
+    }
+
+    /// Returns whether a topic has a holder.
+    pub fn contains(&self, topic: &Topic) -> bool {
+        self.holders.contains_key(topic)
+    }
+
+    /// Returns whether no topic has a holder.
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty()
+    }
+}
+
+/// The outcome for the topics of one version.
+#[derive(Debug, Clone, Default)]
+pub struct TopicReplies {
+    /// The version of the topics.
+    pub version: u64,
+    /// The server's last reply for each topic that it was asked about.
+    pub replies: BTreeMap<Topic, Reply>,
+}
+
+impl TopicReplies {
+    fn update(&mut self, topics: &Topics, replies: BTreeMap<Topic, Reply>) {
+        self.version = topics.version;
+        self.replies.retain(|topic, _| topics.contains(topic));
+        self.replies.extend(replies);
+    }
+}
+
+/// Why a connection is no longer used.
+enum Ended {
+    /// The connection has ended.
+    Connection,
+    /// No topic is left.
+    Topics,
+}
+
+/// Keeps the topics of one group subscribed. Runs until no topic is left and `retire` returns true, which it does only
+/// if no topic can be added any more.
+pub async fn run(
+    groups: Arc<GroupManager>,
+    mut group: Upstream,
+    mut topics: watch::Receiver<Topics>,
+    replies: watch::Sender<TopicReplies>,
+    retire: impl Fn() -> bool,
+) {
+    loop {
+        if topics.borrow().is_empty() && retire() {
+            return;
+        }
+        let Ok((connected, lease)) = acquire(&groups, &group, None).await else {
+            // A group that is gone from the config may come back.
+            group = groups.get(&group.name).unwrap_or(group);
+            tokio::time::sleep(RETRY_INTERVAL).await;
+            continue;
+        };
+        group = connected;
+        let ended = match lease.era() {
+            Era::Handshake => run_on_handshake(&group, &lease, &mut topics, &replies).await,
+            Era::Stateless => run_on_stateless(&group, &lease, &mut topics, &replies).await,
+        };
+        if matches!(ended, Ended::Topics) && retire() {
+            return;
+        }
+    }
+}
+
+/// On a connection of the handshake era, each topic is a request of its own.
+async fn run_on_handshake(
+    group: &Upstream,
+    lease: &Lease,
+    topics: &mut watch::Receiver<Topics>,
+    replies: &watch::Sender<TopicReplies>,
+) -> Ended {
+    let mut subscribed = BTreeSet::new();
+    loop {
+        let wanted = topics.borrow_and_update().clone();
+        let removed: Vec<_> = subscribed.iter().filter(|topic| !wanted.contains(topic)).cloned().collect();
+        let added: Vec<_> =
+            wanted.holders.keys().filter(|topic| !subscribed.contains(*topic)).cloned().collect();
+        let mut new_replies = BTreeMap::new();
+        for topic in removed {
+            subscribed.remove(&topic);
+            match send(group, lease, Method::ResourcesUnsubscribe, &topic, &wanted).await {
+                Some(reply) => drop(new_replies.insert(topic, reply)),
+                None => return Ended::Connection,
+            }
+        }
+        for topic in added {
+            match send(group, lease, Method::ResourcesSubscribe, &topic, &wanted).await {
+                Some(reply) => {
+                    if reply.is_ok() {
+                        subscribed.insert(topic.clone());
+                    }
+                    new_replies.insert(topic, reply);
+                }
+                None => return Ended::Connection,
+            }
+        }
+        replies.send_modify(|replies| replies.update(&wanted, new_replies));
+        if wanted.is_empty() {
+            return Ended::Topics;
+        }
+        tokio::select! {
+            () = lease.ended() => return Ended::Connection,
+            changed = topics.changed() => if changed.is_err() { return Ended::Topics },
+        }
+    }
+}
+
+/// Sends one request. Returns `None` if the connection has ended; everything is sent again on the next one then.
+async fn send(
+    group: &Upstream,
+    lease: &Lease,
+    method: Method,
+    topic: &Topic,
+    topics: &Topics,
+) -> Option<Reply> {
+    let Topic::Resource(uri) = topic else {
+        return Some(Err(errors::lacks_capability(&group.name, "subscriptions to tasks").into()));
+    };
+    let params = topics.params.get(topic).cloned();
+    let params = params.unwrap_or_else(|| json!({ "uri": uri }).to_string().into());
+    let options = CallOptions::within(SUBSCRIBE_TIMEOUT);
+    match lease.call(method.name(), Some(params), Era::Handshake, options).await {
+        Ok(reply) => Some(reply),
+        Err(CallError::Closed { .. }) => None,
+        Err(error) => Some(Err(errors::unanswered(&group.name, method.name(), &error, None).into())),
+    }
+}
+
+/// An open `subscriptions/listen`. It resolves when it has ended.
+type OpenListen<'a> = BoxFuture<'a, Result<Reply, CallError>>;
+
+/// On a stateless connection, one open request covers all topics. When they change, a new request is opened before the
+/// old one ends.
+async fn run_on_stateless(
+    group: &Upstream,
+    lease: &Lease,
+    topics: &mut watch::Receiver<Topics>,
+    replies: &watch::Sender<TopicReplies>,
+) -> Ended {
+    let mut open: Option<OpenListen<'_>>;
+    loop {
+        let wanted = topics.borrow_and_update().clone();
+        if wanted.is_empty() {
+            replies.send_modify(|replies| replies.update(&wanted, BTreeMap::new()));
+            return Ended::Topics;
+        }
+        let (on_acknowledged, mut acknowledged) = watch::channel(None);
+        let options = CallOptions {
+            on_acknowledged: Some(on_acknowledged),
+            ..CallOptions::within(SUBSCRIPTION_TIMEOUT)
+        };
+        let method = Method::SubscriptionsListen.name();
+        let params = Some(listen_params(&wanted));
+        let mut next: OpenListen<'_> = Box::pin(lease.call(method, params, Era::Handshake, options));
+        let accepted = tokio::select! {
+            biased;
+            outcome = &mut next => match outcome {
+                Err(CallError::Closed { .. }) => return Ended::Connection,
+                Ok(Err(refusal)) => Err(refusal),
+                _ => Err(errors::lacks_capability(&group.name, "subscriptions").into()),
+            },
+            params = timeout(SUBSCRIBE_TIMEOUT, acknowledged.wait_for(Option::is_some)) => {
+                Ok(params.ok().and_then(|params| params.ok()?.clone()))
+            }
+        };
+        let reply = |topic: &Topic| match &accepted {
+            Err(refusal) => Err(refusal.clone()),
+            Ok(Some(accepted)) if acknowledges(accepted, topic) => Ok(Raw::from_static(b"{}")),
+            Ok(_) => Err(errors::lacks_capability(&group.name, "this subscription").into()),
+        };
+        let new_replies = wanted.holders.keys().map(|topic| (topic.clone(), reply(topic))).collect();
+        replies.send_modify(|replies| replies.update(&wanted, new_replies));
+        // This drops the previous request, now that its successor is acknowledged.
+        open = accepted.is_ok().then_some(next);
+        tokio::select! {
+            () = lease.ended() => return Ended::Connection,
+            changed = topics.changed() => if changed.is_err() { return Ended::Topics },
+            outcome = ended(open.as_mut()) => match outcome {
+                Err(CallError::Closed { .. }) => return Ended::Connection,
+                // The server ended the subscription; it is made again.
+                _ => tokio::time::sleep(RETRY_INTERVAL).await,
+            },
+        }
+    }
+}
+
+async fn ended(open: Option<&mut OpenListen<'_>>) -> Result<Reply, CallError> {
+    match open {
+        Some(open) => open.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The params of a `subscriptions/listen` for all topics.
+fn listen_params(topics: &Topics) -> Raw {
+    let (mut uris, mut tasks) = (Vec::new(), Vec::new());
+    for topic in topics.holders.keys() {
+        match topic {
+            Topic::Resource(uri) => uris.push(uri),
+            Topic::Task(id) => tasks.push(id),
+        }
+    }
+    let mut params = json!({ "notifications": { "resourceSubscriptions": uris } });
+    if !tasks.is_empty() {
+        params["notifications"]["taskIds"] = json!(tasks);
+        params["_meta"] = json!({ meta::CAPABILITIES: { "extensions": { TASKS_EXTENSION: {} } } });
+    }
+    params.to_string().into()
+}
+
+/// Returns whether the params of an acknowledgement have this topic.
+fn acknowledges(params: &Raw, topic: &Topic) -> bool {
+    let (Topic::Resource(name) | Topic::Task(name)) = topic;
+    let filter = raw::get(params, "notifications");
+    let names = filter.and_then(|filter| raw::get(&filter, topic.filter_member()));
+    let names: Vec<String> = names.and_then(|names| serde_json::from_slice(&names).ok()).unwrap_or_default();
+    names.contains(name)
+}

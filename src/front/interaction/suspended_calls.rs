@@ -1,0 +1,186 @@
+//! Calls of stateless clients that wait for input.
+//!
+//! A server of the handshake era asks its client something while it runs a call. A stateless client learns of that from
+//! an `input_required` result with a `requestState`. The call is suspended here until the client sends the same request
+//! again with that state and its responses.
+
+use super::client::{InputChannel, PendingInput};
+use crate::front::errors::{self, RpcError};
+use crate::random;
+use crate::wire::inbound::ResponseFuture;
+use crate::wire::peer::{CancelParams, Progress};
+use crate::wire::{Raw, Reply, raw};
+use parking_lot::Mutex;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// How long a call is suspended before it is dropped.
+const EXPIRY: Duration = Duration::from_secs(10 * 60);
+/// How many calls may be suspended at the same time.
+const MAX_SUSPENDED: usize = 256;
+/// How many requests for input may wait in one call.
+const MAX_PENDING: usize = 64;
+/// The prefix that marks a `requestState` as ours.
+const STATE_PREFIX: &str = "dynamic-mcp/waiting:";
+
+/// The suspended calls of one client.
+#[derive(Default)]
+pub struct SuspendedCalls(Mutex<CallsByState>);
+
+#[derive(Default)]
+struct CallsByState {
+    /// Each call with the task that drops it when it expires.
+    calls: HashMap<String, (SuspendedCall, AbortHandle)>,
+    timers: JoinSet<()>,
+}
+
+/// A call that its server runs, and the input that it needs.
+pub struct SuspendedCall {
+    answer: ResponseFuture,
+    new_requests: mpsc::Receiver<PendingInput>,
+    /// What the client was asked and has not answered, by key.
+    pending: Vec<(String, PendingInput)>,
+    progress: Option<Progress>,
+    cancel_params: CancelParams,
+    last_key: usize,
+    /// Shared with the call's input channel.
+    suspended: Arc<AtomicBool>,
+}
+
+/// Creates the channel through which a new call can ask for input. The receiver and the flag go to `SuspendedCall::new`.
+pub fn input_channel(capabilities: Raw) -> (InputChannel, mpsc::Receiver<PendingInput>) {
+    let (requests, receiver) = mpsc::channel(MAX_PENDING);
+    (InputChannel { capabilities, requests, suspended: Arc::default() }, receiver)
+}
+
+impl SuspendedCall {
+    /// A call that has just begun, and the receiver of its input channel.
+    pub fn new(
+        answer: ResponseFuture,
+        new_requests: mpsc::Receiver<PendingInput>,
+        channel: &InputChannel,
+        progress: Option<Progress>,
+        cancel_params: CancelParams,
+    ) -> Self {
+        let suspended = channel.suspended.clone();
+        Self { answer, new_requests, pending: Vec::new(), progress, cancel_params, last_key: 0, suspended }
+    }
+
+    /// Where the params of a cancellation of this call go.
+    pub fn cancel_params(&self) -> CancelParams {
+        self.cancel_params.clone()
+    }
+
+    /// Takes the responses and the progress token of the client's next request.
+    pub fn resume(&mut self, params: &Raw) {
+        let responses = raw::get(params, "inputResponses").unwrap_or(Raw::from_static(b"{}"));
+        for (key, input) in std::mem::take(&mut self.pending) {
+            match raw::get(&responses, &key) {
+                Some(response) => drop(input.answer.send(Ok(response))),
+                None => self.pending.push((key, input)),
+            }
+        }
+        let token = raw::get(params, "_meta").and_then(|meta| raw::get(&meta, "progressToken"));
+        if let Some(progress) = &self.progress {
+            progress.redirect(token);
+        }
+    }
+
+    fn add(&mut self, input: PendingInput) {
+        self.last_key += 1;
+        self.pending.push((self.last_key.to_string(), input));
+    }
+
+    /// Drops requests whose sender no longer waits for the answer.
+    fn drop_withdrawn(&mut self) {
+        self.pending.retain(|(_, input)| !input.answer.is_closed());
+    }
+
+    /// The `input_required` result with everything that is pending.
+    fn input_required(&self, state: &str) -> Raw {
+        let requests = self.pending.iter().map(|(key, input)| {
+            let request = Raw::from(json!({ "method": input.method }).to_string());
+            let request = match &input.params {
+                Some(params) => raw::set(&request, "params", params),
+                None => request,
+            };
+            [json!(key).to_string().as_bytes(), b":", &request[..]].concat()
+        });
+        let requests = requests.collect::<Vec<_>>().join(&b","[..]);
+        let result = json!({ "resultType": "input_required", "requestState": state }).to_string();
+        raw::set(&result.into(), "inputRequests", &[b"{", &requests[..], b"}"].concat())
+    }
+}
+
+impl SuspendedCalls {
+    /// Removes the call that a request continues. Returns `None` if the request continues none.
+    ///
+    /// # Errors
+    ///
+    /// The request names a call that does not exist or has expired.
+    pub fn take(&self, params: &Raw) -> Result<Option<SuspendedCall>, RpcError> {
+        let state = raw::get_str(params, "requestState");
+        let Some(state) = state.filter(|state| state.starts_with(STATE_PREFIX)) else { return Ok(None) };
+        let suspended = self.0.lock().calls.remove(&state);
+        let (call, timer) = suspended.ok_or_else(|| {
+            errors::invalid_params(
+                "unknown or expired params.requestState: make the request again without it",
+            )
+        })?;
+        timer.abort();
+        Ok(Some(call))
+    }
+
+    /// Runs a call until it is answered or needs input. In the latter case it is suspended, and the answer asks for the
+    /// input.
+    pub async fn run(self: Arc<Self>, mut call: SuspendedCall) -> Reply {
+        call.suspended.store(false, Ordering::Relaxed);
+        call.drop_withdrawn();
+        while call.pending.is_empty() {
+            tokio::select! {
+                biased;
+                reply = &mut call.answer => return reply,
+                Some(input) = call.new_requests.recv() => call.add(input),
+            }
+            call.drop_withdrawn();
+        }
+        call.suspended.store(true, Ordering::Relaxed);
+        while let Ok(input) = call.new_requests.try_recv() {
+            call.add(input);
+        }
+        let state = format!("{STATE_PREFIX}{}", random::hex_id());
+        let result = call.input_required(&state);
+        if let Some(progress) = &call.progress {
+            progress.redirect(None);
+        }
+        match self.suspend(state, call) {
+            true => Ok(result),
+            false => Err(errors::too_many_suspended_calls().into()),
+        }
+    }
+
+    /// Returns false if too many calls are suspended; the call is dropped then.
+    fn suspend(self: &Arc<Self>, state: String, call: SuspendedCall) -> bool {
+        let mut suspended = self.0.lock();
+        while suspended.timers.try_join_next().is_some() {}
+        if suspended.calls.len() >= MAX_SUSPENDED {
+            return false;
+        }
+        let (calls, key) = (Arc::downgrade(self), state.clone());
+        let timer = suspended.timers.spawn(async move {
+            tokio::time::sleep(EXPIRY).await;
+            if let Some(calls) = calls.upgrade() {
+                // Not while the lock is held: dropping a call runs code of others.
+                let expired = calls.0.lock().calls.remove(&key);
+                drop(expired);
+            }
+        });
+        suspended.calls.insert(state, (call, timer));
+        true
+    }
+}

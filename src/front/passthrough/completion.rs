@@ -1,0 +1,48 @@
+//! `completion/complete`: goes to the group of the prompt or of the resource template that `params.ref` names.
+
+use super::aggregate::{self, ListKind};
+use super::forward::forward_method;
+use super::{prompts, resources};
+use crate::front::errors;
+use crate::front::interaction::invocation::Invocation;
+use crate::protocol::methods::Method;
+use crate::upstream::Upstream;
+use crate::wire::{Raw, Reply, raw};
+use serde_json::Value;
+
+/// `completion/complete`.
+pub async fn complete(invocation: Invocation) -> Reply {
+    let reference =
+        raw::get(&invocation.params, "ref").ok_or_else(|| errors::invalid_params("params.ref is missing"))?;
+    let (group, key, value) = match raw::get_str(&reference, "type").as_deref() {
+        Some("ref/prompt") => {
+            let name = raw::get_str(&reference, "name");
+            let name = name.ok_or_else(|| errors::invalid_params("params.ref.name must be a string"))?;
+            let (group, name) = prompts::find_owner(&invocation, &name).await?;
+            (group, "name", name)
+        }
+        Some("ref/resource") => {
+            let uri = raw::get_str(&reference, "uri");
+            let uri = uri.ok_or_else(|| errors::invalid_params("params.ref.uri must be a string"))?;
+            let (group, uri) = find_template_owner(&invocation, &uri)?;
+            (group, "uri", uri)
+        }
+        _ => return Err(errors::invalid_params("params.ref.type must be ref/prompt or ref/resource").into()),
+    };
+    let reference = raw::set(&reference, key, Value::from(value).to_string().as_bytes());
+    let params = raw::set(&invocation.params_without_group(), "ref", &reference);
+    forward_method(&invocation.context, &group, Method::CompletionComplete, params).await
+}
+
+/// The group that lists exactly this template, else the owner of a URI of this form.
+fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
+    let groups = invocation.groups();
+    let lists = aggregate::known(groups, &ListKind::TEMPLATES);
+    let owner = lists.iter().find(|(_, entries)| entries.iter().any(|entry| entry.key == uri));
+    let owner = owner.filter(|_| raw::get(&invocation.params, "group").is_none()).map(|(group, _)| group);
+    if let Some(group) = owner.and_then(|group| groups.get(group)) {
+        return Ok((group, uri.to_owned()));
+    }
+    resources::find_known_owner(invocation, uri)?
+        .ok_or_else(|| errors::invalid_params(format!("unknown resource: {uri}")).into())
+}

@@ -1,0 +1,281 @@
+//! Sends a request to the group that it belongs to. This is the only loop that does so, for calls of tools and for every
+//! other method.
+//!
+//! A request is sent again once if the connection broke and the request cannot have been carried out, or carrying it out
+//! twice does no harm. It is also sent again after the user logged in, if that is what it needed.
+
+use super::task_call;
+use crate::front::errors::{self, RpcError};
+use crate::front::interaction::acquire::{self, Unavailable, acquire_for_user};
+use crate::front::interaction::context::RequestContext;
+use crate::front::interaction::era_bridge;
+use crate::front::tool_errors;
+use crate::protocol::methods::{Method, TimeoutClass};
+use crate::protocol::{Era, OLDEST_HANDSHAKE, capability};
+use crate::upstream::Upstream;
+use crate::upstream::catalog::ServerInfo;
+use crate::upstream::lease::Lease;
+use crate::wire::peer::{CallError, CallOptions};
+use crate::wire::{Raw, Reply};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The longest time that a request may take, however much progress it shows.
+pub const MAX_TOTAL: Duration = Duration::from_secs(3600);
+
+/// A request to be forwarded. It is prepared anew for each connection that it is sent on.
+pub trait Outgoing: Send {
+    /// Why the request is not sent, or has no answer.
+    type Error: From<ForwardError> + Send;
+
+    /// Returns what to send on this connection.
+    fn prepare(
+        &mut self,
+        group: &Upstream,
+        lease: &Lease,
+    ) -> impl Future<Output = Result<PreparedRequest, Self::Error>> + Send;
+}
+
+/// A request as it is sent on one connection.
+pub struct PreparedRequest {
+    /// The method.
+    pub method: Method,
+    /// The params for the upstream.
+    pub params: Raw,
+    /// The limit without progress.
+    pub timeout: Duration,
+    /// Whether carrying the request out twice does no harm.
+    pub repeatable: bool,
+    /// Whether the answer may be a task (2025-11-25), because the client asked for one.
+    pub may_become_task: bool,
+    /// Whether the proxy makes the call as a task and waits for its result, because the tool does not run otherwise.
+    pub run_as_task: bool,
+}
+
+/// The answer to a forwarded request, and the connection that it came on.
+pub struct Forwarded {
+    /// The group that answered.
+    pub group: Upstream,
+    /// A lease on the connection.
+    pub lease: Lease,
+    /// The answer, adapted to the client's era.
+    pub reply: Reply,
+}
+
+/// Why a request has no answer.
+pub enum ForwardError {
+    /// The proxy shuts down.
+    ShuttingDown,
+    /// The group could not be connected.
+    Unavailable(Unavailable),
+    /// The upstream did not answer.
+    Unanswered(Unanswered),
+    /// The upstream's answer does not exist in the client's era.
+    Untranslatable { group: Upstream, method: Method, why: &'static str },
+}
+
+/// A request that the upstream did not answer.
+pub struct Unanswered {
+    /// The group.
+    pub group: Upstream,
+    /// The method.
+    pub method: Method,
+    /// Why there is no answer.
+    pub error: CallError,
+    /// How the connection ended, if it did.
+    pub lost: Option<String>,
+    /// The outcome of the login offer, as text for the model.
+    pub login: Option<String>,
+}
+
+impl From<ForwardError> for RpcError {
+    fn from(error: ForwardError) -> Self {
+        match error {
+            ForwardError::ShuttingDown => errors::shutting_down(),
+            ForwardError::Unavailable(unavailable) => unavailable.into(),
+            ForwardError::Unanswered(Unanswered { group, method, error, lost, login }) => {
+                errors::unanswered(&group.name, method.name(), &error, lost).with_login(login)
+            }
+            ForwardError::Untranslatable { group, method, why } => {
+                errors::untranslatable(&group.name, method.name(), why)
+            }
+        }
+    }
+}
+
+impl ForwardError {
+    /// Returns the text for the model that called `tool`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error itself if the proxy shuts down, which is not about the tool.
+    pub fn tool_error(self, tool: &str) -> Result<String, Self> {
+        match self {
+            Self::ShuttingDown => Err(Self::ShuttingDown),
+            Self::Unavailable(unavailable) => Ok(unavailable.into()),
+            Self::Unanswered(Unanswered { group, error, lost, login, .. }) => {
+                let text = tool_errors::unanswered(&group.name, tool, &error, lost);
+                Ok(login.map_or_else(|| text.clone(), |login| format!("{text}\n{login}")))
+            }
+            Self::Untranslatable { group, why, .. } => {
+                Ok(tool_errors::untranslatable(&group.name, tool, why))
+            }
+        }
+    }
+}
+
+/// Forwards a request to a group, connecting it if there is no connection.
+pub async fn forward<O: Outgoing>(
+    context: &RequestContext,
+    group: &Upstream,
+    outgoing: &mut O,
+) -> Result<Forwarded, O::Error> {
+    let mut group = group.clone();
+    let (mut repeated, mut login_offered) = (false, false);
+    loop {
+        let acquired = acquire_for_user(context, &group).await;
+        let (current, lease) = acquired
+            .map_err(|unavailable| unless_shutting_down(context, ForwardError::Unavailable(unavailable)))?;
+        group = current;
+        let request = outgoing.prepare(&group, &lease).await?;
+        let (method, repeatable) = (request.method, request.repeatable);
+        let started = Instant::now();
+        let outcome = send(context, &group, &lease, request).await;
+        if method == Method::ToolsCall {
+            group.stats.record(started.elapsed());
+        }
+        let error = match outcome {
+            Ok(reply) => return adapt(context, group, lease, method, reply).map_err(O::Error::from),
+            Err(error) => error,
+        };
+        if !repeated && error.may_be_repeated(repeatable) && !context.groups().is_shutting_down() {
+            repeated = true;
+            continue;
+        }
+        let mut login = None;
+        if !login_offered && error.needs_login() {
+            login_offered = true;
+            match acquire::log_in(context, &group).await {
+                Ok(()) => continue,
+                Err(outcome) => login = outcome,
+            }
+        }
+        let lost = lease.lost().map(|lost| lost.to_string());
+        let unanswered = ForwardError::Unanswered(Unanswered { group, method, error, lost, login });
+        return Err(unless_shutting_down(context, unanswered).into());
+    }
+}
+
+async fn send(
+    context: &RequestContext,
+    group: &Upstream,
+    lease: &Lease,
+    request: PreparedRequest,
+) -> Result<Reply, CallError> {
+    let PreparedRequest { method, params, timeout, may_become_task, run_as_task, .. } = request;
+    let options =
+        CallOptions { max_total: MAX_TOTAL.max(timeout), may_become_task, ..CallOptions::within(timeout) };
+    if run_as_task {
+        return task_call::run(context, group, lease, params, options).await;
+    }
+    context.send(&group.name, lease, method, params, options).await
+}
+
+/// Adapts the answer of an upstream to the client's era.
+fn adapt(
+    context: &RequestContext,
+    group: Upstream,
+    lease: Lease,
+    method: Method,
+    reply: Reply,
+) -> Result<Forwarded, ForwardError> {
+    if let Ok(result) = &reply {
+        context.session.uri_origins.lock().record(&group.name, result);
+    }
+    let reply = match (lease.era(), reply) {
+        (Era::Handshake, reply) => reply,
+        (Era::Stateless, Err(error)) => Err(era_bridge::adapt_error(method, context.era, error)),
+        (Era::Stateless, Ok(result)) => match era_bridge::adapt_result(&group.name, context.era, result) {
+            Ok(result) => Ok(result),
+            Err(why) => return Err(ForwardError::Untranslatable { group, method, why }),
+        },
+    };
+    Ok(Forwarded { group, lease, reply })
+}
+
+fn unless_shutting_down(context: &RequestContext, error: ForwardError) -> ForwardError {
+    if context.groups().is_shutting_down() { ForwardError::ShuttingDown } else { error }
+}
+
+/// A request other than a call of a tool.
+struct MethodRequest {
+    method: Method,
+    params: Raw,
+}
+
+/// Why such a request is refused.
+enum MethodError {
+    Forward(ForwardError),
+    Refused(RpcError),
+}
+
+impl From<ForwardError> for MethodError {
+    fn from(error: ForwardError) -> Self {
+        Self::Forward(error)
+    }
+}
+
+impl Outgoing for MethodRequest {
+    type Error = MethodError;
+
+    async fn prepare(&mut self, group: &Upstream, _: &Lease) -> Result<PreparedRequest, MethodError> {
+        let info = self.method.info();
+        let snapshot = group.snapshot();
+        if let (Some(catalog), Some(capability)) = (&snapshot.catalog, info.capability)
+            && !has_capability(&catalog.info, capability)
+        {
+            return Err(MethodError::Refused(errors::lacks_capability(&group.name, capability)));
+        }
+        let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
+        let timeout = match info.timeout {
+            TimeoutClass::Longest => MAX_TOTAL,
+            TimeoutClass::Tools => limits.tools,
+            TimeoutClass::Prompts => limits.prompts,
+            TimeoutClass::Resources | TimeoutClass::None => limits.resources,
+        };
+        Ok(PreparedRequest {
+            method: self.method,
+            params: self.params.clone(),
+            timeout,
+            repeatable: info.repeatable,
+            may_become_task: false,
+            run_as_task: false,
+        })
+    }
+}
+
+/// Forwards a request other than a call of a tool, and returns the upstream's answer.
+pub async fn forward_method(
+    context: &RequestContext,
+    group: &Upstream,
+    method: Method,
+    params: Raw,
+) -> Reply {
+    match forward(context, group, &mut MethodRequest { method, params }).await {
+        Ok(forwarded) => forwarded.reply,
+        Err(MethodError::Forward(error)) => Err(RpcError::from(error).into()),
+        Err(MethodError::Refused(error)) => Err(error.into()),
+    }
+}
+
+/// Returns whether a connected server has a capability, or may have it because it declares none at all.
+fn has_capability(info: &ServerInfo, capability: &str) -> bool {
+    if capability == capability::TASKS {
+        // The id of a task names its group, and tasks are declared in different ways.
+        return true;
+    }
+    // In the first revision, completions had no capability of their own.
+    let implied = capability == capability::COMPLETIONS && info.protocol_version == OLDEST_HANDSHAKE;
+    info.may_have(capability)
+        || implied && (info.declares(capability::PROMPTS) || info.declares(capability::RESOURCES))
+}

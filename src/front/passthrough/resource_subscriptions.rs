@@ -1,0 +1,192 @@
+//! `resources/subscribe`, `resources/unsubscribe` and `subscriptions/listen`: finds the groups that the topics belong to.
+//! `interaction::subscriptions` keeps them subscribed.
+
+use super::forward::forward_method;
+use super::resources;
+use crate::config::GroupName;
+use crate::front::errors;
+use crate::front::interaction::client::Client;
+use crate::front::interaction::invocation::Invocation;
+use crate::front::interaction::listener::Listener;
+use crate::front::interaction::subscription_task::{Holder, Topic};
+use crate::front::interaction::subscriptions::{Subscriptions, TopicGuard};
+use crate::protocol::meta;
+use crate::protocol::methods::{Method, notification};
+use crate::upstream::{Upstream, task_ids};
+use crate::wire::{Raw, Reply, raw};
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The flags of a filter, and the notifications that they stand for.
+const LIST_FLAGS: [(&str, &str); 3] = [
+    ("toolsListChanged", notification::TOOLS_LIST_CHANGED),
+    ("promptsListChanged", notification::PROMPTS_LIST_CHANGED),
+    ("resourcesListChanged", notification::RESOURCES_LIST_CHANGED),
+];
+/// How many URIs, and how many tasks, one request may name. The rest is not honoured.
+const MAX_TOPICS: usize = 1000;
+/// How long a `subscriptions/listen` waits for the groups before it is acknowledged with what they accepted by then.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
+const EMPTY: Raw = Raw::from_static(b"{}");
+
+/// `resources/subscribe`.
+pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
+    let known_as = invocation.string("uri")?;
+    let Some((group, uri)) = resources::find_owner(&invocation, &known_as).await? else {
+        // No group claims the URI, so the connected groups are asked in config order.
+        for group in resources::connected(&invocation) {
+            if let Ok(reply) = subscribe_at(&subscriptions, &invocation, &group, &known_as).await {
+                return Ok(reply);
+            }
+        }
+        return Err(errors::resource_not_found(&known_as).into());
+    };
+    let reply = subscribe_at(&subscriptions, &invocation, &group, &uri).await?;
+    subscriptions.client().set_alias(&group.name, &uri, &known_as);
+    Ok(reply)
+}
+
+async fn subscribe_at(
+    subscriptions: &Arc<Subscriptions>,
+    invocation: &Invocation,
+    group: &Upstream,
+    uri: &str,
+) -> Reply {
+    let topics = vec![Topic::Resource(uri.to_owned())];
+    let params = Some(invocation.params_with("uri", uri));
+    let progress = invocation.context.progress.as_ref();
+    let held = subscriptions.hold(group, topics, Holder::Client, params, progress).await;
+    let (guard, mut replies) = held?;
+    let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
+    guard.keep();
+    Ok(reply)
+}
+
+/// `resources/unsubscribe`.
+pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
+    let known_as = invocation.string("uri")?;
+    let owner = resources::find_owner(&invocation, &known_as).await?;
+    let topic = |uri: &str| Topic::Resource(uri.to_owned());
+    let holding_group = || {
+        let mut groups = invocation.groups().all().into_iter();
+        let group = groups.find(|group| subscriptions.contains(&group.name, &topic(&known_as)))?;
+        Some((group, known_as.clone()))
+    };
+    let found = owner.or_else(holding_group);
+    let (group, uri) = found.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
+    let params = invocation.params_with("uri", &uri);
+    if !subscriptions.contains(&group.name, &topic(&uri)) {
+        // The client has no such subscription; the server answers that in its own way.
+        return forward_method(&invocation.context, &group, Method::ResourcesUnsubscribe, params).await;
+    }
+    subscriptions.release_topic(&group.name, topic(&uri), params).await.unwrap_or(Ok(EMPTY))
+}
+
+/// A topic, and the name under which the client knows it.
+type WantedTopic = (Topic, String);
+
+/// `subscriptions/listen`. It is answered when the session ends, and dropped when the client cancels it.
+pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, id: Raw) -> Reply {
+    let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
+    let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
+    let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
+    let by_group = find_topics(&invocation, &filter).await;
+
+    let client = subscriptions.client().clone();
+    let holder = subscriptions.new_listen();
+    let mut guard = ListenerGuard { client, holder, topics: Vec::new() };
+    let mut resources = HashMap::new();
+    for (group, topics) in &by_group {
+        for (topic, known_as) in topics {
+            if let Topic::Resource(uri) = topic {
+                resources.insert((group.clone(), uri.clone()), known_as.clone());
+            }
+        }
+    }
+    guard.client.add_listener(Listener {
+        holder: holder.number(),
+        id: id.clone(),
+        lists: lists.iter().map(|(_, method)| *method).collect(),
+        resources,
+        tasks: strings(&filter, "taskIds").into_iter().collect(),
+        deferred: Some(Vec::new()),
+    });
+    let holding =
+        by_group.into_iter().map(|(group, topics)| hold(&subscriptions, &invocation, group, topics, holder));
+    let mut accepted: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (topics, names) in join_all(holding).await.into_iter().flatten() {
+        guard.topics.push(topics);
+        for (topic, known_as) in names {
+            accepted.entry(topic.filter_member()).or_default().push(known_as);
+        }
+    }
+    let mut acknowledged = Map::new();
+    acknowledged.extend(lists.iter().map(|(name, _)| ((*name).to_owned(), Value::Bool(true))));
+    for member in ["resourceSubscriptions", "taskIds"] {
+        if raw::get(&filter, member).is_some() {
+            acknowledged.insert(member.to_owned(), json!(accepted.remove(member).unwrap_or_default()));
+        }
+    }
+    let params = Raw::from(json!({ "notifications": acknowledged }).to_string());
+    let params = raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &id);
+    guard.client.peer().notify(notification::SUBSCRIPTIONS_ACKNOWLEDGED, Some(params));
+    guard.client.send_deferred(holder.number());
+
+    subscriptions.closed().await;
+    Ok(raw::set_in(&EMPTY, "_meta", meta::SUBSCRIPTION, &id))
+}
+
+fn strings(filter: &Raw, member: &str) -> Vec<String> {
+    let strings: Option<Vec<String>> =
+        raw::get(filter, member).and_then(|list| serde_json::from_slice(&list).ok());
+    strings.unwrap_or_default().into_iter().take(MAX_TOPICS).collect()
+}
+
+/// The topics of a filter by the groups that they belong to. Topics that no group has are left out.
+async fn find_topics(invocation: &Invocation, filter: &Raw) -> BTreeMap<GroupName, Vec<WantedTopic>> {
+    let mut by_group: BTreeMap<GroupName, Vec<WantedTopic>> = BTreeMap::new();
+    let uris = strings(filter, "resourceSubscriptions");
+    for (known_as, (group, uri)) in resources::find_owners(invocation, uris).await {
+        by_group.entry(group).or_default().push((Topic::Resource(uri), known_as));
+    }
+    for known_as in strings(filter, "taskIds") {
+        let Some((group, id)) = task_ids::parse(&known_as) else { continue };
+        let (group, topic) = (GroupName::new(&group), Topic::Task(id.to_owned()));
+        by_group.entry(group).or_default().push((topic, known_as));
+    }
+    by_group
+}
+
+/// Holds the topics of one group, and returns those that its server accepted in time.
+async fn hold(
+    subscriptions: &Arc<Subscriptions>,
+    invocation: &Invocation,
+    group: GroupName,
+    wanted: Vec<WantedTopic>,
+    holder: Holder,
+) -> Option<(TopicGuard, Vec<WantedTopic>)> {
+    let group = invocation.groups().get(&group)?;
+    let topics = wanted.iter().map(|(topic, _)| topic.clone()).collect();
+    let progress = invocation.context.progress.as_ref();
+    let holding = subscriptions.hold(&group, topics, holder, None, progress);
+    let (guard, replies) = timeout(ACKNOWLEDGE_TIMEOUT, holding).await.ok()?.ok()?;
+    let accepted = wanted.into_iter().zip(replies).filter(|(_, reply)| reply.is_ok());
+    Some((guard, accepted.map(|(wanted, _)| wanted).collect()))
+}
+
+/// Removes the listener, and releases its topics, when the request ends.
+struct ListenerGuard {
+    client: Arc<Client>,
+    holder: Holder,
+    topics: Vec<TopicGuard>,
+}
+
+impl Drop for ListenerGuard {
+    fn drop(&mut self) {
+        self.client.remove_listener(self.holder.number());
+    }
+}

@@ -1,0 +1,185 @@
+//! Which group a URI belongs to, and under which URI clients see it. Pure.
+//!
+//! URIs stay verbatim. If two groups list the same URI, it belongs to the first one in config order, and the other
+//! group's is rewritten: to `dynamic-mcp://GROUP/ENCODED-URI`, or for MCP Apps to `ui://GROUP/…`.
+
+use crate::config::GroupName;
+use crate::upstream::catalog::ListEntry;
+use crate::wire::percent::{decode, encode};
+use crate::wire::{Raw, raw};
+use std::collections::HashSet;
+
+/// The scheme of rewritten URIs.
+const SCHEME: &str = "dynamic-mcp://";
+/// The scheme of MCP Apps, which hosts look for.
+pub const APP_SCHEME: &str = "ui://";
+
+/// Merges the lists of all groups, in config order. A URI that an earlier group lists is rewritten.
+pub fn merge(lists: &[(GroupName, Vec<ListEntry>)], key: &str) -> Vec<Raw> {
+    let mut claimed = HashSet::new();
+    let mut merged = Vec::new();
+    for (group, list) in lists {
+        for listed in list {
+            merged.push(if claimed.insert(listed.key.clone()) {
+                listed.definition.clone()
+            } else {
+                let uri = serde_json::Value::from(rewrite(group, &listed.key)).to_string();
+                raw::set(&listed.definition, key, uri.as_bytes())
+            });
+        }
+    }
+    merged
+}
+
+/// Rewrites `uri` of `group` so that it names the group.
+pub fn rewrite(group: &GroupName, uri: &str) -> String {
+    let group = encode(group.as_str());
+    match uri.strip_prefix(APP_SCHEME) {
+        Some(rest) => format!("{APP_SCHEME}{group}/{rest}"),
+        None => format!("{SCHEME}{group}/{}", encode(uri)),
+    }
+}
+
+/// Returns the URI under which clients see `uri` of `group`.
+pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, Vec<ListEntry>)]) -> String {
+    match lister(uri, resources) {
+        Some(owner) if owner != group => rewrite(group, uri),
+        _ => uri.to_owned(),
+    }
+}
+
+/// Returns the first group that lists `uri`.
+pub fn lister<'a>(uri: &str, resources: &'a [(GroupName, Vec<ListEntry>)]) -> Option<&'a GroupName> {
+    let found = resources.iter().find(|(_, list)| list.iter().any(|listed| listed.key == uri));
+    found.map(|(group, _)| group)
+}
+
+/// Parses a rewritten URI of an MCP App: the group and its own URI, if the group lists that.
+pub fn parse_rewritten_app<'a>(
+    uri: &str,
+    resources: &'a [(GroupName, Vec<ListEntry>)],
+) -> Option<(&'a GroupName, String)> {
+    let (group, rest) = uri.strip_prefix(APP_SCHEME)?.split_once('/')?;
+    let (group, original) = (decode(group)?, format!("{APP_SCHEME}{rest}"));
+    let (group, list) = resources.iter().find(|(name, _)| name.as_str() == group)?;
+    list.iter().any(|listed| listed.key == original).then_some((group, original))
+}
+
+/// Parses a rewritten URI: the group and its own URI.
+pub fn parse_rewritten(uri: &str) -> Option<(String, String)> {
+    let (group, uri) = uri.strip_prefix(SCHEME)?.split_once('/')?;
+    Some((decode(group)?, decode(uri)?))
+}
+
+/// Returns the group that lists `uri`, else the first one with a template that matches it.
+pub fn owner<'a>(
+    uri: &str,
+    resources: &'a [(GroupName, Vec<ListEntry>)],
+    templates: &'a [(GroupName, Vec<ListEntry>)],
+) -> Option<&'a GroupName> {
+    let by_template =
+        || templates.iter().find(|(_, list)| list.iter().any(|listed| matches_template(&listed.key, uri)));
+    lister(uri, resources).or_else(|| by_template().map(|(group, _)| group))
+}
+
+/// Returns whether `uri` may be an expansion of the template (RFC 6570): it has the literals in order, and a value for each
+/// expression.
+pub fn matches_template(template: &str, uri: &str) -> bool {
+    let mut rest = uri;
+    let mut parts = template.split('{');
+    let Some(begin) = parts.next() else { return false };
+    let Some(after) = rest.strip_prefix(begin) else { return false };
+    rest = after;
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        let Some((expression, literal)) = part.split_once('}') else { return false };
+        // `{/x}`, `{?x}`, `{#x}` and the like may expand to nothing, and `{+x}` may contain slashes.
+        let optional = expression.starts_with(['/', '?', '&', '#', ';', '.']);
+        let slashes = expression.starts_with(['+', '#', '/', '?', '&']);
+        let end = match (literal.is_empty(), parts.peek()) {
+            (true, None) => Some(rest.len()),
+            (true, Some(_)) => Some(0),
+            (false, _) => rest.find(literal),
+        };
+        let Some(end) = end else { return false };
+        let value = &rest[..end];
+        let last = literal.is_empty() && parts.peek().is_none();
+        if (value.is_empty() && !optional && (last || !literal.is_empty()))
+            || (!slashes && value.contains('/'))
+        {
+            return false;
+        }
+        rest = &rest[end + literal.len()..];
+    }
+    rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn list(group: &str, uris: &[&str]) -> (GroupName, Vec<ListEntry>) {
+        let listed = uris.iter().map(|uri| ListEntry {
+            key: (*uri).to_owned(),
+            definition: format!(r#"{{"uri":"{uri}","x":1.0}}"#).into(),
+        });
+        (GroupName::new(group), listed.collect())
+    }
+
+    #[test]
+    fn a_uri_belongs_to_the_first_group_and_the_others_are_reachable() {
+        let lists = [list("a", &["file:///x", "a://1"]), list("b", &["file:///x"])];
+        let merged = merge(&lists, "uri");
+        assert_eq!(merged[0], r#"{"uri":"file:///x","x":1.0}"#);
+        let ours = raw::get_str(&merged[2], "uri").unwrap();
+        assert_eq!(parse_rewritten(&ours), Some(("b".to_owned(), "file:///x".to_owned())));
+        assert_eq!(owner("file:///x", &lists, &[]).unwrap().as_str(), "a");
+        assert_eq!(owner("nope", &lists, &[]), None);
+    }
+
+    #[test]
+    fn apps_stay_in_their_scheme() {
+        let lists = [list("a", &["ui://x/1"]), list("b c", &["ui://x/1", "ui://y"])];
+        let ours = raw::get_str(&merge(&lists, "uri")[1], "uri").unwrap();
+        assert_eq!(ours, "ui://b%20c/x/1");
+        assert_eq!(parse_rewritten_app(&ours, &lists), Some((&lists[1].0, "ui://x/1".to_owned())));
+        assert_eq!(parse_rewritten_app("ui://b%20c/z", &lists), None);
+        assert_eq!(client_uri(&lists[1].0, "ui://x/1", &lists), ours);
+        assert_eq!(client_uri(&lists[1].0, "ui://y", &lists), "ui://y");
+    }
+
+    #[test]
+    fn templates_match_what_they_expand_to() {
+        for (template, uri, covered) in [
+            ("test://{id}/data", "test://7/data", true),
+            ("test://{id}/data", "test:///data", false),
+            ("test://{id}/data", "test://a/b/data", false),
+            ("file:///{+path}", "file:///a/b/c", true),
+            ("file:///{path}", "file:///a/b", false),
+            ("x://a{?q}", "x://a", true),
+            ("x://a{?q}", "x://a?q=1/2", true),
+            ("x://a", "x://a", true),
+            ("x://a", "x://ab", false),
+            ("x://{a", "x://b", false),
+            ("{scheme}://{host}", "http://h", true),
+        ] {
+            assert_eq!(matches_template(template, uri), covered, "{template} {uri}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_uri_survives_rewriting(group in "\\PC{1,12}", uri in "\\PC{0,40}") {
+            prop_assume!(!uri.starts_with(APP_SCHEME));
+            let ours = rewrite(&GroupName::new(&group), &uri);
+            prop_assert!(ours.is_ascii());
+            prop_assert_eq!(parse_rewritten(&ours), Some((group, uri)));
+        }
+
+        #[test]
+        fn any_template_is_matched_without_panic(template in "[a-c{}/?+]{0,12}", uri in "[a-c/]{0,12}") {
+            let _covered = matches_template(&template, &uri);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits for
+//! its result.
+
+use crate::front::interaction::context::RequestContext;
+use crate::protocol::Era;
+use crate::protocol::methods::Method;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::Catalog;
+use crate::upstream::lease::Lease;
+use crate::wire::peer::{CallError, CallOptions};
+use crate::wire::{Raw, Reply, raw};
+
+/// Returns whether the proxy has to create the task: the client did not, and the server takes tasks for calls of tools.
+pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Raw) -> bool {
+    let is_offered = || {
+        let tasks = raw::get(&catalog?.info.declared()?, "tasks")?;
+        raw::get(&raw::get(&raw::get(&tasks, "requests")?, "tools")?, "call")
+    };
+    lease.era() == Era::Handshake && raw::get(params, "task").is_none() && is_offered().is_some()
+}
+
+/// Makes the call as a task and waits for its result. Dropping the future cancels the task.
+pub(super) async fn run(
+    context: &RequestContext,
+    group: &Upstream,
+    lease: &Lease,
+    params: Raw,
+    options: CallOptions,
+) -> Result<Reply, CallError> {
+    let params = raw::set(&params, "task", b"{}");
+    let options = CallOptions { may_become_task: true, ..options };
+    let result_options = CallOptions::within(options.max_total);
+    let created = match context.send(&group.name, lease, Method::ToolsCall, params, options).await? {
+        Ok(created) => created,
+        Err(error) => return Ok(Err(error)),
+    };
+    let task = raw::get(&created, "task").and_then(|task| raw::get(&task, "taskId"));
+    // A server that answers at once has created no task.
+    let Some(id) = task else { return Ok(Ok(created)) };
+    let params = raw::set(&Raw::from_static(b"{}"), "taskId", &id);
+    let mut guard = CancelTaskOnDrop { lease, params: params.clone(), is_done: false };
+    let outcome = context.send(&group.name, lease, Method::TasksResult, params, result_options).await;
+    guard.is_done = outcome.is_ok();
+    outcome
+}
+
+/// Cancels the task unless its result was received.
+struct CancelTaskOnDrop<'a> {
+    lease: &'a Lease,
+    /// The params that name the task.
+    params: Raw,
+    is_done: bool,
+}
+
+impl Drop for CancelTaskOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.lease.peer().send(Method::TasksCancel.name(), self.params.clone());
+        }
+    }
+}

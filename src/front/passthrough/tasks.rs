@@ -1,0 +1,98 @@
+//! `tasks/*`: requests about the tasks of upstreams (2025-11-25, and the extension of 2026-07-28). The id that the client
+//! knows names the group. A group with an open task stays connected.
+
+use super::aggregate::{self, ListKind};
+use super::forward::forward_method;
+use super::task_call;
+use crate::config::GroupName;
+use crate::front::errors;
+use crate::front::interaction::context::RequestContext;
+use crate::front::interaction::era_bridge::name_group_in_inputs;
+use crate::front::interaction::invocation::Invocation;
+use crate::protocol::Era;
+use crate::protocol::methods::Method;
+use crate::upstream::lease::Lease;
+use crate::upstream::{Upstream, task_ids};
+use crate::wire::{Raw, Reply, raw};
+
+/// Forwards a request about one task.
+pub async fn one(invocation: Invocation, method: Method) -> Reply {
+    let exposed_id = invocation.string("taskId")?;
+    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {exposed_id}")));
+    let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;
+    let group = invocation.groups().get_by_name(&group).ok_or_else(unknown)?;
+    let params = invocation.params_with("taskId", id);
+    let context = &invocation.context;
+    let reply = forward_method(context, &group, method, params).await;
+    if method == Method::TasksResult {
+        // An error is the result of a task that failed.
+        context.session.open_tasks.remove(&exposed_id);
+        return reply.map(|result| task_ids::expose_related(&group.name, &result));
+    }
+    let result = task_ids::expose(&group.name, &name_group_in_inputs(&group.name, &reply?));
+    context.session.open_tasks.update(&result);
+    Ok(result)
+}
+
+/// `tasks/list`: the tasks of the named group, or of all connected groups.
+pub async fn list(invocation: Invocation) -> Reply {
+    let exposed_tasks = |group: &GroupName, page: &Raw| {
+        let tasks = raw::elements(page, "tasks").unwrap_or_default();
+        tasks.iter().map(|task| task_ids::expose(group, task)).collect::<Vec<_>>()
+    };
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        let page = forward_method(&invocation.context, &group, Method::TasksList, params).await?;
+        let tasks = [b"[", &exposed_tasks(&group.name, &page).join(&b","[..])[..], b"]"].concat();
+        return Ok(raw::set(&page, "tasks", &tasks));
+    }
+    let lists = aggregate::current(invocation.groups(), &ListKind::TASKS).await;
+    let tasks = lists.iter().flat_map(|(group, entries)| {
+        entries.iter().map(move |entry| task_ids::expose(group, &entry.definition))
+    });
+    aggregate::page(&invocation.params, &ListKind::TASKS, tasks.collect())
+}
+
+/// Returns whether the proxy has to create the task for a tool that only runs as one.
+pub fn must_create(group: &Upstream, lease: &Lease, params: &Raw) -> bool {
+    task_call::is_needed(group.snapshot().catalog.as_deref(), lease, params)
+}
+
+/// Adapts the result of a call for the client. If the result is a task, its group stays connected while it runs.
+pub fn adopt(context: &RequestContext, group: &GroupName, lease: Lease, params: &Raw, result: Raw) -> Raw {
+    let is_task = match context.era {
+        // A result may have any members, so only a call that asked for a task gets one.
+        Era::Handshake => raw::get(params, "task").is_some(),
+        Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
+    };
+    if !is_task {
+        return result;
+    }
+    let (result, task) = expose_created(group, context.era, result);
+    if let Some((id, ttl_ms)) = task {
+        context.session.open_tasks.add(id, lease, ttl_ms);
+    }
+    result
+}
+
+/// Replaces the id of a created task by the one that clients see. Returns also that id and the time to live in
+/// milliseconds.
+fn expose_created(group: &GroupName, era: Era, result: Raw) -> (Raw, Option<(String, Option<u64>)>) {
+    let id_and_ttl = |task: &Raw, ttl: &str| {
+        let ttl = raw::get(task, ttl).and_then(|ttl| serde_json::from_slice(&ttl).ok());
+        raw::get_str(task, "taskId").map(|id| (id, ttl))
+    };
+    match (era, raw::get(&result, "task")) {
+        (Era::Handshake, None) => (result, None),
+        (Era::Handshake, Some(task)) => {
+            let task = task_ids::expose(group, &task);
+            let result = task_ids::expose_related(group, &raw::set(&result, "task", &task));
+            (result, id_and_ttl(&task, "ttl"))
+        }
+        (Era::Stateless, _) => {
+            let task = task_ids::expose(group, &result);
+            let id_and_ttl = id_and_ttl(&task, "ttlMs");
+            (task, id_and_ttl)
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! One client's session: reads its messages, enforces the phases, and routes each request to its handler.
+//!
+//! # Theory of operation
+//!
+//! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
+//! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
+//! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
+//! stateless era carries. `dispatch` routes requests to `tools`, `passthrough` and `interaction`.
+
+use crate::front::errors::{self, RpcError};
+use crate::front::interaction::client::Client;
+use crate::front::interaction::clients::ClientRegistry;
+use crate::front::interaction::context::SessionState;
+use crate::front::interaction::list_changes::ListChanges;
+use crate::front::tools::protocol_extensions;
+use crate::front::tools::tool_list::ToolList;
+use crate::groups::GroupManager;
+use crate::protocol::methods::{Method, notification};
+use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
+use crate::upstream::select::until;
+use crate::wire::inbound::InboundRequests;
+use crate::wire::lines::LineReader;
+use crate::wire::peer::{Incoming, LogText, Peer};
+use crate::wire::{MessageError, Raw, Reply, Request, raw};
+use dispatch::Dispatcher;
+use futures_util::FutureExt;
+use phase::{Availability, Offers, Phase, PhaseDecision};
+use stateless::RequestMeta;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncRead;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+pub mod dispatch;
+pub mod initialize;
+pub mod phase;
+pub mod stateless;
+
+/// How long requests are held until `notifications/initialized` comes.
+const HOLD_TIME: Duration = Duration::from_secs(1);
+/// How many requests of the client may be open. More are refused, so that cancellations and the end are still read.
+const MAX_OPEN_REQUESTS: usize = 4096;
+/// How long a client may cache `tools/list`, in milliseconds. Listeners learn of changes earlier.
+const LIST_TTL_MS: u32 = 300_000;
+/// How long open calls may take after the shutdown began.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
+
+/// One client's session.
+pub struct Session {
+    groups: Arc<GroupManager>,
+    peer: Arc<Peer>,
+    client: Arc<Client>,
+    phase: Phase,
+    offers: Offers,
+    dispatcher: Dispatcher,
+    requests: InboundRequests,
+    /// Requests that wait for `notifications/initialized`.
+    held: VecDeque<Request>,
+    /// When the held requests are refused.
+    hold_until: Option<Instant>,
+    tool_list: ToolList,
+    list_changes: ListChanges,
+    /// The groups were started.
+    started: bool,
+    /// Starts the groups, which may have to wait for full mailboxes.
+    starting: JoinSet<()>,
+}
+
+impl Session {
+    /// Creates a session, and attaches its client to the registry that upstreams know.
+    pub fn new(groups: Arc<GroupManager>, clients: &ClientRegistry, peer: Arc<Peer>) -> Self {
+        let client = Client::new(peer.clone());
+        clients.attach(client.clone());
+        let (tool_list, list_changes) = lists(&groups);
+        Self {
+            offers: initialize::offers(&groups),
+            dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
+            client,
+            tool_list,
+            list_changes,
+            started: false,
+            starting: JoinSet::new(),
+            requests: InboundRequests::new(peer.clone(), errors::internal().into()),
+            groups,
+            peer,
+            phase: Phase::Initialization,
+            held: VecDeque::new(),
+            hold_until: None,
+        }
+    }
+
+    /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new request
+    /// is refused, and open ones get a moment to be answered.
+    pub async fn run<R: AsyncRead + Unpin>(
+        mut self,
+        lines: &mut LineReader<R>,
+        stop: impl Future<Output = ()>,
+        closing: impl Future<Output = ()>,
+    ) {
+        let mut reading = true;
+        tokio::select! {
+            () = self.serve(lines) => {}
+            () = stop => {}
+        }
+        self.phase = Phase::Shutdown;
+        self.dispatcher.close();
+        self.refuse_held(&errors::shutting_down());
+        let deadline = Instant::now() + SHUTDOWN_GRACE;
+        let mut closing = pin!(closing);
+        let mut closed = false;
+        while !(closed && self.requests.is_empty()) {
+            tokio::select! {
+                () = &mut closing, if !closed => closed = true,
+                () = self.requests.ended() => {}
+                () = sleep_until(deadline), if !self.requests.is_empty() => {
+                    self.requests.abandon(&errors::shutting_down().into());
+                }
+                incoming = self.peer.receive(lines), if reading => match incoming {
+                    Some(incoming) => self.handle(incoming),
+                    None => reading = false,
+                },
+            }
+        }
+    }
+
+    async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.peer.output().ready() => {}
+                // A client that does not read may still close the stream.
+                () = lines.ended() => return,
+            }
+            let hold_until = self.hold_until;
+            tokio::select! {
+                () = self.requests.ended() => {}
+                () = until(hold_until) => {
+                    self.hold_until = None;
+                    self.refuse_held(&errors::not_initialized());
+                }
+                () = self.list_changes.changed() => self.notify_list_changes(),
+                incoming = self.peer.receive(lines) => match incoming {
+                    Some(incoming) => self.handle(incoming),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn handle(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Request(request) => self.request(request),
+            Incoming::Notification { method, params } => self.notification(&method, params),
+            Incoming::Handled => {}
+            Incoming::Malformed(error, line) => {
+                tracing::warn!(?error, line = %LogText(&line), "the client sent a line that is not a message");
+                let id = match &error {
+                    MessageError::NotAMessage { id } | MessageError::TooLong { id, .. } => id.clone(),
+                    _ => None,
+                };
+                let id = id.unwrap_or(Raw::from_static(b"null"));
+                self.peer.refuse(&id, errors::malformed(&error).into());
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        if request.method != Method::Ping.name() && self.is_full() {
+            return self.refuse(&request.id, &errors::too_many_requests());
+        }
+        if self.phase != Phase::Shutdown
+            && let Some(meta) = RequestMeta::of(&request)
+        {
+            return self.stateless_request(request, &meta);
+        }
+        let availability = Availability::in_handshake_era(&request.method, self.offers);
+        match self.phase.decide(availability) {
+            PhaseDecision::Refuse(error) => self.refuse(&request.id, &error),
+            PhaseDecision::Hold => {
+                self.hold_until.get_or_insert_with(|| Instant::now() + HOLD_TIME);
+                self.held.push_back(request);
+            }
+            PhaseDecision::Serve(Method::Ping) => {
+                self.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
+            }
+            PhaseDecision::Serve(Method::Initialize) => self.initialize(&request),
+            PhaseDecision::Serve(method) => self.serve_request(request, method, Era::Handshake),
+        }
+    }
+
+    /// Returns whether the limit for open requests is reached.
+    fn is_full(&mut self) -> bool {
+        let is_full = |session: &Self| session.requests.len() + session.held.len() >= MAX_OPEN_REQUESTS;
+        // Requests that were answered meanwhile do not count.
+        while is_full(self) && self.requests.ended().now_or_never().is_some() {}
+        is_full(self)
+    }
+
+    /// Handles a request of the stateless era. `server/discover` alone starts nothing, because clients probe with it.
+    fn stateless_request(&mut self, request: Request, meta: &RequestMeta) {
+        if let Err(error) = meta.check(&request) {
+            return self.refuse(&request.id, &error);
+        }
+        match Availability::in_stateless_era(&request.method, self.offers) {
+            Availability::Available(Method::ServerDiscover) => {
+                let result = initialize::discover_result(&self.groups, self.offers);
+                self.answer(&request, Era::Stateless, Ok(result));
+            }
+            Availability::Available(method) => {
+                self.client.add_capabilities(&meta.capabilities());
+                self.start_groups();
+                self.serve_request(request, method, Era::Stateless);
+            }
+            _ => self.refuse(&request.id, &errors::unknown_method()),
+        }
+    }
+
+    fn notification(&mut self, method: &str, params: Option<Raw>) {
+        match (method, self.phase) {
+            (notification::INITIALIZED, Phase::Initialized) => {
+                self.phase = Phase::Operation;
+                self.client.end_handshake();
+                // A list may have changed before the client could be told.
+                self.notify_list_changes();
+                self.hold_until = None;
+                for request in std::mem::take(&mut self.held) {
+                    self.request(request);
+                }
+            }
+            (notification::CANCELLED, _) => {
+                if let Some(params) = params {
+                    self.cancel(params);
+                }
+            }
+            (notification::ROOTS_LIST_CHANGED, Phase::Operation) => {
+                self.dispatcher.notify_groups(method, params.as_ref());
+            }
+            (notification::TASKS_STATUS, Phase::Operation) => {
+                self.dispatcher.notify_group_of_task(method, params.as_ref());
+            }
+            (method, phase) => tracing::debug!(method, ?phase, "ignored a notification"),
+        }
+    }
+
+    fn initialize(&mut self, request: &Request) {
+        let params = request.params.clone().unwrap_or(Raw::from_static(b"{}"));
+        self.client.initialize(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
+        self.start_groups();
+        self.phase = Phase::Initialized;
+        let revision = initialize::negotiate(&params);
+        self.offers.tasks = revision == WITH_TASKS;
+        let result = initialize::initialize_result(revision, &self.groups, self.offers);
+        self.peer.reply(&request.id, Ok(result));
+        if revision == WITH_BATCHES {
+            self.peer.accept_batches();
+        }
+    }
+
+    /// Starts the groups, the first time that it is called.
+    fn start_groups(&mut self) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        let groups = self.groups.clone();
+        let mut starting = Box::pin(async move { groups.start().await });
+        // The first poll creates the groups, which the next request may name.
+        if starting.as_mut().now_or_never().is_none() {
+            self.starting.spawn(starting);
+        }
+        (self.tool_list, self.list_changes) = lists(&self.groups);
+    }
+
+    /// Tells the client which lists changed, if it may be told already.
+    fn notify_list_changes(&mut self) {
+        let is_operating = self.phase == Phase::Operation;
+        if !is_operating && !self.client.has_listeners() {
+            return;
+        }
+        let contents = self.tool_list.contents(&self.groups);
+        for method in self.list_changes.update(contents) {
+            if is_operating {
+                self.peer.notify(method, None);
+            }
+            self.client.list_changed(method);
+        }
+    }
+
+    fn serve_request(&mut self, request: Request, method: Method, era: Era) {
+        if method == Method::ToolsList {
+            let reply = self.list_tools(request.params.as_ref(), era);
+            return self.answer(&request, era, reply);
+        }
+        match self.dispatcher.dispatch(&request, method, era) {
+            Ok((answer, cancel_params)) => {
+                let answer = match era {
+                    Era::Handshake => answer,
+                    Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, 0) }),
+                };
+                self.requests.start(request.id, answer, cancel_params);
+            }
+            Err(error) => self.refuse(&request.id, &error),
+        }
+    }
+
+    fn list_tools(&mut self, params: Option<&Raw>, era: Era) -> Reply {
+        check_list_params(params)?;
+        if let Some(lazy) = protocol_extensions::parse_lazy(params)? {
+            return Ok(protocol_extensions::list(&self.groups, lazy, era));
+        }
+        let list = self.tool_list.result(&self.groups);
+        self.list_changes.tools_listed(&list);
+        Ok(list)
+    }
+
+    /// Answers a request whose answer is known at once.
+    fn answer(&self, request: &Request, era: Era, reply: Reply) {
+        let reply = match (era, Method::parse(&request.method)) {
+            (Era::Stateless, Some(method)) => {
+                let ttl_ms = if self.groups.is_discovering() { 0 } else { LIST_TTL_MS };
+                stateless::complete(method, reply, ttl_ms)
+            }
+            _ => reply,
+        };
+        self.peer.reply(&request.id, reply);
+    }
+
+    /// Drops the request that a `notifications/cancelled` names.
+    fn cancel(&mut self, params: Raw) {
+        let Some(id) = raw::get(&params, "requestId") else { return };
+        let held = self.held.len();
+        self.held.retain(|request| request.id != id);
+        if self.held.len() < held {
+            self.peer.forget(&id);
+        }
+        self.requests.cancel(params);
+    }
+
+    fn refuse_held(&mut self, error: &RpcError) {
+        for request in std::mem::take(&mut self.held) {
+            self.refuse(&request.id, error);
+        }
+    }
+
+    fn refuse(&self, id: &Raw, error: &RpcError) {
+        self.peer.reply(id, Err(error.clone().into()));
+    }
+}
+
+/// The lists as they are now, and as the client knows them.
+fn lists(groups: &GroupManager) -> (ToolList, ListChanges) {
+    let mut tool_list = ToolList::new(groups);
+    let known = tool_list.contents(groups);
+    (tool_list, ListChanges::new(groups.list_version(), known))
+}
+
+/// Our `tools/list` has one page, so every cursor is unknown.
+fn check_list_params(params: Option<&Raw>) -> Result<(), RpcError> {
+    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
+    if raw::entries(params).is_none() {
+        return Err(errors::invalid_params("params must be an object"));
+    }
+    match raw::get(params, "cursor") {
+        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
+            Err(errors::invalid_params("unknown cursor"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,305 @@
+//! Routes each request to its handler.
+
+use super::stateless::RequestMeta;
+use crate::config::GroupName;
+use crate::front::errors::{self, RpcError};
+use crate::front::exposed_names;
+use crate::front::interaction::acquire::acquire_for_user;
+use crate::front::interaction::context::{RequestContext, SessionState};
+use crate::front::interaction::invocation::Invocation;
+use crate::front::interaction::login_offer;
+use crate::front::interaction::subscriptions::Subscriptions;
+use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedCalls};
+use crate::front::passthrough::{completion, prompts, resource_subscriptions, resources, tasks};
+use crate::front::tools::arguments::{self, CallArguments};
+use crate::front::tools::call::{self, ToolCall};
+use crate::front::tools::search::ToolSearch;
+use crate::front::tools::{definitions, describe, protocol_extensions, status, tool_list};
+use crate::front::{lookup, tool_errors};
+use crate::protocol::methods::Method;
+use crate::protocol::{Era, capability};
+use crate::upstream::Upstream;
+use crate::wire::inbound::ResponseFuture;
+use crate::wire::peer::{CallOptions, CancelParams};
+use crate::wire::{Raw, Request, raw};
+use futures_util::future::join_all;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limit for a group to set its log level.
+const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Routes the requests of one session.
+pub struct Dispatcher {
+    state: Arc<SessionState>,
+    subscriptions: Arc<Subscriptions>,
+    suspended: Arc<SuspendedCalls>,
+    search: Arc<ToolSearch>,
+}
+
+/// The owner of a tool that is called by a name of its own.
+enum DirectTarget {
+    /// The group and its own name for the tool.
+    Known(String, String),
+    /// One of these groups may have it once it is connected.
+    Candidates(Vec<Upstream>),
+    /// Several groups have it: the text for the model.
+    Ambiguous(String),
+}
+
+impl Dispatcher {
+    /// A dispatcher for a new session.
+    pub fn new(state: Arc<SessionState>) -> Self {
+        let subscriptions = Subscriptions::new(state.groups.clone(), state.client.clone());
+        Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
+    }
+
+    /// Returns the future that answers the request, and where the params of its cancellation go.
+    ///
+    /// # Errors
+    ///
+    /// The request is refused at once.
+    pub fn dispatch(
+        &self,
+        request: &Request,
+        method: Method,
+        era: Era,
+    ) -> Result<(ResponseFuture, CancelParams), RpcError> {
+        let params = request.params.clone().filter(|params| &params[..] != b"null");
+        let params = params.unwrap_or(Raw::from_static(b"{}"));
+        if raw::entries(&params).is_none() {
+            return Err(errors::invalid_params("params must be an object"));
+        }
+        let may_request_input = method.info().may_request_input;
+        let may_suspend = may_request_input && era == Era::Stateless;
+        if may_suspend && let Some(mut suspended) = self.suspended.take(&params)? {
+            suspended.resume(&params);
+            let cancel_params = suspended.cancel_params();
+            return Ok((Box::pin(self.suspended.clone().run(suspended)), cancel_params));
+        }
+        let mut context = RequestContext::new(self.state.clone(), era, &params);
+        context.may_request_input = may_request_input;
+        let cancel_params = context.cancel_params.clone();
+        if !may_suspend {
+            let answer = self.handle(request, method, Invocation { context, params })?;
+            return Ok((answer, cancel_params));
+        }
+        let capabilities = RequestMeta::of(request).unwrap_or_default().capabilities();
+        let (channel, new_requests) = suspended_calls::input_channel(capabilities);
+        context.input_channel = Some(channel.clone());
+        let progress = context.progress.clone();
+        let answer = self.handle(request, method, Invocation { context, params })?;
+        let call = SuspendedCall::new(answer, new_requests, &channel, progress, cancel_params.clone());
+        Ok((Box::pin(self.suspended.clone().run(call)), cancel_params))
+    }
+
+    /// Returns the future that handles a request.
+    fn handle(
+        &self,
+        request: &Request,
+        method: Method,
+        invocation: Invocation,
+    ) -> Result<ResponseFuture, RpcError> {
+        let subscriptions = || self.subscriptions.clone();
+        Ok(match method {
+            Method::ToolsCall => self.call_tool(invocation)?,
+            Method::ToolsDescribe => Box::pin(protocol_extensions::describe(invocation)),
+            Method::ToolsDescribeBatch => Box::pin(protocol_extensions::describe_batch(invocation)),
+            Method::ResourcesList => Box::pin(resources::list(invocation)),
+            Method::ResourceTemplatesList => Box::pin(resources::templates(invocation)),
+            Method::ResourcesRead => Box::pin(resources::read(invocation)),
+            Method::ResourcesSubscribe => {
+                Box::pin(resource_subscriptions::subscribe(subscriptions(), invocation))
+            }
+            Method::ResourcesUnsubscribe => {
+                Box::pin(resource_subscriptions::unsubscribe(subscriptions(), invocation))
+            }
+            Method::SubscriptionsListen => {
+                let id = request.id.clone();
+                Box::pin(resource_subscriptions::listen(subscriptions(), invocation, id))
+            }
+            Method::PromptsList => Box::pin(prompts::list(invocation)),
+            Method::PromptsGet => Box::pin(prompts::get(invocation)),
+            Method::CompletionComplete => Box::pin(completion::complete(invocation)),
+            Method::TasksList => Box::pin(tasks::list(invocation)),
+            Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel => {
+                Box::pin(tasks::one(invocation, method))
+            }
+            Method::LoggingSetLevel => self.set_log_level(invocation)?,
+            // The session answers these itself, or the client cannot send them.
+            Method::Initialize
+            | Method::Ping
+            | Method::ServerDiscover
+            | Method::ToolsList
+            | Method::RootsList
+            | Method::SamplingCreateMessage
+            | Method::ElicitationCreate => return Err(errors::unknown_method()),
+        })
+    }
+
+    /// Ends every open `subscriptions/listen`, because the session ends.
+    pub fn close(&self) {
+        self.subscriptions.close();
+    }
+
+    /// `tools/call`: one of our tools, or a tool of an upstream.
+    fn call_tool(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
+        let name = invocation.string("name")?;
+        let Invocation { context, params } = invocation;
+        Ok(match name.as_str() {
+            definitions::GET_DYNAMIC_TOOLS => Box::pin(async move {
+                let arguments = raw::get(&params, "arguments");
+                Ok(describe::get_dynamic_tools(&context, arguments.as_ref()).await)
+            }),
+            definitions::CALL_DYNAMIC_TOOL | definitions::CALL_DYNAMIC_TOOL_READONLY => {
+                let read_only = name == definitions::CALL_DYNAMIC_TOOL_READONLY;
+                Box::pin(call::call_dynamic_tool(ToolCall { context, params, read_only }))
+            }
+            definitions::SEARCH_DYNAMIC_TOOLS => {
+                let search = self.search.clone();
+                Box::pin(async move {
+                    let arguments = raw::get(&params, "arguments");
+                    Ok(search.search_dynamic_tools(context.groups(), arguments.as_ref()).await)
+                })
+            }
+            definitions::GET_STATUS => Box::pin(async move { Ok(get_status(&context, &params).await) }),
+            _ => {
+                let target = self.find_direct_target(&name)?;
+                Box::pin(call_directly(context, params, name, target))
+            }
+        })
+    }
+
+    /// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name if only one group has it.
+    fn find_direct_target(&self, name: &str) -> Result<DirectTarget, RpcError> {
+        let groups = &self.state.groups;
+        let all = groups.all();
+        if let Some((group, tool)) = tool_list::exposed_names(groups).resolve(name) {
+            return Ok(DirectTarget::Known(group.to_string(), tool));
+        }
+        let candidates = lookup::with_prefix(&all, name);
+        if !candidates.is_empty() {
+            return Ok(DirectTarget::Candidates(candidates));
+        }
+        let split = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
+        match (split, &lookup::owners(&all, name)[..]) {
+            (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.to_string(), tool)),
+            (None, [group]) => Ok(DirectTarget::Known(group.name.to_string(), name.to_owned())),
+            (None, []) => Err(errors::unknown_tool(name)),
+            (None, several) => {
+                let names = several.iter().map(|group| &group.name);
+                Ok(DirectTarget::Ambiguous(tool_errors::ambiguous(name, names)))
+            }
+        }
+    }
+
+    /// `logging/setLevel`: remembers the level for groups that connect later, and tells the connected ones.
+    fn set_log_level(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
+        let level = invocation.string("level")?;
+        self.state.client.set_log_level(level).map_err(errors::invalid_params)?;
+        let calls = self.state.groups.all().into_iter().filter_map(|group| {
+            let catalog = group.snapshot().catalog.clone();
+            let logs = catalog.is_some_and(|catalog| catalog.info.declares(capability::LOGGING));
+            let lease = group.try_lease().filter(|lease| logs && lease.era() == Era::Handshake)?;
+            let params = invocation.params.clone();
+            Some(async move {
+                let options = CallOptions::within(SET_LEVEL_TIMEOUT);
+                let method = Method::LoggingSetLevel.name();
+                // A group that does not obey sends more or fewer messages; nothing else depends on it.
+                drop(lease.peer().call(method, Some(params), options).await);
+            })
+        });
+        let calls: Vec<_> = calls.collect();
+        Ok(Box::pin(async move {
+            join_all(calls).await;
+            Ok(Raw::from_static(b"{}"))
+        }))
+    }
+
+    /// Passes a notification about a task of the client to the group for which the task was created.
+    pub fn notify_group_of_task(&self, method: &str, params: Option<&Raw>) {
+        let id = params.and_then(|params| raw::get_str(params, "taskId"));
+        let group: Option<GroupName> = id.and_then(|id| self.state.client.group_of_task(&id));
+        let group = group.and_then(|group| self.state.groups.get(&group));
+        if let Some(lease) = group.and_then(|group| group.try_lease()) {
+            lease.peer().notify(method, params.cloned());
+        }
+    }
+
+    /// Passes a notification to every connected group of the handshake era.
+    pub fn notify_groups(&self, method: &str, params: Option<&Raw>) {
+        for group in self.state.groups.all() {
+            if let Some(lease) = group.try_lease().filter(|lease| lease.era() == Era::Handshake) {
+                lease.peer().notify(method, params.cloned());
+            }
+        }
+    }
+}
+
+/// Calls a tool of an upstream by a name of its own.
+async fn call_directly(
+    context: RequestContext,
+    params: Raw,
+    name: String,
+    target: DirectTarget,
+) -> crate::wire::Reply {
+    let found = match target {
+        DirectTarget::Known(group, tool) => Ok((group, tool)),
+        DirectTarget::Ambiguous(text) => Err(text),
+        DirectTarget::Candidates(candidates) => find_by_connecting(&context, candidates, &name).await,
+    };
+    let (group, tool) = match found {
+        Ok(found) => found,
+        Err(text) => return Ok(tool_errors::result(&text)),
+    };
+    let args = raw::get(&params, "arguments").filter(|args| &args[..] != b"null");
+    let args = args.unwrap_or(Raw::from_static(b"{}"));
+    let arguments = CallArguments { group: Some(group), tool, args };
+    call::call_tool(ToolCall { context, params, read_only: false }, arguments).await
+}
+
+/// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the call goes to the
+/// first one, which answers that.
+///
+/// # Errors
+///
+/// The text for the model.
+async fn find_by_connecting(
+    context: &RequestContext,
+    candidates: Vec<Upstream>,
+    name: &str,
+) -> Result<(String, String), String> {
+    let mut first = None;
+    for group in candidates {
+        let prefix = exposed_names::plain_name(&group.name, "").len();
+        let outcome = acquire_for_user(context, &group).await.map(|_lease| ());
+        if let Some((group, tool)) = tool_list::exposed_names(context.groups()).resolve(name) {
+            return Ok((group.to_string(), tool));
+        }
+        let tool = name.get(prefix..).unwrap_or_default().to_owned();
+        let found = outcome.map(|()| (group.name.to_string(), tool)).map_err(String::from);
+        first.get_or_insert(found);
+    }
+    first.unwrap_or_else(|| Err(format!("There is no tool {name:?}.")))
+}
+
+/// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
+async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
+    let (groups, flows) = (context.groups(), &context.session.login_flows);
+    let all = groups.all();
+    let group = arguments::status_group(raw::get(params, "arguments").as_ref());
+    let group = group.and_then(|name| name.map(|name| lookup::group_in(&all, &name).cloned()).transpose());
+    let chosen = match group {
+        Ok(Some(group)) => {
+            login_offer::start_for_status(&context.session.groups, flows, &group).await;
+            vec![group]
+        }
+        Ok(None) => all,
+        Err(text) => return tool_errors::result(&text),
+    };
+    let status = status::report(&chosen, groups, flows);
+    json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
+        .to_string()
+        .into()
+}

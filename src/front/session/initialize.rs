@@ -1,0 +1,88 @@
+//! The results of `initialize` and `server/discover`.
+
+use super::phase::Offers;
+use crate::front::tools::tool_list;
+use crate::groups::GroupManager;
+use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, TASKS_EXTENSION, meta};
+use crate::wire::{Raw, raw};
+use rmcp::model::{
+    Implementation, InitializeResult, PromptsCapability, ResourcesCapability, ServerCapabilities,
+    ToolsCapability,
+};
+use serde_json::json;
+
+/// The capabilities to advertise. They follow the config alone: a capability is advertised if one server may have it,
+/// or if there is no server.
+pub fn offers(groups: &GroupManager) -> Offers {
+    let config = groups.config();
+    let features: Vec<_> =
+        config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
+    Offers {
+        resources: features.is_empty() || features.iter().any(|features| features.resources),
+        prompts: features.is_empty() || features.iter().any(|features| features.prompts),
+        tasks: false,
+    }
+}
+
+/// Returns the revision that the client asks for if it is known, else the latest one; and logs who connected.
+pub fn negotiate(params: &Raw) -> &'static str {
+    let requested = raw::get_str(params, "protocolVersion");
+    let known =
+        requested.as_deref().and_then(|name| HANDSHAKE_REVISIONS.iter().find(|known| **known == name));
+    let revision = known.copied().unwrap_or(LATEST_HANDSHAKE);
+    let client =
+        raw::get(params, "clientInfo").and_then(|info| raw::get_str(&info, "name")).unwrap_or_default();
+    let requested = requested.as_deref().unwrap_or("none");
+    tracing::info!(%client, requested, revision, "client connected");
+    revision
+}
+
+/// The result of `initialize`.
+pub fn initialize_result(revision: &str, groups: &GroupManager, offers: Offers) -> Raw {
+    let mut result = InitializeResult::new(capabilities(offers));
+    result.server_info = server_info();
+    result.instructions = Some(tool_list::instructions(groups));
+    let mut result = json!(result);
+    result["protocolVersion"] = json!(revision);
+    if offers.tasks {
+        result["capabilities"]["tasks"] =
+            json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+    }
+    result.to_string().into()
+}
+
+/// The result of `server/discover`.
+pub fn discover_result(groups: &GroupManager, offers: Offers) -> Raw {
+    let mut capabilities = json!(capabilities(offers));
+    capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
+    let result = json!({
+        "supportedVersions": REVISIONS,
+        "capabilities": capabilities,
+        "instructions": tool_list::instructions(groups),
+        "_meta": { (meta::SERVER): server_info() },
+    });
+    result.to_string().into()
+}
+
+fn server_info() -> Implementation {
+    let mut info = Implementation::new("dynamic-mcp", env!("CARGO_PKG_VERSION"));
+    info.title = Some("dynamic-mcp".to_owned());
+    info
+}
+
+fn capabilities(offers: Offers) -> ServerCapabilities {
+    let mut tools = ToolsCapability::default();
+    tools.list_changed = Some(true);
+    let mut resources = ResourcesCapability::default();
+    resources.subscribe = Some(true);
+    resources.list_changed = Some(true);
+    let mut prompts = PromptsCapability::default();
+    prompts.list_changed = Some(true);
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.tools = Some(tools);
+    capabilities.resources = offers.resources.then_some(resources);
+    capabilities.prompts = offers.prompts.then_some(prompts);
+    capabilities.completions = Some(serde_json::Map::new());
+    capabilities.logging = Some(serde_json::Map::new());
+    capabilities
+}

@@ -1,0 +1,156 @@
+//! The texts that tell a model why a tool call failed and what to do next.
+
+use crate::config::GroupName;
+use crate::groups::login_flows::LoginPurpose;
+use crate::upstream::AcquireError;
+use crate::upstream::lifecycle::cool_down;
+use crate::wire::Raw;
+use crate::wire::peer::CallError;
+use serde_json::json;
+use std::time::Duration;
+
+/// A result of `tools/call` with this text and `isError: true`.
+pub fn result(text: &str) -> Raw {
+    json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
+}
+
+/// A group without a connection. `login`: the outcome of the login offer, if a login is what is missing.
+pub fn unavailable(group: &GroupName, error: &AcquireError, login: Option<&str>) -> String {
+    match error {
+        AcquireError::Failed(error) => {
+            let advice = match login {
+                Some(login) => login.to_owned(),
+                None if error.retryable() => {
+                    let wait = cool_down(error).as_secs();
+                    format!("Call again in {wait} seconds to retry; get_status shows all groups.")
+                }
+                None => "A retry does not help until this is fixed; tell the user.".to_owned(),
+            };
+            format!("Group {group} is not available: {error}\n{advice}")
+        }
+        AcquireError::Gone => format!("Group {group} is no longer in the config."),
+        AcquireError::StillConnecting(waited) => format!(
+            "Group {group} is initializing ({} s so far), please retry in 10 seconds",
+            waited.as_secs()
+        ),
+    }
+}
+
+/// The user declined a login.
+pub fn login_declined(purpose: LoginPurpose) -> &'static str {
+    match purpose {
+        LoginPurpose::Connect => {
+            "The user declined the login that this group needs. Do not use the group unless the user asks for it."
+        }
+        LoginPurpose::MoreScopes => {
+            "The user declined to log in with more permissions. Tools that need no more permissions still work."
+        }
+    }
+}
+
+/// The user closed the question about a login.
+pub const LOGIN_DISMISSED: &str =
+    "The user dismissed the login. Call again only if the user wants to log in.";
+
+/// A login that the client cannot show to its user. It stays open for `remaining`.
+pub fn login_url(url: &str, remaining: Duration) -> String {
+    let time = match remaining.as_secs() / 60 {
+        0 => "now".to_owned(),
+        1 => "within a minute".to_owned(),
+        minutes => format!("within {minutes} minutes"),
+    };
+    format!(
+        "Ask the user to log in: open this address {time} in a browser on the machine that runs dynamic-mcp, then \
+         call again.\n{url}"
+    )
+}
+
+/// A login that the user agreed to and has not finished.
+pub fn login_in_progress(url: &str) -> String {
+    format!("The user agreed to log in but has not finished. Call again after the login. The address:\n{url}")
+}
+
+/// A login that nobody finished in time.
+pub fn login_expired(group: &GroupName) -> String {
+    format!("The login to group {group} was not finished in time. Call again to start a new one.")
+}
+
+/// A login that failed.
+pub fn login_failed(why: &str) -> String {
+    format!("The login failed: {why}\nTell the user.")
+}
+
+/// A stateful server that was restarted: the call would run without the state that it relies on.
+pub fn lost_state(group: &GroupName) -> String {
+    format!(
+        "Group {group} was restarted since the last call, so the state of its session is gone (open pages, \
+         connections, shells). This call was not run. Restore the state, then call again."
+    )
+}
+
+/// Arguments that do not fit the tool's schema. `signature`: what would fit.
+pub fn invalid_arguments(group: &GroupName, tool: &str, problem: &str, signature: &str) -> String {
+    format!(
+        "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{problem}\n\
+         Its signature: {signature}"
+    )
+}
+
+/// A tool's bare name that several groups have.
+pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
+    let names = groups.map(GroupName::as_str).collect::<Vec<_>>().join(", ");
+    format!("Several groups have a tool {tool:?}: {names}. Use call_dynamic_tool and name the group.")
+}
+
+/// A tool that the read-only variant does not call.
+pub fn not_read_only(group: &GroupName, tool: &str) -> String {
+    format!(
+        "Tool {tool} of group {group} is not marked as read-only, so it was not called. Use call_dynamic_tool."
+    )
+}
+
+/// A tool that needs the user's approval, and a client that cannot ask for it.
+pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
+    format!(
+        "The user has to confirm each call of tool {tool} of group {group} (tools.ask in the config), but this client \
+         cannot ask the user (it has no form elicitation), so the tool was not called. The user can remove the tool \
+         from tools.ask."
+    )
+}
+
+/// A call that the user did not approve. `action`: the action of the elicitation.
+pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
+    let did = if action == "decline" { "declined" } else { "dismissed" };
+    format!(
+        "The user {did} this call of tool {tool} of group {group}, so it was not called. \
+         Do not call it again unless the user agrees."
+    )
+}
+
+/// A result that does not exist in the client's era.
+pub fn untranslatable(group: &GroupName, tool: &str, why: &str) -> String {
+    format!("Tool {tool} of group {group} gave no result: {why}.")
+}
+
+/// A call that the upstream did not answer. `lost`: how the connection ended, if it did.
+pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
+    match error {
+        CallError::TimedOut(after) => format!(
+            "Tool {tool} of group {group} did not answer within {} s and was cancelled. \
+             It may have done part of its work. The limit is timeout.tools in the config.",
+            after.as_secs_f32()
+        ),
+        CallError::TooLong { bytes, limit } => format!(
+            "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \
+             (settings.max_message_bytes). Ask for less at once."
+        ),
+        CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
+        CallError::Closed { sent } => {
+            let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
+            let done = if *sent { "It may have done part of its work. " } else { "" };
+            format!(
+                "Group {group} was lost while tool {tool} ran: {why}\n{done}Call again: the next call restarts the server."
+            )
+        }
+    }
+}

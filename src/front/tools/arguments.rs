@@ -1,0 +1,350 @@
+//! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
+//! string, under our names or under those of `tools/call`.
+
+use crate::wire::{Raw, raw};
+use serde::Deserialize;
+use std::collections::{HashMap, HashSet};
+
+/// The arguments of `call_dynamic_tool`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CallArguments {
+    /// The group, if it is named.
+    pub group: Option<String>,
+    /// The name of the tool.
+    pub tool: String,
+    /// The tool's own arguments: a JSON object in the caller's own bytes.
+    pub args: Raw,
+}
+
+/// The arguments of `get_dynamic_tools`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DescribeArguments {
+    /// The group whose tools to describe.
+    pub group: String,
+    /// The tools to describe; `None`: all.
+    pub tools: Option<Vec<String>>,
+    /// How much to say about each tool; `None`: as much as fits the budget.
+    pub detail: Option<Detail>,
+}
+
+/// How much `get_dynamic_tools` says about a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Its name and the beginning of its description.
+    Stub,
+    /// Its parameters in a short notation.
+    Signature,
+    /// Its definition, verbatim.
+    Full,
+}
+
+/// The arguments of `search_dynamic_tools`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SearchQuery {
+    /// What to search for.
+    pub query: String,
+    /// Only search this group.
+    pub group: Option<String>,
+    /// The largest number of results.
+    pub limit: Option<usize>,
+}
+
+/// The accepted names of each argument; the first one is ours.
+const QUERY: [&str; 5] = ["query", "q", "search", "text", "task"];
+const GROUP: [&str; 2] = ["group", "server"];
+const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
+const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
+
+impl CallArguments {
+    /// Parses the arguments.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model.
+    pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+        let members = members(arguments)?;
+        let tool = string(&members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let group = string(&members, &GROUP)?;
+        let args = match ARGS.iter().find_map(|key| member(&members, key)) {
+            Some(given) => object(Some(given))
+                .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
+            None => other_members(&members),
+        };
+        Ok(Self { group, tool, args })
+    }
+}
+
+impl DescribeArguments {
+    /// Parses the arguments.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model.
+    pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+        let members = members(arguments)?;
+        let group = string(&members, &["group", "server", "name"])?;
+        let group = group.ok_or("Argument \"group\" is missing: the group whose tools to list.")?;
+        let tools = member(&members, "tools").filter(|value| &value[..] != b"null");
+        let tools = tools.map(names).transpose()?.filter(|names| !names.is_empty());
+        let detail = match string(&members, &["detail"])? {
+            Some(detail) => Some(Detail::parse(&detail)?),
+            None if tools.is_some() => Some(Detail::Full),
+            None => member(&members, "lazy")
+                .and_then(flag)
+                .map(|lazy| if lazy { Detail::Stub } else { Detail::Full }),
+        };
+        Ok(Self { group, tools, detail })
+    }
+}
+
+impl Detail {
+    fn parse(word: &str) -> Result<Self, String> {
+        match word.trim().to_ascii_lowercase().trim_end_matches('s') {
+            "stub" => Ok(Self::Stub),
+            "signature" => Ok(Self::Signature),
+            "full" => Ok(Self::Full),
+            _ => Err("Argument \"detail\" must be \"stub\", \"signature\" or \"full\".".to_owned()),
+        }
+    }
+}
+
+impl SearchQuery {
+    /// Parses the arguments.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model.
+    pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+        let members = members(arguments)?;
+        let query = string(&members, &QUERY)?.filter(|query| !query.trim().is_empty());
+        let query = query.ok_or("Argument \"query\" is missing: what the tool should do, in a few words.")?;
+        let group = string(&members, &GROUP)?;
+        let limit = member(&members, "limit").and_then(count);
+        Ok(Self { query, group, limit })
+    }
+}
+
+/// Parses the optional `group` of `get_status`.
+///
+/// # Errors
+///
+/// The text for the model.
+pub fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
+    string(&members(arguments)?, &GROUP)
+}
+
+/// Reads an object: given as such, as a string that contains one, or not at all.
+fn object(value: Option<&Raw>) -> Result<Raw, String> {
+    let empty = Raw::from_static(b"{}");
+    let Some(value) = value.filter(|value| &value[..] != b"null") else { return Ok(empty) };
+    let text = match serde_json::from_slice::<String>(value) {
+        Ok(text) if text.trim().is_empty() => return Ok(empty),
+        Ok(text) => Raw::from(text.trim().to_owned()),
+        Err(_) => value.clone(),
+    };
+    match raw::entries(&text) {
+        // A message is one line, but JSON in a string may have several.
+        Some(_) => Ok(without_line_ends(text)),
+        None => Err("The arguments must be a JSON object.".to_owned()),
+    }
+}
+
+/// Replaces line ends in JSON text by spaces. They can only be white space between values.
+fn without_line_ends(json: Raw) -> Raw {
+    if json.contains(&b'\n') || json.contains(&b'\r') {
+        json.iter().map(|&b| if matches!(b, b'\n' | b'\r') { b' ' } else { b }).collect()
+    } else {
+        json
+    }
+}
+
+/// The members of an object, in order.
+type Members = [(String, Raw)];
+
+fn members(arguments: Option<&Raw>) -> Result<Vec<(String, Raw)>, String> {
+    Ok(raw::entries(&object(arguments)?).unwrap_or_default())
+}
+
+/// Returns the last member of that name, as most parsers do.
+fn member<'a>(members: &'a Members, key: &str) -> Option<&'a Raw> {
+    members.iter().rfind(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+fn string(members: &Members, keys: &[&str]) -> Result<Option<String>, String> {
+    let Some((key, value)) = keys.iter().find_map(|key| Some((key, member(members, key)?))) else {
+        return Ok(None);
+    };
+    match serde_json::from_slice::<Option<String>>(value) {
+        Ok(text) => Ok(text.filter(|text| !text.is_empty())),
+        Err(_) => Err(format!("Argument {key:?} must be a string.")),
+    }
+}
+
+/// Reads a list of names, a single name, or either in a string.
+fn names(value: &Raw) -> Result<Vec<String>, String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        Many(Vec<String>),
+        One(String),
+    }
+    match serde_json::from_slice(value) {
+        Ok(Names::Many(names)) => Ok(names),
+        Ok(Names::One(text)) => match serde_json::from_str(&text) {
+            Ok(names) => Ok(names),
+            Err(_) => {
+                Ok(text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect())
+            }
+        },
+        Err(_) => Err("Argument \"tools\" must be a list of tool names.".to_owned()),
+    }
+}
+
+fn flag(value: &Raw) -> Option<bool> {
+    match value.trim_ascii() {
+        b"true" | b"\"true\"" | b"1" => Some(true),
+        b"false" | b"\"false\"" | b"0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads a number, which may be written as a string. Anything else counts as absent.
+fn count(value: &Raw) -> Option<usize> {
+    let text = std::str::from_utf8(value).ok()?.trim().trim_matches('"');
+    let number: f64 = text.parse().ok()?;
+    // The conversion saturates: a negative number becomes 0.
+    number.is_finite().then_some(number as usize)
+}
+
+/// Returns the members that are not ours: arguments that a model wrote beside `group` and `name`.
+fn other_members(members: &Members) -> Raw {
+    let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key);
+    let own: Vec<_> = members.iter().filter(|(key, _)| !known(key)).collect();
+    // If a key is given twice, the last value counts.
+    let last: HashMap<&str, &Raw> = own.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let mut seen = HashSet::new();
+    let kept = own.iter().filter(|(key, _)| seen.insert(key.as_str()));
+    let kept = kept.map(|(key, _)| {
+        [serde_json::Value::from(key.as_str()).to_string().as_bytes(), b":", &last[key.as_str()][..]].concat()
+    });
+    [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(arguments: &str) -> Result<CallArguments, String> {
+        CallArguments::parse(Some(&Raw::copy_from_slice(arguments.as_bytes())))
+    }
+
+    #[test]
+    fn arguments_keep_their_bytes() {
+        let got = call(r#"{"group":"g","name":"t","args":{"big":123456789012345678901234567890,"f":1.0}}"#)
+            .unwrap();
+        assert_eq!(got.args, r#"{"big":123456789012345678901234567890,"f":1.0}"#);
+    }
+
+    #[test]
+    fn every_form_that_models_write_is_understood() {
+        let wanted = CallArguments { group: Some("g".into()), tool: "t".into(), args: r#"{"a":1}"#.into() };
+        for text in [
+            r#"{"group":"g","name":"t","args":{"a":1}}"#,
+            r#"{"group":"g","tool":"t","arguments":{"a":1}}"#,
+            r#"{"group":"g","name":"t","args":"{\"a\":1}"}"#,
+            r#"{"group":"g","name":"t","a":1}"#,
+            r#"{"server":"g","tool_name":"t","parameters":{"a":1}}"#,
+            r#""{\"group\":\"g\",\"name\":\"t\",\"args\":{\"a\":1}}""#,
+        ] {
+            assert_eq!(call(text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn thousands_of_flattened_arguments_take_linear_time() {
+        let many: Vec<_> = (0..20_000).map(|n| format!(r#""k\u00e9{n}":{n}.0"#)).collect();
+        let started = tokio::time::Instant::now();
+        let got =
+            call(&format!(r#"{{"name":"t",{},"k\u00e90":"last","group":"g"}}"#, many.join(","))).unwrap();
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+        assert!(got.args.starts_with(r#"{"ké0":"last","ké1":1.0,"#.as_bytes()));
+        assert_eq!(raw::entries(&got.args).unwrap().len(), 20_000);
+    }
+
+    #[test]
+    fn missing_arguments_are_an_empty_object() {
+        for text in [r#"{"name":"t"}"#, r#"{"name":"t","args":null}"#, r#"{"name":"t","args":""}"#] {
+            let got = call(text).unwrap();
+            assert_eq!((got.group, &got.args[..]), (None, &b"{}"[..]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_of_several_lines_becomes_one_line() {
+        let got = call(r#"{"name":"t","args":"{\n \"a\": \"x\\ny\"\n}"}"#).unwrap();
+        assert_eq!(got.args, "{  \"a\": \"x\\ny\" }");
+    }
+
+    #[test]
+    fn an_error_names_the_argument() {
+        assert!(call("{}").unwrap_err().contains("\"name\""));
+        assert!(call(r#"{"name":3}"#).unwrap_err().contains("\"name\" must be a string"));
+        assert!(call(r#"{"name":"t","args":[1]}"#).unwrap_err().contains("\"args\""));
+        assert!(call("[1]").is_err());
+    }
+
+    #[test]
+    fn tools_to_describe_are_understood_in_any_form() {
+        let parse = |text: &str| DescribeArguments::parse(Some(&Raw::copy_from_slice(text.as_bytes())));
+        let named = |tools: &str| parse(&format!(r#"{{"group":"g","tools":{tools}}}"#)).unwrap().tools;
+        let two = Some(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(named(r#"["a","b"]"#), two);
+        assert_eq!(named(r#""a, b""#), two);
+        assert_eq!(named(r#""[\"a\",\"b\"]""#), two);
+        assert_eq!(named("[]"), None);
+        assert!(parse("{}").is_err());
+    }
+
+    #[test]
+    fn the_level_of_detail_is_understood_in_any_form() {
+        let detail = |more: &str| {
+            let text = format!(r#"{{"group":"g"{more}}}"#);
+            DescribeArguments::parse(Some(&text.into())).map(|arguments| arguments.detail)
+        };
+        for (more, wanted) in [
+            ("", None),
+            (r#","lazy":null"#, None),
+            (r#","lazy":"true""#, Some(Detail::Stub)),
+            (r#","lazy":false"#, Some(Detail::Full)),
+            (r#","lazy":true,"tools":["a"]"#, Some(Detail::Full)),
+            (r#","detail":"signature""#, Some(Detail::Signature)),
+            (r#","detail":"Stubs","tools":["a"]"#, Some(Detail::Stub)),
+            (r#","detail":"full","lazy":true"#, Some(Detail::Full)),
+            (r#","detail":"""#, None),
+        ] {
+            assert_eq!(detail(more), Ok(wanted), "{more}");
+        }
+        assert!(detail(r#","detail":"all""#).unwrap_err().contains("\"signature\""));
+    }
+
+    #[test]
+    fn a_search_query_is_understood_in_any_form() {
+        let query = |text: &str| SearchQuery::parse(Some(&Raw::copy_from_slice(text.as_bytes())));
+        let wanted = SearchQuery { query: "send mail".into(), group: Some("g".into()), limit: Some(3) };
+        for text in [
+            r#"{"query":"send mail","group":"g","limit":3}"#,
+            r#"{"q":"send mail","server":"g","limit":"3"}"#,
+            r#"{"query":"send mail","group":"g","limit":3.0}"#,
+            r#""{\"query\":\"send mail\",\"group\":\"g\",\"limit\":3}""#,
+        ] {
+            assert_eq!(query(text).as_ref(), Ok(&wanted), "{text}");
+        }
+        for limit in ["null", "\"many\"", "[]"] {
+            assert_eq!(query(&format!(r#"{{"query":"x","limit":{limit}}}"#)).unwrap().limit, None);
+        }
+        assert_eq!(query(r#"{"query":"x","limit":-1}"#).unwrap().limit, Some(0));
+        for text in ["{}", r#"{"query":"  "}"#, r#"{"query":7}"#] {
+            assert!(query(text).unwrap_err().contains("\"query\""), "{text}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
+
+use super::arguments::CallArguments;
+use crate::front::errors::{self, RpcError};
+use crate::front::interaction::approval::{self, ApprovalOutcome};
+use crate::front::interaction::approval_token::Approval;
+use crate::front::interaction::context::RequestContext;
+use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
+use crate::front::passthrough::tasks;
+use crate::front::{lookup, tool_errors};
+use crate::groups::GroupManager;
+use crate::protocol::Era;
+use crate::protocol::methods::Method;
+use crate::schema::signature::signature;
+use crate::text::shorten;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
+use crate::upstream::lease::Lease;
+use crate::wire::{Raw, Reply, raw};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How many characters of a signature an error shows.
+const MAX_SIGNATURE: usize = 4000;
+
+/// One `tools/call` of the client.
+pub struct ToolCall {
+    /// The context of the request.
+    pub context: RequestContext,
+    /// The client's params, whole.
+    pub params: Raw,
+    /// Whether only read-only tools may be called.
+    pub read_only: bool,
+}
+
+/// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
+pub async fn call_dynamic_tool(call: ToolCall) -> Reply {
+    match CallArguments::parse(raw::get(&call.params, "arguments").as_ref()) {
+        Ok(arguments) => call_tool(call, arguments).await,
+        Err(text) => Ok(tool_errors::result(&text)),
+    }
+}
+
+/// Calls an upstream's tool.
+pub async fn call_tool(call: ToolCall, arguments: CallArguments) -> Reply {
+    let is_shutting_down = || call.context.groups().is_shutting_down();
+    match run(&call, &arguments).await {
+        Ok(reply) => reply,
+        Err(CallStop::Reply(reply)) => reply,
+        Err(CallStop::Text(_)) if is_shutting_down() => Err(errors::shutting_down().into()),
+        Err(CallStop::Text(text)) => Ok(tool_errors::result(&text)),
+        Err(CallStop::Forward(error)) => Err(RpcError::from(error).into()),
+    }
+}
+
+/// Why a call was not forwarded, or has no answer.
+enum CallStop {
+    /// A text for the model.
+    Text(String),
+    /// The reply of the request.
+    Reply(Reply),
+    Forward(ForwardError),
+}
+
+impl CallStop {
+    /// Turns an error of forwarding into the text for the model, if it is about the group or the tool.
+    fn for_tool(self, tool: &str) -> Self {
+        match self {
+            Self::Forward(error) => match error.tool_error(tool) {
+                Ok(text) => Self::Text(text),
+                Err(error) => Self::Forward(error),
+            },
+            stop => stop,
+        }
+    }
+}
+
+impl From<String> for CallStop {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<ForwardError> for CallStop {
+    fn from(error: ForwardError) -> Self {
+        Self::Forward(error)
+    }
+}
+
+async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
+    let (group, name) = choose_group(call.context.groups(), arguments)?;
+    let mut outgoing =
+        OutgoingCall { call, arguments, name, approved: false, wraps_result: false, tool: None };
+    let forwarded = forward(&call.context, &group, &mut outgoing).await;
+    let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
+    let result = match forwarded.reply {
+        Ok(result) => result,
+        Err(error) => return Ok(Err(error)),
+    };
+    let group = &forwarded.group.name;
+    let result = match (&outgoing.tool, outgoing.wraps_result) {
+        (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
+        _ => result,
+    };
+    Ok(Ok(tasks::adopt(&call.context, group, forwarded.lease, &call.params, result)))
+}
+
+/// A call as it is forwarded.
+struct OutgoingCall<'a> {
+    call: &'a ToolCall,
+    arguments: &'a CallArguments,
+    /// The tool's name as the caller wrote it.
+    name: &'a str,
+    /// The user has approved the call.
+    approved: bool,
+    /// The result has to carry the user's approval to the next round.
+    wraps_result: bool,
+    /// The tool's own name, once it is found.
+    tool: Option<String>,
+}
+
+impl Outgoing for OutgoingCall<'_> {
+    type Error = CallStop;
+
+    async fn prepare(&mut self, group: &Upstream, lease: &Lease) -> Result<PreparedRequest, CallStop> {
+        if group.take_lost_state() {
+            return Err(tool_errors::lost_state(&group.name).into());
+        }
+        let tool = find_tool(group, self.name).await?;
+        let snapshot = group.snapshot();
+        let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
+        if self.call.read_only && !tool.read_only && !rules.read_only(&tool.name) {
+            return Err(tool_errors::not_read_only(&group.name, &tool.name).into());
+        }
+        check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
+        let needs_approval = rules.asks(&tool.name);
+        let params = self.approve(group, &tool, needs_approval).await?;
+        let name = Value::from(tool.name.as_str()).to_string();
+        let members = [("name", name.as_bytes()), ("arguments", &self.arguments.args)];
+        let params = raw::set_all(&params, &members);
+        let is_stateful = server.is_some_and(|server| server.stateful);
+        let prepared = PreparedRequest {
+            method: Method::ToolsCall,
+            timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
+            repeatable: !is_stateful && (tool.read_only || tool.idempotent),
+            may_become_task: raw::get(&params, "task").is_some(),
+            run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
+            params,
+        };
+        self.tool = Some(tool.name);
+        Ok(prepared)
+    }
+}
+
+impl OutgoingCall<'_> {
+    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream.
+    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Raw, CallStop> {
+        let params = &self.call.params;
+        if !needed {
+            return Ok(params.clone());
+        }
+        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args };
+        if !self.approved {
+            match approval::request(&self.call.context, params, &approval).await? {
+                ApprovalOutcome::Approved => self.approved = true,
+                ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
+            }
+        }
+        self.wraps_result = self.call.context.era == Era::Stateless;
+        Ok(if self.wraps_result { approval.unwrap_params(params) } else { params.clone() })
+    }
+}
+
+/// Finds a tool in the catalog of a connected group. The catalog is read again before a name is refused.
+///
+/// # Errors
+///
+/// The text for the model.
+async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
+    let find = || {
+        let snapshot = group.snapshot();
+        let tool = lookup::tool(snapshot.catalog.as_ref()?, name)?;
+        snapshot.rules.allows(&tool.name).then(|| tool.clone())
+    };
+    if let Some(tool) = find() {
+        return Ok(tool);
+    }
+    if group.snapshot().rules.allows(name) {
+        group.refresh().await;
+        if let Some(tool) = find() {
+            return Ok(tool);
+        }
+    }
+    let snapshot = group.snapshot();
+    let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+    let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
+    Err(lookup::unknown_tool(group.name.as_str(), name, known))
+}
+
+/// Finds the group of a call: the named one, the one whose name begins the tool's name, or the only one that has such a
+/// tool. Returns it with the tool's name.
+///
+/// # Errors
+///
+/// The text for the model.
+fn choose_group<'a>(
+    groups: &GroupManager,
+    arguments: &'a CallArguments,
+) -> Result<(Upstream, &'a str), String> {
+    let tool = &arguments.tool;
+    if let Some(name) = &arguments.group {
+        let group = lookup::group(groups, name)?;
+        let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
+        let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
+        let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
+        return Ok((group, without_prefix.filter(|_| !is_known).unwrap_or(tool)));
+    }
+    let all = groups.all();
+    if let Some((group, tool)) = lookup::split(&all, tool) {
+        return Ok((group.clone(), tool));
+    }
+    let names = |groups: &mut dyn Iterator<Item = &Upstream>| {
+        groups.map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    match lookup::owners(&all, tool)[..] {
+        [group] => Ok((group.clone(), tool)),
+        [] => Err(format!(
+            "Argument \"group\" is missing, and no known group has a tool {tool:?}. The groups: {}.",
+            names(&mut all.iter())
+        )),
+        ref several => Err(format!(
+            "Argument \"group\" is missing, and several groups have a tool {tool:?}: {}.",
+            names(&mut several.iter().copied())
+        )),
+    }
+}
+
+/// Checks the arguments of a call against the tool's schema before the upstream is contacted. The catalog is read again
+/// before anything is refused, because the upstream may have changed the schema without saying so.
+///
+/// # Errors
+///
+/// The text for the model.
+async fn check_arguments(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &Tool,
+    args: &Raw,
+) -> Result<(), String> {
+    if misfit(context, group, tool, args).is_none() {
+        return Ok(());
+    }
+    group.refresh().await;
+    misfit(context, group, tool, args).map_or(Ok(()), Err)
+}
+
+fn misfit(context: &RequestContext, group: &Upstream, tool: &Tool, args: &Raw) -> Option<String> {
+    let catalog = group.snapshot().catalog.clone()?;
+    // A cached catalog never refuses a call.
+    let CatalogSource::Live(_) = catalog.source else { return None };
+    let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
+    let label = format_args!("{}__{}", group.name, tool.name);
+    let problem = context.session.validator.problem(label, definition, args)?;
+    let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
+    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &problem, &signature))
+}

@@ -1,0 +1,132 @@
+//! `get_dynamic_tools`: which tools of a group are described, and in how much detail.
+
+use super::arguments::{DescribeArguments, Detail};
+use super::render::{self, ToolEntry};
+use crate::front::interaction::acquire::acquire_for_user;
+use crate::front::interaction::context::RequestContext;
+use crate::front::{lookup, tool_errors};
+use crate::upstream::Upstream;
+use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
+use crate::wire::Raw;
+use serde_json::json;
+
+/// English text and JSON have about four characters per token.
+const CHARACTERS_PER_TOKEN: usize = 4;
+
+/// Answers `get_dynamic_tools`.
+pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
+    let text = match DescribeArguments::parse(arguments) {
+        Ok(arguments) => describe(context, &arguments).await,
+        Err(text) => Err(text),
+    };
+    match text {
+        Ok(text) => json!({ "content": [{ "type": "text", "text": text }] }).to_string().into(),
+        Err(text) => tool_errors::result(&text),
+    }
+}
+
+/// Describes the tools from the known catalog if it has all of them, else connects the group first.
+///
+/// # Errors
+///
+/// The text for the model.
+async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Result<String, String> {
+    let groups = context.groups();
+    let group = &lookup::group(groups, &arguments.group)?;
+    group.touch();
+    let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
+    if let Some(catalog) = group.snapshot().catalog.clone() {
+        // A cached catalog may answer, but it never refuses.
+        let may_refuse = matches!(catalog.source, CatalogSource::Live(_));
+        match answer(group, &catalog, arguments, budget) {
+            Answer::Complete(text) => return Ok(text),
+            Answer::Incomplete(outcome) if may_refuse => return outcome,
+            Answer::Incomplete(_) | Answer::DefinitionsLost => {}
+        }
+    }
+    let (group, _lease) = acquire_for_user(context, group).await?;
+    let catalog =
+        group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
+    match answer(&group, &catalog, arguments, budget) {
+        Answer::Complete(text) => Ok(text),
+        Answer::Incomplete(outcome) => outcome,
+        Answer::DefinitionsLost => Err("The definitions are not known yet; call again.".to_owned()),
+    }
+}
+
+enum Answer {
+    Complete(String),
+    /// The catalog lacks some of the named tools.
+    Incomplete(Result<String, String>),
+    /// The cache has the names but has lost the definitions.
+    DefinitionsLost,
+}
+
+fn answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {
+    let rules = group.snapshot().rules.clone();
+    let tools: Vec<_> = catalog.tools.iter().filter(|tool| rules.allows(&tool.name)).collect();
+    let (chosen, missing) = choose(catalog, &tools, arguments.tools.as_deref(), group);
+    let all = format!("{} tools", tools.len());
+    let count = if arguments.tools.is_some() { format!("{} of {all}", chosen.len()) } else { all };
+    let head = render::head(&group.name, &count, catalog.info.instructions.as_deref());
+    let text = if arguments.detail == Some(Detail::Stub) {
+        render::stubs(head, &chosen, &group.name)
+    } else {
+        let Some(definitions) = catalog.definitions() else { return Answer::DefinitionsLost };
+        let definitions: Vec<ToolEntry<'_>> = definitions.collect();
+        let find = |tool: &&Tool| definitions.iter().find(|(entry, _)| entry.name == tool.name).copied();
+        let entries: Vec<ToolEntry<'_>> = chosen.iter().filter_map(find).collect();
+        match arguments.detail {
+            Some(Detail::Signature) => {
+                render::signatures(head, &render::signatures_of(&entries), &group.name)
+            }
+            Some(_) => render::definitions(head, &entries, &group.name),
+            None => within_budget(budget, head, &entries, group),
+        }
+    };
+    match missing.is_empty() {
+        true => Answer::Complete(text),
+        false if chosen.is_empty() => Answer::Incomplete(Err(missing)),
+        false => Answer::Incomplete(Ok(format!("{text}\n{missing}"))),
+    }
+}
+
+/// Returns the named tools in that order, or all; and an error text for names that no tool has.
+fn choose<'a>(
+    catalog: &'a Catalog,
+    tools: &[&'a Tool],
+    names: Option<&[String]>,
+    group: &Upstream,
+) -> (Vec<&'a Tool>, String) {
+    let Some(names) = names else { return (tools.to_vec(), String::new()) };
+    let mut chosen: Vec<&Tool> = Vec::new();
+    let mut missing = Vec::new();
+    for name in names {
+        let found =
+            lookup::tool(catalog, name).and_then(|tool| tools.iter().find(|known| known.name == tool.name));
+        match found {
+            Some(tool) if chosen.iter().any(|known| known.name == tool.name) => {}
+            Some(tool) => chosen.push(tool),
+            None => {
+                let known = tools.iter().map(|tool| tool.name.as_str());
+                missing.push(lookup::unknown_tool(group.name.as_str(), name, known));
+            }
+        }
+    }
+    (chosen, missing.join("\n"))
+}
+
+/// Returns the most detail that the budget (in characters) allows: definitions, or signatures that say the same, or stubs.
+fn within_budget(budget: usize, head: String, entries: &[ToolEntry<'_>], group: &Upstream) -> String {
+    let size: usize = entries.iter().map(|(_, definition)| definition.len()).sum();
+    if size <= budget {
+        return render::definitions(head, entries, &group.name);
+    }
+    let signatures = render::signatures_of(entries);
+    let size: usize = signatures.iter().map(|signature| signature.to_string().len()).sum();
+    if size <= budget && signatures.iter().all(|signature| signature.lossless) {
+        return render::signatures(head, &signatures, &group.name);
+    }
+    let tools: Vec<_> = entries.iter().map(|(tool, _)| *tool).collect();
+    render::stubs(head, &tools, &group.name)
+}

@@ -1,0 +1,131 @@
+//! What programs get through the protocol beside MCP: `tools/list` with `lazy`, `tools/describe` and
+//! `tools/describe_batch`. They see every known tool as `group__tool`.
+
+use super::tool_list;
+use crate::config::GroupName;
+use crate::front::errors::{self, RpcError};
+use crate::front::interaction::acquire::acquire;
+use crate::front::interaction::invocation::Invocation;
+use crate::front::lookup;
+use crate::groups::GroupManager;
+use crate::protocol::Era;
+use crate::upstream::Upstream;
+use crate::wire::peer::Progress;
+use crate::wire::{Raw, Reply, raw};
+use futures_util::future::join_all;
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// How many names one `tools/describe_batch` may have.
+const MAX_NAMES: usize = 1000;
+
+/// `tools/list` with `lazy`: every known tool as a stub, or with its full definition. In the stateless era no list may
+/// depend on earlier calls, so groups that became known through a call are left out.
+pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
+    let surfaces = groups.surfaces();
+    let is_listed = |group: &GroupName| era == Era::Handshake || surfaces.contains_key(group);
+    if !lazy {
+        let definitions = tool_list::known_definitions(groups, |group, _, _| is_listed(&group.name));
+        return tool_list::result_of(&definitions);
+    }
+    let names = tool_list::exposed_names(groups);
+    let mut stubs: Vec<Raw> = Vec::new();
+    for group in groups.all().into_iter().filter(|group| is_listed(&group.name)) {
+        let snapshot = group.snapshot();
+        let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+        for tool in tools.filter(|tool| snapshot.rules.allows(&tool.name)) {
+            let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
+            stubs.push(json!({ "name": name, "description": tool.summary }).to_string().into());
+        }
+    }
+    tool_list::result_of(&stubs)
+}
+
+/// Parses the `lazy` of `tools/list`. `None`: the list is the surface.
+///
+/// # Errors
+///
+/// `lazy` is not a boolean.
+pub fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
+    let lazy = params.and_then(|params| raw::get(params, "lazy")).unwrap_or(Raw::from_static(b"null"));
+    serde_json::from_slice(&lazy).map_err(|_| errors::invalid_params("params.lazy must be a boolean"))
+}
+
+/// `tools/describe`.
+pub async fn describe(invocation: Invocation) -> Reply {
+    let name = invocation.string("name")?;
+    let progress = invocation.context.progress.as_ref();
+    let mut found = find(invocation.groups(), std::slice::from_ref(&name), progress).await;
+    match (found.tools.pop(), found.errors.pop()) {
+        (Some(tool), _) => Ok([b"{\"tool\":", &tool[..], b"}"].concat().into()),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Err(errors::unknown_tool(&name).into()),
+    }
+}
+
+/// `tools/describe_batch`.
+pub async fn describe_batch(invocation: Invocation) -> Reply {
+    let names = raw::get(&invocation.params, "names").and_then(|names| serde_json::from_slice(&names).ok());
+    let mut names: Vec<String> =
+        names.ok_or_else(|| errors::invalid_params("params.names must be a list of strings"))?;
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    if names.len() > MAX_NAMES {
+        let problem = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
+        return Err(errors::invalid_params(problem).into());
+    }
+    let found = find(invocation.groups(), &names, invocation.context.progress.as_ref()).await;
+    let not_found = json!(found.missing).to_string();
+    let tools = found.tools.join(&b","[..]);
+    Ok([b"{\"tools\":[", &tools[..], b"],\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
+}
+
+#[derive(Default)]
+struct FoundTools {
+    tools: Vec<Raw>,
+    missing: Vec<String>,
+    /// Why groups that may have a missing tool could not be connected.
+    errors: Vec<RpcError>,
+}
+
+/// Finds definitions by exposed names. Groups that may have an unknown tool are connected, all at once.
+async fn find(groups: &GroupManager, names: &[String], progress: Option<&Progress>) -> FoundTools {
+    let known = known_definitions(groups, names);
+    let unknown = names.iter().filter(|name| !known.contains_key(name.as_str()));
+    let table = tool_list::exposed_names(groups);
+    let all = groups.all();
+    let candidates: BTreeMap<GroupName, Upstream> = unknown
+        .flat_map(|name| match table.resolve(name) {
+            // The tool is known, but the cache has lost its definition.
+            Some((group, _)) => groups.get(&group).into_iter().collect(),
+            None => lookup::with_prefix(&all, name),
+        })
+        .map(|group| (group.name.clone(), group))
+        .collect();
+    let acquiring = candidates.values().map(|group| async move {
+        let acquired = acquire(groups, group, progress).await;
+        acquired.map(|_lease| ()).map_err(RpcError::from)
+    });
+    let errors = join_all(acquiring).await.into_iter().filter_map(Result::err).collect();
+    let mut found = FoundTools { errors, ..FoundTools::default() };
+    let known = if candidates.is_empty() { known } else { known_definitions(groups, names) };
+    for name in names {
+        match known.get(name.as_str()) {
+            Some(definition) => found.tools.push(definition.clone()),
+            None => found.missing.push(name.clone()),
+        }
+    }
+    found
+}
+
+/// The known definitions of these tools, verbatim except for the name.
+fn known_definitions<'n>(groups: &GroupManager, names: &'n [String]) -> HashMap<&'n str, Raw> {
+    let table = tool_list::exposed_names(groups);
+    let definition = |name: &'n String| {
+        let (group, tool) = table.resolve(name)?;
+        let catalog = groups.get(&group)?.snapshot().catalog.clone()?;
+        let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool)?;
+        Some((name.as_str(), tool_list::with_name(definition, name)))
+    };
+    names.iter().filter_map(definition).collect()
+}

@@ -1,0 +1,216 @@
+//! Writes definitions, signatures and stubs of tools so that clients show all of the text.
+
+use crate::config::GroupName;
+use crate::schema::signature::{Signature, signature};
+use crate::text::shorten;
+use crate::upstream::catalog::Tool;
+use crate::wire::{Raw, raw};
+use serde_json::json;
+
+/// The length of a stub's text: about eight tokens, enough to tell tools apart.
+const MAX_STUB: usize = 46;
+/// The width of a character outside ASCII, of which a token has one rather than four.
+const WIDE_CHARACTER: usize = 3;
+/// A definition longer than this is split at its members, because some clients show nothing of one long line.
+const MAX_LINE: usize = 4000;
+/// The limits for an answer. OpenCode cuts a result at 50 kB and 2,000 lines, Claude Code at 50,000 characters; there is
+/// room for a last line.
+const MAX_CHARACTERS: usize = 47_000;
+const MAX_LINES: usize = 1880;
+/// The limits for the upstream's own instructions.
+const MAX_INSTRUCTIONS: usize = 12_000;
+const MAX_INSTRUCTION_LINES: usize = 400;
+
+/// A tool and its definition.
+pub type ToolEntry<'a> = (&'a Tool, &'a Raw);
+
+/// The head of an answer: the group's name, the number of tools, and the upstream's own instructions.
+pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> String {
+    let mut head = format!("Group {group}: {tools}");
+    if let Some(instructions) = instructions {
+        let shown = instructions.trim().lines().take(MAX_INSTRUCTION_LINES).collect::<Vec<_>>().join("\n");
+        let shown = shorten(&shown, MAX_INSTRUCTIONS);
+        head.push_str(&format!("\nInstructions of this server:\n{shown}\n"));
+    }
+    head
+}
+
+/// Lists names, each with the first sentence of its description.
+pub fn stubs(head: String, tools: &[&Tool], group: &GroupName) -> String {
+    let mut out = BoundedText::new(head);
+    for tool in tools {
+        out.push(&match tool.summary.is_empty() {
+            true => tool.name.clone(),
+            false => format!("{}: {}", tool.name, stub(&tool.summary)),
+        });
+    }
+    let rest = out.omitted("tools");
+    format!("{}{rest}\nFull definitions: {}", out.text, by_name(group))
+}
+
+fn stub(summary: &str) -> String {
+    let widths = summary.chars().scan(0, |width, c| {
+        *width += if c.is_ascii() { 1 } else { WIDE_CHARACTER };
+        Some(*width)
+    });
+    let fitting = widths.take_while(|width| *width <= MAX_STUB).count();
+    shorten(summary, fitting)
+}
+
+/// Computes the signatures of tools.
+pub fn signatures_of(entries: &[ToolEntry<'_>]) -> Vec<Signature> {
+    entries.iter().map(|(_, definition)| signature(definition)).collect()
+}
+
+/// Lists signatures, and marks those that do not say everything.
+pub fn signatures(head: String, signatures: &[Signature], group: &GroupName) -> String {
+    let mut out = BoundedText::new(head);
+    let mut lossy = 0;
+    for signature in signatures {
+        let mark = if signature.lossless { "" } else { " // see its full definition" };
+        lossy += usize::from(!signature.lossless);
+        out.push(&format!("{signature}{mark}"));
+    }
+    let rest = out.omitted("signatures");
+    match rest.is_empty() && lossy == 0 {
+        true => out.text,
+        false => format!("{}{rest}\nFull definitions: {}", out.text, by_name(group)),
+    }
+}
+
+/// Lists definitions, verbatim, one per line. A definition that is too long for any answer is replaced by its signature.
+pub fn definitions(head: String, entries: &[ToolEntry<'_>], group: &GroupName) -> String {
+    let alone = BoundedText::new(head.clone());
+    let mut out = BoundedText::new(head);
+    for (tool, definition) in entries {
+        let text = split_lines(definition);
+        if alone.fits(&text) {
+            out.push(&text);
+        } else {
+            let length = definition.len();
+            let short = signature(definition);
+            out.push(&format!(
+                "{short}\n(The definition of {} is too long to show: {length} bytes.)",
+                tool.name
+            ));
+        }
+    }
+    let rest = out.omitted("definitions");
+    match rest.is_empty() {
+        true => out.text,
+        false => format!("{}{rest} Ask for them by name: {}", out.text, by_name(group)),
+    }
+}
+
+/// How to ask for full definitions.
+fn by_name(group: &GroupName) -> String {
+    format!("get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": ["NAME"] }))
+}
+
+/// Inserts line ends between the members of long JSON.
+fn split_lines(json: &Raw) -> String {
+    let text = || String::from_utf8_lossy(json).into_owned();
+    if json.len() <= MAX_LINE {
+        return text();
+    }
+    let Some(members) = raw::entries(json).filter(|members| !members.is_empty()) else { return text() };
+    let members = members
+        .iter()
+        .map(|(key, value)| format!("{}:{}", serde_json::Value::from(key.as_str()), split_lines(value)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(",\n"))
+}
+
+/// Text within the limits of clients. It takes whole entries and counts those that do not fit.
+struct BoundedText {
+    text: String,
+    characters: usize,
+    lines: usize,
+    omitted: usize,
+}
+
+impl BoundedText {
+    fn new(head: String) -> Self {
+        Self { characters: head.chars().count(), lines: head.lines().count(), text: head, omitted: 0 }
+    }
+
+    fn fits(&self, entry: &str) -> bool {
+        self.characters + entry.chars().count() < MAX_CHARACTERS
+            && self.lines + entry.lines().count() <= MAX_LINES
+    }
+
+    fn push(&mut self, entry: &str) {
+        if self.omitted > 0 || !self.fits(entry) {
+            self.omitted += 1;
+            return;
+        }
+        self.characters += entry.chars().count() + 1;
+        self.lines += entry.lines().count();
+        self.text.push('\n');
+        self.text.push_str(entry);
+    }
+
+    fn omitted(&self, what: &str) -> String {
+        match self.omitted {
+            0 => String::new(),
+            n => format!("\n{n} more {what} did not fit in this answer."),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: &str) -> (Tool, Raw) {
+        let definition =
+            json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
+        let page = format!("{{\"tools\":[{definition}]}}");
+        crate::upstream::catalog::read_tools(&page.into()).remove(0)
+    }
+
+    #[test]
+    fn long_definitions_are_split_between_members_and_stay_equal() {
+        let long = "x".repeat(3000);
+        let schema = json!({ "type": "object", "properties": { "a": { "d": long }, "b": { "d": long } } });
+        let definition = json!({ "name": "n", "inputSchema": schema });
+        let text = split_lines(&definition.to_string().into());
+        assert!(text.lines().count() > 3, "{text}");
+        assert!(text.lines().all(|line| line.len() <= MAX_LINE));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), definition);
+    }
+
+    #[test]
+    fn a_stub_is_about_as_many_tokens_in_any_script() {
+        assert_eq!(stub("Short."), "Short.");
+        assert_eq!(stub(&"word ".repeat(20)), format!("{}…", "word ".repeat(9).trim_end()));
+        assert_eq!(stub(&"搜".repeat(40)), format!("{}…", "搜".repeat(14)));
+    }
+
+    #[test]
+    fn entries_that_do_not_fit_are_counted() {
+        let group = GroupName::new("g");
+        let tools: Vec<_> = (0..100).map(|n| tool(&format!("t{n}"), &"d".repeat(1000))).collect();
+        let entries: Vec<_> = tools.iter().map(|(tool, definition)| (tool, definition)).collect();
+        let instructions = "i\n".repeat(20_000);
+        let head = || head(&group, "100 tools", Some(&instructions));
+        let full = definitions(head(), &entries, &group);
+        let short = signatures(head(), &signatures_of(&entries), &group);
+        for (text, what, each) in [(full, "definitions", "\"inputSchema\""), (short, "signatures", "()")] {
+            assert!(text.chars().count() < 48_000 && text.lines().count() < 1900, "{}", text.len());
+            let shown = text.matches(each).count();
+            assert!(shown > 10 && text.contains(&format!("\n{} more {what} did not fit", 100 - shown)));
+        }
+    }
+
+    #[test]
+    fn a_definition_too_long_for_any_answer_is_replaced_by_its_signature() {
+        let group = GroupName::new("g");
+        let head = head(&group, "1 of 2 tools", Some(&"i ".repeat(20_000)));
+        for description in ["d".repeat(40_000), "d\n".repeat(40_000)] {
+            let huge = tool("huge", &description);
+            let text = definitions(head.clone(), &[(&huge.0, &huge.1)], &group);
+            assert!(text.contains("huge()") && text.contains("too long to show"), "{}", text.len());
+            assert!(text.chars().count() < 48_000 && text.lines().count() < 1900, "{}", text.len());
+        }
+    }
+}

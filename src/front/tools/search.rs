@@ -1,0 +1,200 @@
+//! `search_dynamic_tools`: ranked search over the tools of every known group, connected or not.
+//!
+//! Nothing is started for it. The index is built on the first search, and again when a catalog, a rule or a description
+//! has changed.
+
+use super::arguments::SearchQuery;
+use crate::config::GroupName;
+use crate::front::{lookup, tool_errors};
+use crate::groups::GroupManager;
+use crate::rules::Rules;
+use crate::schema::signature::signature;
+use crate::search::{Group, Index};
+use crate::text::shorten;
+use crate::upstream::catalog::{Catalog, Tool};
+use crate::wire::{Raw, raw};
+use parking_lot::Mutex;
+use serde_json::json;
+use std::sync::Arc;
+
+/// The number of results, if the query names none.
+const DEFAULT_LIMIT: usize = 5;
+/// The largest number of results.
+const MAX_LIMIT: usize = 20;
+/// The length of a result's text: enough to choose by.
+const MAX_SUMMARY: usize = 100;
+/// The length of the best result's signature.
+const MAX_SIGNATURE: usize = 900;
+/// How much of a server's instructions is indexed as the description of its group.
+const MAX_INSTRUCTIONS: usize = 600;
+
+/// The index that the searches of one session share.
+#[derive(Default)]
+pub struct ToolSearch {
+    /// Locked only to read or replace it.
+    index: Mutex<Option<Arc<GroupIndex>>>,
+}
+
+/// An index, and the groups that it was built from.
+struct GroupIndex {
+    groups: Vec<IndexedGroup>,
+    index: Index,
+}
+
+/// A group whose catalog is known.
+struct IndexedGroup {
+    name: GroupName,
+    description: String,
+    catalog: Arc<Catalog>,
+    rules: Arc<Rules>,
+}
+
+impl IndexedGroup {
+    fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.description == other.description
+            && Arc::ptr_eq(&self.catalog, &other.catalog)
+            && Arc::ptr_eq(&self.rules, &other.rules)
+    }
+
+    /// The allowed tools with their definitions. If the cache has lost a definition, its summary replaces it.
+    fn tools(&self) -> Vec<(&Tool, Raw)> {
+        let is_allowed = |tool: &Tool| self.rules.allows(&tool.name);
+        match self.catalog.definitions() {
+            Some(all) => {
+                all.filter(|(tool, _)| is_allowed(tool)).map(|(tool, raw)| (tool, raw.clone())).collect()
+            }
+            None => {
+                let stub = |tool: &Tool| json!({ "description": tool.summary }).to_string().into();
+                let tools = self.catalog.tools.iter().filter(|tool| is_allowed(tool));
+                tools.map(|tool| (tool, stub(tool))).collect()
+            }
+        }
+    }
+}
+
+impl ToolSearch {
+    /// Answers `search_dynamic_tools`.
+    pub async fn search_dynamic_tools(&self, groups: &GroupManager, arguments: Option<&Raw>) -> Raw {
+        let text = match SearchQuery::parse(arguments) {
+            Ok(query) => self.search(groups, &query).await,
+            Err(text) => Err(text),
+        };
+        match text {
+            Ok(text) => json!({ "content": [{ "type": "text", "text": text }] }).to_string().into(),
+            Err(text) => tool_errors::result(&text),
+        }
+    }
+
+    async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<String, String> {
+        let only = query.group.as_ref().map(|name| lookup::group(groups, name)).transpose()?;
+        let only = only.map(|group| group.name);
+        let (known, mut unknown) = survey(groups);
+        unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));
+        let index = self.index(known).await?;
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let only = only.as_ref().map(|only| index.groups.iter().position(|group| group.name == *only));
+        let hits = match only {
+            // The group is not known yet.
+            Some(None) => Vec::new(),
+            Some(Some(only)) => index.index.search(&query.query, Some(only), limit),
+            None => index.index.search(&query.query, None, limit),
+        };
+        let mut lines = Vec::new();
+        for (rank, hit) in hits.iter().enumerate() {
+            let group = &index.groups[hit.group];
+            let tools = group.tools();
+            let Some((tool, definition)) = tools.get(hit.tool) else { continue };
+            lines.push(summary_line(&group.name, tool));
+            if rank == 0 {
+                lines.push(how_to_call(&group.name, tool, definition));
+            }
+        }
+        if lines.is_empty() {
+            lines.push(format!(
+                "No known tool matches {:?}. Use other words, or list a group's tools with get_dynamic_tools.",
+                shorten(&query.query, MAX_SUMMARY)
+            ));
+        }
+        if !unknown.is_empty() {
+            let names = unknown.iter().map(GroupName::as_str).collect::<Vec<_>>().join(", ");
+            lines.push(format!(
+                "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
+            ));
+        }
+        Ok(lines.join("\n"))
+    }
+
+    /// Returns the index of these groups, building it if they have changed.
+    async fn index(&self, groups: Vec<IndexedGroup>) -> Result<Arc<GroupIndex>, String> {
+        let index = self.index.lock().clone();
+        if let Some(index) = index
+            && index.groups.len() == groups.len()
+            && index.groups.iter().zip(&groups).all(|(a, b)| a.is_same(b))
+        {
+            return Ok(index);
+        }
+        // It takes some 30 ms for a thousand tools, which no forwarded call should wait for.
+        let index = tokio::task::spawn_blocking(move || Arc::new(build(groups)));
+        let index = index.await.map_err(|error| {
+            tracing::error!(%error, "failed to index the tools");
+            "The search is not available; get_dynamic_tools lists the tools of a group.".to_owned()
+        })?;
+        *self.index.lock() = Some(index.clone());
+        Ok(index)
+    }
+}
+
+/// Returns the groups whose tools are known, and the names of the others, both in config order.
+fn survey(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
+    let config = groups.config();
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for group in groups.all() {
+        let Some(Ok(server)) = config.server(&group.name) else { continue };
+        if !server.features.tools {
+            continue;
+        }
+        let snapshot = group.snapshot();
+        let Some(catalog) = snapshot.catalog.clone() else {
+            unknown.push(group.name.clone());
+            continue;
+        };
+        let info = &catalog.info;
+        let instructions = info.instructions.as_deref().map(|text| shorten(text, MAX_INSTRUCTIONS));
+        let description = [server.description.clone(), info.title.clone(), instructions];
+        let description = description.into_iter().flatten().collect::<Vec<_>>().join("\n");
+        let rules = snapshot.rules.clone();
+        known.push(IndexedGroup { name: group.name.clone(), description, catalog, rules });
+    }
+    (known, unknown)
+}
+
+fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
+    let tools: Vec<Vec<(&Tool, Raw)>> = groups.iter().map(IndexedGroup::tools).collect();
+    let documents = groups.iter().zip(&tools).map(|(group, tools)| Group {
+        name: group.name.as_str(),
+        about: group.description.clone(),
+        tools: tools.iter().map(|(tool, definition)| (tool.name.as_str(), &definition[..])).collect(),
+    });
+    let index = Index::new(&documents.collect::<Vec<_>>());
+    GroupIndex { groups, index }
+}
+
+fn summary_line(group: &GroupName, tool: &Tool) -> String {
+    match tool.summary.is_empty() {
+        true => format!("{group} / {}", tool.name),
+        false => format!("{group} / {}: {}", tool.name, shorten(&tool.summary, MAX_SUMMARY)),
+    }
+}
+
+/// Returns what a model needs to call the tool: its signature, or how to get it if the cache has lost the definition.
+fn how_to_call(group: &GroupName, tool: &Tool, definition: &Raw) -> String {
+    match raw::get(definition, "name") {
+        Some(_) => {
+            // Named types follow on lines of their own.
+            let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
+            format!("  {}", signature.replace('\n', "\n  "))
+        }
+        None => format!("  get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": [tool.name] })),
+    }
+}

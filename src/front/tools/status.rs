@@ -1,0 +1,168 @@
+//! `get_status`: the states of the groups, as text and as JSON.
+
+use crate::groups::GroupManager;
+use crate::groups::login_flows::LoginFlows;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::CatalogSource;
+use crate::upstream::lifecycle::State;
+use crate::upstream::snapshot::Snapshot;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The states of groups.
+pub struct Status {
+    /// The `structuredContent`.
+    pub json: Value,
+    /// One line per group.
+    pub text: String,
+}
+
+/// Reports the states of `groups`. `status` and `error` are about all groups.
+pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> Status {
+    let config = manager.config();
+    let all = manager.all();
+    let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
+    let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
+    let failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
+    let all_failed = !all.is_empty() && all.iter().all(failed);
+    let reload = manager.reload_errors();
+    let errors: Vec<_> = config.errors.iter().chain(&reload).map(ToString::to_string).collect();
+    let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    let error = match (errors.is_empty(), all_failed) {
+        (false, _) => Some(errors.join("\n")),
+        (true, true) => Some("every group failed".to_owned()),
+        (true, false) => None,
+    };
+    let status = match (error.is_some() && (all.is_empty() || all_failed), manager.is_discovering()) {
+        (true, _) => "error",
+        (false, true) => "initializing",
+        (false, false) => "ready",
+    };
+    // Groups that were not started saved the time that their last connection took.
+    let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
+    let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.took).sum();
+    let json = json!({
+        "status": status,
+        "error": error,
+        "ready": ready,
+        "total": snapshots.len(),
+        "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot, flows)).collect::<Vec<_>>(),
+        "startUpSavedMs": millis(saved),
+        "warnings": warnings,
+    });
+    let mut text = format!("{status}: the tools of {ready} of {} groups are known", snapshots.len());
+    if saved > Duration::ZERO {
+        text.push_str(&format!("; start-up time saved so far: {saved:.1?}"));
+    }
+    for (group, snapshot) in &snapshots {
+        text.push('\n');
+        text.push_str(&group_line(group, snapshot, flows));
+    }
+    for problem in errors {
+        text.push_str(&format!("\nconfig error: {problem}"));
+    }
+    for problem in warnings {
+        text.push_str(&format!("\nconfig warning: {problem}"));
+    }
+    Status { json, text }
+}
+
+fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Value {
+    let (error, attempts) = failure(snapshot);
+    let percentiles = group.stats.percentiles();
+    let catalog = snapshot.catalog.as_ref();
+    let info = catalog.map(|catalog| &catalog.info);
+    json!({
+        "group": group.name.as_str(),
+        "state": snapshot.state.name(),
+        "mode": mode(snapshot),
+        "connecting": snapshot.connecting.is_some(),
+        "tools": tools(snapshot),
+        "error": error,
+        "loginUrl": flows.open_url(group),
+        "attempts": attempts,
+        "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
+        "idleMs": snapshot.idle().map(millis),
+        "calls": group.stats.calls(),
+        "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
+        "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
+        "cached": catalog.map(|catalog| matches!(catalog.source, CatalogSource::Cached(_))),
+        "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
+        "server": info.and_then(|info| info.title.as_deref()),
+        "version": info.and_then(|info| info.version.as_deref()),
+        "protocolVersion": info.map(|info| info.protocol_version.as_str()),
+    })
+}
+
+/// The number of tools that the config allows.
+fn tools(snapshot: &Snapshot) -> Option<usize> {
+    let tools = &snapshot.catalog.as_ref()?.tools;
+    Some(tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count())
+}
+
+fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> String {
+    let mut line = format!("- {}: {}", group.name, snapshot.state.name());
+    if let Some(since) = snapshot.connecting {
+        line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
+    }
+    if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
+        line.push_str(&format!(", {tools} tools"));
+        if matches!(catalog.source, CatalogSource::Cached(_)) {
+            line.push_str(&format!(" as of {} ago", rough(catalog.age())));
+        }
+    }
+    if let Some(at) = snapshot.next_attempt {
+        line.push_str(&format!(", next attempt in {}", rough(at.saturating_duration_since(Instant::now()))));
+    }
+    if let Some(idle) = snapshot.idle() {
+        line.push_str(&format!(", idle for {} s", idle.as_secs()));
+    }
+    if let Some((p50, p95)) = group.stats.percentiles() {
+        let calls = group.stats.calls();
+        let calls = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
+        line.push_str(&format!(", {calls} (p50 {p50:.1?}, p95 {p95:.1?})"));
+    }
+    if let (Some(error), attempts) = failure(snapshot) {
+        let error = error.replace('\n', "\n    ");
+        match attempts {
+            0 => line.push_str(&format!("\n    {error}")),
+            1 => line.push_str(&format!(", 1 failed attempt\n    {error}")),
+            attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
+        }
+    }
+    if let Some(url) = flows.open_url(group) {
+        line.push_str(&format!("\n    login needed; open this address in a browser on this machine: {url}"));
+    }
+    line
+}
+
+fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
+    match &snapshot.state {
+        State::Failed(failure) => (Some(failure.error.to_string()), failure.attempts),
+        _ => (None, 0),
+    }
+}
+
+/// Formats a duration in its largest unit.
+fn rough(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn mode(snapshot: &Snapshot) -> &'static str {
+    snapshot.mode().name()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds, rounded to a hundredth.
+fn fractional_millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100_000.0).round() / 100.0
+}

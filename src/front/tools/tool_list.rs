@@ -1,0 +1,198 @@
+//! `tools/list` and `instructions`: our own tools, and the upstreams' tools that the config exposes.
+//!
+//! The list depends on the config and on the surface of each group, never on calls that were made. Its bytes stay equal
+//! while nothing changes, because clients' prompt caches depend on them.
+
+use super::definitions::{self, GroupLine};
+use crate::config::{GroupName, Mode, SurfaceKind};
+use crate::front::exposed_names::ExposedNames;
+use crate::front::interaction::list_changes::ListContents;
+use crate::front::passthrough::aggregate::{self, ListKind};
+use crate::front::passthrough::routing;
+use crate::groups::GroupManager;
+use crate::rules::Rules;
+use crate::schema::definition;
+use crate::upstream::Upstream;
+use crate::upstream::catalog::{ListHashes, Tool};
+use crate::wire::{Raw, raw};
+use memchr::memmem;
+use serde_json::{Value, json};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use tokio::sync::watch;
+
+/// The result of `tools/list` of one session, built again when a list may have changed.
+pub struct ToolList {
+    /// Changes whenever a list may have changed.
+    version: watch::Receiver<u64>,
+    /// Some group had no surface when the session began: then the flat surface has all our tools.
+    incomplete: bool,
+    /// The last result, and the version that it was built for.
+    built: (u64, Raw),
+}
+
+impl ToolList {
+    /// Builds the list.
+    pub fn new(groups: &GroupManager) -> Self {
+        let surfaces = groups.surfaces();
+        let incomplete = groups.all().iter().any(|group| !surfaces.contains_key(&group.name));
+        let version = groups.list_version();
+        let built = (*version.borrow(), build(groups, incomplete));
+        Self { version, incomplete, built }
+    }
+
+    /// Returns the result of `tools/list`.
+    pub fn result(&mut self, groups: &GroupManager) -> Raw {
+        let version = *self.version.borrow();
+        if self.built.0 != version {
+            self.built = (version, build(groups, self.incomplete));
+        }
+        self.built.1.clone()
+    }
+
+    /// Returns what the lists contain now.
+    pub fn contents(&mut self, groups: &GroupManager) -> ListContents {
+        ListContents {
+            tools: self.result(groups),
+            resources: hash_lists(groups, |hashes| hashes.resources),
+            prompts: hash_lists(groups, |hashes| hashes.prompts),
+        }
+    }
+}
+
+fn build(groups: &GroupManager, incomplete: bool) -> Raw {
+    let config = groups.config();
+    with_group_lines(groups, |lines| {
+        let ours = definitions::list(lines, config.settings.names_budget);
+        let (ours, upstreams) = match config.settings.surface {
+            SurfaceKind::Meta => (ours, surface_definitions(groups, true)),
+            SurfaceKind::Flat => {
+                let is_listed = |tool: &rmcp::model::Tool| incomplete || tool.name == definitions::GET_STATUS;
+                (ours.into_iter().filter(is_listed).collect(), surface_definitions(groups, false))
+            }
+        };
+        let ours = ours.iter().map(|tool| Raw::from(json!(tool).to_string()));
+        let tools: Vec<Raw> = match config.settings.surface {
+            SurfaceKind::Meta => ours.chain(upstreams).collect(),
+            SurfaceKind::Flat => upstreams.into_iter().chain(ours).collect(),
+        };
+        result_of(&tools)
+    })
+}
+
+/// Hashes one kind of list of all groups. No cached file is read for it.
+fn hash_lists(groups: &GroupManager, hash_of: fn(ListHashes) -> u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for group in groups.all() {
+        let hash = group.snapshot().catalog.as_ref().map_or(0, |catalog| hash_of(catalog.hashes));
+        if hash != 0 {
+            (group.name.as_str(), hash).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The definitions of the upstreams' tools that `tools/list` has, under their exposed names: those that the config
+/// exposes, or all.
+fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
+    let surfaces = groups.surfaces();
+    let is_listed = |group: &Upstream, tool: &Tool, rules: &Rules| {
+        surfaces.get(&group.name).is_some_and(|surface| surface.tools.contains(&tool.name))
+            && (!exposed_only || rules.exposes(&tool.name))
+    };
+    let definitions = known_definitions(groups, is_listed);
+    if !exposed_only {
+        return definitions;
+    }
+    let always_load = |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
+    definitions.iter().map(always_load).collect()
+}
+
+/// The definitions of the known tools that `wanted` selects, under their exposed names. A definition that is invalid
+/// under MCP's schema is left out, because some clients drop the whole list for it.
+pub fn known_definitions(
+    groups: &GroupManager,
+    wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool,
+) -> Vec<Raw> {
+    let names = exposed_names(groups);
+    let mut definitions = Vec::new();
+    for group in groups.all() {
+        let snapshot = group.snapshot();
+        let rules = &snapshot.rules;
+        let is_wanted = |tool: &Tool| rules.allows(&tool.name) && wanted(&group, tool, rules);
+        let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(is_wanted))
+        else {
+            continue;
+        };
+        let known = catalog.definitions().into_iter().flatten();
+        for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
+            let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
+            match definition::problem(definition) {
+                None => {
+                    definitions.push(with_name(&with_client_app_uri(groups, &group.name, definition), name));
+                }
+                Some(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
+            }
+        }
+    }
+    definitions
+}
+
+/// Replaces the URI of the definition's app by the one that clients can read.
+fn with_client_app_uri(groups: &GroupManager, group: &GroupName, definition: &Raw) -> Raw {
+    if memmem::find(definition, routing::APP_SCHEME.as_bytes()).is_none() {
+        return definition.clone();
+    }
+    let ui = raw::get(definition, "_meta").and_then(|meta| raw::get(&meta, "ui"));
+    let uri = ui.as_ref().and_then(|ui| raw::get_str(ui, "resourceUri"));
+    let (Some(ui), Some(uri)) = (ui, uri) else { return definition.clone() };
+    let uri = routing::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
+    let ui = raw::set(&ui, "resourceUri", json!(uri).to_string().as_bytes());
+    raw::set_in(definition, "_meta", "ui", &ui)
+}
+
+/// Replaces the name of a definition.
+pub fn with_name(definition: &Raw, name: &str) -> Raw {
+    raw::set(definition, "name", Value::from(name).to_string().as_bytes())
+}
+
+/// A result of `tools/list` with these tools.
+pub fn result_of(tools: &[Raw]) -> Raw {
+    [b"{\"tools\":[", &tools.join(&b","[..])[..], b"]}"].concat().into()
+}
+
+/// The exposed names of all known tools.
+pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
+    let known: Vec<(GroupName, Vec<String>)> = groups
+        .all()
+        .iter()
+        .filter_map(|group| {
+            let snapshot = group.snapshot();
+            let rules = &snapshot.rules;
+            let tools = snapshot.catalog.as_ref()?.tools.iter().map(|tool| tool.name.clone());
+            Some((group.name.clone(), tools.filter(|tool| rules.allows(tool)).collect()))
+        })
+        .collect();
+    let pairs = known.iter().flat_map(|(group, tools)| tools.iter().map(move |tool| (group, tool.as_str())));
+    ExposedNames::new(pairs)
+}
+
+/// The `instructions` of `initialize` and `server/discover`.
+pub fn instructions(groups: &GroupManager) -> String {
+    with_group_lines(groups, definitions::instructions)
+}
+
+/// Calls `use_lines` with the groups as the config and their surfaces describe them. Groups whose entry is invalid are
+/// left out; `get_status` names them.
+fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine<'_>]) -> T) -> T {
+    let (config, surfaces) = (groups.config(), groups.surfaces());
+    let lines = config.servers.iter().filter_map(|(name, server)| {
+        let server = server.as_ref().ok()?;
+        let surface = surfaces.get(name);
+        let about = surface.and_then(|surface| surface.about.as_deref());
+        let tools = surface.filter(|_| server.mode != Mode::Pure).map_or(&[][..], |surface| &surface.tools);
+        let description = server.description.as_deref().or(about);
+        Some(GroupLine { name: name.as_str(), description, tools })
+    });
+    use_lines(&lines.collect::<Vec<_>>())
+}

@@ -1,0 +1,101 @@
+//! What goes on beside the requests of clients: catalogs that groups read enter `tools/list` and the cache, groups that
+//! wait for a login are started when somebody logs in elsewhere, and tasks that panicked are replaced.
+
+use super::login_watch::LoginWatch;
+use super::manager::GroupManager;
+use super::surface::Surface;
+use crate::config::GroupName;
+use crate::rules::Rules;
+use crate::upstream::catalog::{Catalog, CatalogSource};
+use crate::upstream::select::until;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Catalogs that are read within this time are written to the cache together.
+const FLUSH_DELAY: Duration = Duration::from_millis(500);
+
+/// The groups as `run` saw them last.
+#[derive(Default)]
+struct SeenGroups {
+    catalogs: HashMap<GroupName, Arc<Catalog>>,
+    rules: HashMap<GroupName, Arc<Rules>>,
+}
+
+impl GroupManager {
+    /// Does everything that goes on beside the requests of clients. Runs until it is dropped.
+    pub async fn run(&self) {
+        let mut seen = SeenGroups::default();
+        let mut login_watch = LoginWatch::default();
+        let mut flush_at = None;
+        loop {
+            let surface_tick = self.lists.surfaces.lock().deadline();
+            tokio::select! {
+                changed = self.environment.shared.changes.take() => {
+                    login_watch.update(changed.iter().map(|name| (name, self.get(name))));
+                    if self.handle_changes(&changed, &mut seen) {
+                        flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
+                    }
+                }
+                panicked = self.tasks.panicked() => self.replace_panicked(&panicked),
+                () = until(surface_tick) => {
+                    let changed = self.lists.surfaces.lock().tick(Instant::now());
+                    self.lists_changed(changed);
+                }
+                () = until(login_watch.deadline()) => login_watch.check(self).await,
+                () = until(flush_at) => {
+                    flush_at = None;
+                    self.environment.cache.flush().await;
+                }
+            }
+        }
+    }
+
+    /// Handles groups whose snapshot changed. Returns whether a catalog has to be written to the cache.
+    fn handle_changes(&self, changed: &BTreeSet<GroupName>, seen: &mut SeenGroups) -> bool {
+        let mut has_new_catalog = false;
+        let config = self.config();
+        for name in changed {
+            let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) else {
+                seen.catalogs.remove(name);
+                seen.rules.remove(name);
+                continue;
+            };
+            let snapshot = group.snapshot();
+            let rules = seen.rules.insert(name.clone(), snapshot.rules.clone());
+            // Other rules may expose other tools.
+            self.lists_changed(rules.is_none_or(|last| !Arc::ptr_eq(&last, &snapshot.rules)));
+            if let Some(catalog) = &snapshot.catalog
+                && matches!(catalog.source, CatalogSource::Live(_))
+                && seen.catalogs.get(name).is_none_or(|last| !Arc::ptr_eq(last, catalog))
+            {
+                has_new_catalog = true;
+                seen.catalogs.insert(name.clone(), catalog.clone());
+                self.environment.cache.put(self.cache_key(server), catalog.clone());
+                let surface = Surface::of(catalog, &server.rules());
+                self.lists.surfaces.lock().catalog_read(name, server.mode, surface);
+                // Its other lists may have changed, too. The session compares them.
+                self.lists_changed(true);
+            }
+            if snapshot.attempted {
+                let changed = self.lists.surfaces.lock().attempt_ended(name);
+                self.lists_changed(changed);
+            }
+        }
+        has_new_catalog
+    }
+
+    /// Replaces the task of a group that panicked, which is a bug, so that the group works on its next use.
+    fn replace_panicked(&self, name: &GroupName) {
+        if self.is_shutting_down() {
+            return;
+        }
+        tracing::error!(group = %name, "the task of this group panicked; the group starts again");
+        let changed = self.lists.surfaces.lock().attempt_ended(name);
+        self.lists_changed(changed);
+        if let (Some(server), Some(group)) = (self.config().server(name), self.get(name)) {
+            self.spawn(name, server, group.snapshot().catalog.clone(), None);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The manager: creates groups, hands out their handles, and shuts them down.
+
+use super::surface::{Surface, SurfaceMap, Surfaces};
+use super::tasks::GroupTasks;
+use crate::cache::{Cache, Key, Known};
+use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
+use crate::protocol::Era;
+use crate::transport::remote::credentials::LoginService;
+use crate::transport::{Transport, launch, warden};
+use crate::upstream::catalog::Catalog;
+use crate::upstream::clients::Clients;
+use crate::upstream::connector::{Connector, KnownEra};
+use crate::upstream::task::shared::SharedState;
+use crate::upstream::task::{self, GroupSpec};
+use crate::upstream::{Grace, Upstream};
+use dashmap::DashMap;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The limit for the whole shutdown. OpenCode sends SIGTERM 2 s after it closed stdin, other clients at once.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
+/// How many groups connect at the same time without a request.
+const START_SLOTS: usize = 8;
+/// A hybrid group is not started at start-up if its cached catalog is younger than this.
+const FRESH_FOR: Duration = Duration::from_secs(24 * 3600);
+/// The groups of this instance.
+pub struct GroupManager {
+    pub(super) config: watch::Sender<Arc<Config>>,
+    /// What is wrong with the config file, while its last valid content is in force.
+    pub(super) reload_errors: Mutex<Vec<ConfigError>>,
+    /// Handles only. No guard is held across an await.
+    pub(super) groups: DashMap<GroupName, Upstream>,
+    pub(super) tasks: GroupTasks,
+    pub(super) environment: Environment,
+    pub(super) lists: Lists,
+    pub(super) started: AtomicBool,
+    pub(super) shutting_down: AtomicBool,
+}
+
+/// What the groups need of the rest of the program.
+pub(super) struct Environment {
+    pub(super) transport: Transport,
+    pub(super) clients: Arc<dyn Clients>,
+    pub(super) cache: Cache,
+    pub(super) shared: SharedState,
+}
+
+/// What `tools/list` shows, and a number that changes whenever a list may have changed.
+#[derive(Default)]
+pub(super) struct Lists {
+    pub(super) surfaces: Mutex<Surfaces>,
+    pub(super) version: watch::Sender<u64>,
+}
+
+impl GroupManager {
+    /// A manager without groups. `start` creates them when the first client is there, because the key of the cache
+    /// contains what the client can do.
+    pub fn new(config: Config, transport: Transport, clients: Arc<dyn Clients>, cache: Cache) -> Arc<Self> {
+        Arc::new(Self {
+            config: watch::Sender::new(Arc::new(config)),
+            reload_errors: Mutex::default(),
+            groups: DashMap::new(),
+            tasks: GroupTasks::default(),
+            environment: Environment { transport, clients, cache, shared: SharedState::new(START_SLOTS) },
+            lists: Lists::default(),
+            started: AtomicBool::new(false),
+            shutting_down: AtomicBool::new(false),
+        })
+    }
+
+    /// The config in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.config.borrow().clone()
+    }
+
+    /// Receives every config that comes into force.
+    pub fn config_changes(&self) -> watch::Receiver<Arc<Config>> {
+        self.config.subscribe()
+    }
+
+    /// What is wrong with the config file, while its last valid content is in force.
+    pub fn reload_errors(&self) -> Vec<ConfigError> {
+        self.reload_errors.lock().clone()
+    }
+
+    /// All groups, in config order.
+    pub fn all(&self) -> Vec<Upstream> {
+        let config = self.config();
+        let names = config.servers.iter().map(|(name, _)| name);
+        names.filter_map(|name| self.get(name)).collect()
+    }
+
+    /// Returns a group.
+    pub fn get(&self, name: &GroupName) -> Option<Upstream> {
+        self.get_by_name(name.as_str())
+    }
+
+    /// Returns the group of exactly this name.
+    pub fn get_by_name(&self, name: &str) -> Option<Upstream> {
+        self.groups.get(name).map(|group| group.clone())
+    }
+
+    /// What `tools/list` shows of each group.
+    pub fn surfaces(&self) -> SurfaceMap {
+        self.lists.surfaces.lock().shown()
+    }
+
+    /// A number that changes whenever a list may have changed.
+    pub fn list_version(&self) -> watch::Receiver<u64> {
+        self.lists.version.subscribe()
+    }
+
+    /// Returns whether start-up discovery goes on.
+    pub fn is_discovering(&self) -> bool {
+        self.lists.surfaces.lock().is_discovering()
+    }
+
+    /// Returns whether every connection is being closed.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the catalog of a group is unknown but about to be read.
+    pub fn expects_catalog(&self, group: &Upstream) -> bool {
+        let snapshot = group.snapshot();
+        let is_coming = snapshot.connecting.is_some() || self.lists.surfaces.lock().is_expected(&group.name);
+        snapshot.catalog.is_none() && is_coming
+    }
+
+    /// Knows how to log in to remote servers.
+    pub(super) fn login_service(&self) -> &Arc<dyn LoginService> {
+        &self.environment.transport.logins
+    }
+
+    /// Creates the groups and connects the eager and hybrid ones, because a client is there and has declared its
+    /// capabilities. Only the first call does anything. The first poll creates all groups.
+    pub async fn start(&self) {
+        if !self.started.swap(true, Ordering::Relaxed) {
+            let known = self.environment.cache.read();
+            for (name, server) in &self.config().servers {
+                self.add(name, server, &known, None);
+            }
+            let groups = self.all();
+            self.discover(&groups).await;
+        }
+    }
+
+    /// Connects those of `groups` that connect at start.
+    pub(super) async fn discover(&self, groups: &[Upstream]) {
+        let config = self.config();
+        let always = config.settings.discovery == DiscoveryMode::Always;
+        let is_fresh = |group: &Upstream| {
+            group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH_FOR)
+        };
+        let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
+            Some(Ok(ServerConfig { mode: Mode::Eager, .. })) => true,
+            Some(Ok(ServerConfig { mode: Mode::Hybrid, .. })) => always || !is_fresh(group),
+            _ => false,
+        };
+        let starting: Vec<_> = groups.iter().filter(connects_at_start).collect();
+        let names = starting.iter().map(|group| group.name.clone());
+        self.lists.surfaces.lock().start_discovery(names, Instant::now());
+        for group in starting {
+            group.start().await;
+            // If its attempt ended before, no other change will come.
+            self.environment.shared.changes.add(&group.name);
+        }
+    }
+
+    /// Creates a group, with the catalog that the cache has of it.
+    pub(super) fn add(
+        &self,
+        name: &GroupName,
+        server: &Result<ServerConfig, ConfigError>,
+        known: &Known,
+        predecessor: Option<BoxFuture<'static, ()>>,
+    ) {
+        let cached = server.as_ref().ok().and_then(|server| known.get(&self.cache_key(server)));
+        if let (Some(catalog), Ok(server)) = (&cached, server) {
+            self.lists.surfaces.lock().restore(name, Surface::of(catalog, &server.rules()));
+        }
+        self.spawn(name, server, cached, predecessor);
+    }
+
+    /// Creates a group and spawns its task.
+    pub(super) fn spawn(
+        &self,
+        name: &GroupName,
+        server: &Result<ServerConfig, ConfigError>,
+        cached: Option<Arc<Catalog>>,
+        predecessor: Option<BoxFuture<'static, ()>>,
+    ) {
+        let era = cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era);
+        let connector = Connector {
+            group: name.clone(),
+            transport: self.environment.transport.clone(),
+            clients: self.environment.clients.clone(),
+            max_message: self.config().settings.max_message_bytes,
+            era: KnownEra::new(era),
+        };
+        let spec = GroupSpec {
+            name: name.clone(),
+            server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
+            cached,
+            predecessor,
+        };
+        let (group, task) = task::create(spec, connector, self.environment.shared.clone());
+        self.tasks.spawn(name, task);
+        self.groups.insert(name.clone(), group);
+    }
+
+    pub(super) fn cache_key(&self, server: &ServerConfig) -> Key {
+        let cwd = match &server.endpoint {
+            Endpoint::Stdio(stdio) => launch::directory(stdio, &self.environment.transport.ambient),
+            Endpoint::Http(_) => PathBuf::new(),
+        };
+        Key::new(server, &cwd, &self.environment.clients.offered_capabilities())
+    }
+
+    /// Announces that a list may have changed, if it `changed`.
+    pub(super) fn lists_changed(&self, changed: bool) {
+        if changed {
+            self.lists.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Closes every upstream at once. Returns when nothing of them is left and new tokens are stored, or when the time is
+    /// up; the warden ends what is left as soon as this process is gone.
+    pub async fn shutdown(&self) {
+        self.shutting_down.store(true, Ordering::Relaxed);
+        let mut running = self.tasks.take();
+        let Environment { transport, cache, .. } = &self.environment;
+        let closing = async {
+            for group in self.all() {
+                group.stop(Grace::Shutdown).await;
+            }
+            while running.join_next().await.is_some() {}
+            transport.warden.shutdown(warden::Grace::FAST).await;
+            // Catalogs may have been read in the last moment.
+            cache.flush().await;
+        };
+        let all = async { tokio::join!(closing, cache.flush(), transport.logins.settled()) };
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
+            tracing::warn!("not everything ended in time; the rest is killed");
+        }
+    }
+}

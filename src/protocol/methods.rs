@@ -1,0 +1,232 @@
+//! The methods that the proxy knows, in one table: which capability and era each belongs to, which timeout of the
+//! config bounds it, whether its answer may ask the client for input, and whether it may be repeated.
+
+use super::Era;
+use crate::protocol::capability;
+
+/// A JSON-RPC method of MCP, or one of the two that this proxy adds (`tools/describe`, `tools/describe_batch`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Initialize,
+    Ping,
+    ServerDiscover,
+    ToolsList,
+    ToolsCall,
+    ToolsDescribe,
+    ToolsDescribeBatch,
+    ResourcesList,
+    ResourceTemplatesList,
+    ResourcesRead,
+    ResourcesSubscribe,
+    ResourcesUnsubscribe,
+    SubscriptionsListen,
+    PromptsList,
+    PromptsGet,
+    CompletionComplete,
+    LoggingSetLevel,
+    TasksList,
+    TasksGet,
+    TasksResult,
+    TasksUpdate,
+    TasksCancel,
+    /// From a server to its client, as the two below.
+    RootsList,
+    SamplingCreateMessage,
+    ElicitationCreate,
+}
+
+/// The eras that have a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eras {
+    /// Revisions up to 2025-11-25.
+    Handshake,
+    /// Revisions from 2026-07-28 on.
+    Stateless,
+    Both,
+    /// A request of a server to its client, which no client sends.
+    ToClient,
+}
+
+/// The limit for a request that shows no progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutClass {
+    /// The proxy answers it itself, or the sender sets the limit.
+    None,
+    /// `timeout.tools` of the config.
+    Tools,
+    /// `timeout.resources`.
+    Resources,
+    /// `timeout.prompts`.
+    Prompts,
+    /// It waits for the end of something and is bounded only by the longest time that any call may take.
+    Longest,
+}
+
+/// What is the same for every request of one method.
+#[derive(Debug)]
+pub struct MethodInfo {
+    /// The method itself, so that a test can compare the order of the table.
+    method: Method,
+    /// The name on the wire.
+    pub name: &'static str,
+    /// The capability that a server (or, for `Eras::ToClient`, a client) declares for it. `None`: no capability is
+    /// needed.
+    pub capability: Option<&'static str>,
+    /// The eras that have it.
+    pub eras: Eras,
+    /// The limit without progress.
+    pub timeout: TimeoutClass,
+    /// Whether the answer may be `input_required` (2026-07-28), and a server may ask its client something meanwhile
+    /// on behalf of a user who waits.
+    pub may_request_input: bool,
+    /// Whether sending it again after a broken connection does no harm. For `tools/call` the tool's annotations decide.
+    pub repeatable: bool,
+}
+
+const fn row(
+    method: Method,
+    name: &'static str,
+    capability: Option<&'static str>,
+    eras: Eras,
+    timeout: TimeoutClass,
+) -> MethodInfo {
+    MethodInfo { method, name, capability, eras, timeout, may_request_input: false, repeatable: true }
+}
+
+const fn asking(row: MethodInfo) -> MethodInfo {
+    MethodInfo { may_request_input: true, ..row }
+}
+
+const fn once(row: MethodInfo) -> MethodInfo {
+    MethodInfo { repeatable: false, ..row }
+}
+
+static METHODS: [MethodInfo; 25] = {
+    use Eras::{Both, Handshake, Stateless, ToClient};
+    use Method as M;
+    use TimeoutClass::{Longest, None as Own, Prompts, Resources, Tools};
+    const RESOURCES: Option<&str> = Some(capability::RESOURCES);
+    const PROMPTS: Option<&str> = Some(capability::PROMPTS);
+    const TASKS: Option<&str> = Some(capability::TASKS);
+    [
+        row(M::Initialize, "initialize", None, Handshake, Own),
+        row(M::Ping, "ping", None, Handshake, Own),
+        row(M::ServerDiscover, "server/discover", None, Stateless, Own),
+        row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own),
+        once(asking(row(M::ToolsCall, "tools/call", Some(capability::TOOLS), Both, Tools))),
+        row(M::ToolsDescribe, "tools/describe", Some(capability::TOOLS), Both, Own),
+        row(M::ToolsDescribeBatch, "tools/describe_batch", Some(capability::TOOLS), Both, Own),
+        row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources),
+        row(M::ResourceTemplatesList, "resources/templates/list", RESOURCES, Both, Resources),
+        asking(row(M::ResourcesRead, "resources/read", RESOURCES, Both, Resources)),
+        row(M::ResourcesSubscribe, "resources/subscribe", RESOURCES, Handshake, Resources),
+        row(M::ResourcesUnsubscribe, "resources/unsubscribe", RESOURCES, Handshake, Resources),
+        row(M::SubscriptionsListen, "subscriptions/listen", None, Stateless, Own),
+        row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts),
+        asking(row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts)),
+        row(M::CompletionComplete, "completion/complete", Some(capability::COMPLETIONS), Both, Resources),
+        row(M::LoggingSetLevel, "logging/setLevel", Some(capability::LOGGING), Handshake, Own),
+        row(M::TasksList, "tasks/list", TASKS, Handshake, Tools),
+        row(M::TasksGet, "tasks/get", TASKS, Both, Tools),
+        row(M::TasksResult, "tasks/result", TASKS, Handshake, Longest),
+        once(row(M::TasksUpdate, "tasks/update", TASKS, Stateless, Tools)),
+        once(row(M::TasksCancel, "tasks/cancel", TASKS, Both, Tools)),
+        row(M::RootsList, "roots/list", Some(capability::ROOTS), ToClient, Own),
+        row(M::SamplingCreateMessage, "sampling/createMessage", Some(capability::SAMPLING), ToClient, Own),
+        row(M::ElicitationCreate, "elicitation/create", Some(capability::ELICITATION), ToClient, Own),
+    ]
+};
+
+impl Method {
+    /// The method with this name on the wire, if the proxy knows it.
+    pub fn parse(name: &str) -> Option<Self> {
+        METHODS.iter().find(|info| info.name == name).map(|info| info.method)
+    }
+
+    /// The method's row of the table.
+    pub fn info(self) -> &'static MethodInfo {
+        &METHODS[self as usize]
+    }
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Whether clients of this era may send it.
+    pub fn is_of(self, era: Era) -> bool {
+        match self.info().eras {
+            Eras::Both => true,
+            Eras::Handshake => era == Era::Handshake,
+            Eras::Stateless => era == Era::Stateless,
+            Eras::ToClient => false,
+        }
+    }
+}
+
+/// Names of notifications.
+pub mod notification {
+    /// The client has read the answer to `initialize`.
+    pub const INITIALIZED: &str = "notifications/initialized";
+    /// A request is given up by its sender.
+    pub const CANCELLED: &str = "notifications/cancelled";
+    /// A request or a task makes progress.
+    pub const PROGRESS: &str = "notifications/progress";
+    /// A log message of a server.
+    pub const MESSAGE: &str = "notifications/message";
+    /// The client's roots changed.
+    pub const ROOTS_LIST_CHANGED: &str = "notifications/roots/list_changed";
+    /// The server's tools changed.
+    pub const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
+    /// The server's resources changed.
+    pub const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
+    /// The server's prompts changed.
+    pub const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
+    /// A resource that the client subscribed to changed.
+    pub const RESOURCES_UPDATED: &str = "notifications/resources/updated";
+    /// The page of a URL elicitation is done (2025-11-25).
+    pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
+    /// A task changed (2025-11-25).
+    pub const TASKS_STATUS: &str = "notifications/tasks/status";
+    /// A task changed (the tasks extension of 2026-07-28).
+    pub const TASKS: &str = "notifications/tasks";
+    /// A `subscriptions/listen` is in force (2026-07-28).
+    pub const SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (index, info) in METHODS.iter().enumerate() {
+            assert_eq!(info.method as usize, index, "{}", info.name);
+            assert_eq!(Method::parse(info.name), Some(info.method));
+            assert_eq!(info.method.name(), info.name);
+        }
+        assert_eq!(Method::parse("no/such"), None);
+    }
+
+    #[test]
+    fn only_requests_that_a_user_waits_for_may_ask_for_input() {
+        let asking: Vec<_> =
+            METHODS.iter().filter(|info| info.may_request_input).map(|info| info.name).collect();
+        assert_eq!(asking, ["tools/call", "resources/read", "prompts/get"]);
+    }
+
+    #[test]
+    fn an_era_has_only_its_own_methods() {
+        for (method, handshake, stateless) in [
+            (Method::Initialize, true, false),
+            (Method::ServerDiscover, false, true),
+            (Method::ToolsCall, true, true),
+            (Method::TasksResult, true, false),
+            (Method::TasksUpdate, false, true),
+            (Method::RootsList, false, false),
+        ] {
+            assert_eq!(method.is_of(Era::Handshake), handshake, "{method:?}");
+            assert_eq!(method.is_of(Era::Stateless), stateless, "{method:?}");
+        }
+    }
+}

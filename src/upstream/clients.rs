@@ -1,0 +1,43 @@
+//! The clients in front, as upstreams know them: this interface is all that an upstream needs of the front.
+
+use crate::config::GroupName;
+use crate::wire::peer::{CancelParams, Progress};
+use crate::wire::{Raw, Reply};
+use futures_util::future::BoxFuture;
+
+/// The clients in front.
+pub trait Clients: Send + Sync {
+    /// Returns whether every client has room for more messages.
+    fn is_ready(&self) -> bool;
+
+    /// Resolves when every client has room for more messages. A reader awaits it before it reads on, so that a client
+    /// that does not read stops the upstreams that feed it.
+    fn ready(&self) -> BoxFuture<'_, ()>;
+
+    /// The capabilities that upstreams are offered, as a JSON object.
+    fn offered_capabilities(&self) -> Raw;
+
+    /// The log level to ask upstreams for, if a client asked for one.
+    fn log_level(&self) -> Option<String>;
+
+    /// Passes a notification of `group` on.
+    fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>);
+
+    /// Sends a request of an upstream to its client. A client that did not declare the capability does not see it; the
+    /// answer is an error then.
+    fn request(&self, request: ClientRequest) -> BoxFuture<'static, Reply>;
+}
+
+/// A request of an upstream to its client: elicitation, sampling, roots, or about a task of the client.
+pub struct ClientRequest {
+    /// The group that asks.
+    pub group: GroupName,
+    /// The JSON-RPC method.
+    pub method: String,
+    /// The params as the client may see them.
+    pub params: Option<Raw>,
+    /// Where progress goes: to the upstream, under its own token.
+    pub progress: Option<Progress>,
+    /// Filled when the upstream cancels the request.
+    pub cancel_params: CancelParams,
+}

@@ -1,0 +1,218 @@
+//! Connects one group: opens its transport, does the handshake in the server's era, and reads its lists.
+//!
+//! A server is first spoken to in the era in which it was last found, `initialize` first by default. If it turns out to
+//! belong to the other era, a second process or connection is opened for that.
+
+use super::Grace;
+use super::catalog::Catalog;
+use super::clients::Clients;
+use super::connect::{AttemptError, AttemptResult, Connect, Connection};
+use super::error::UpstreamError;
+use super::handshake::{self, HandshakeError, OtherEra, PROBE_TIMEOUT};
+use super::lease::LiveConnection;
+use super::list_subscription::keep_subscribed;
+use super::reader::{Reader, ReaderContext};
+use super::session::Session;
+use crate::config::{GroupName, ServerConfig};
+use crate::protocol::Era;
+use crate::transport::{Transport, warden};
+use crate::wire::lines::LineReader;
+use crate::wire::peer::Peer;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+/// Connects one group.
+#[derive(Clone)]
+pub struct Connector {
+    /// The group's name.
+    pub group: GroupName,
+    /// Opens its transport.
+    pub transport: Transport,
+    /// The clients that the server speaks to.
+    pub clients: Arc<dyn Clients>,
+    /// The limit for one message, in bytes.
+    pub max_message: usize,
+    /// What is known of the server's era.
+    pub era: Arc<KnownEra>,
+}
+
+/// The era in which a server was found, kept from one connection to the next.
+#[derive(Default)]
+pub struct KnownEra {
+    is_stateless: AtomicBool,
+    /// The server names a revision of the other era but works only in this one.
+    is_certain: AtomicBool,
+}
+
+impl KnownEra {
+    /// The era that a cached catalog was read in.
+    pub fn new(era: Era) -> Arc<Self> {
+        Arc::new(Self {
+            is_stateless: AtomicBool::new(era == Era::Stateless),
+            is_certain: AtomicBool::default(),
+        })
+    }
+}
+
+impl Connect for Connector {
+    fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
+        let connector = self.clone();
+        Box::pin(async move { connector.open(server).await }.in_current_span())
+    }
+}
+
+/// A failed attempt in one era, and whether the other era may work.
+struct EraError {
+    failed: AttemptError,
+    other: OtherEra,
+}
+
+impl From<UpstreamError> for EraError {
+    fn from(error: UpstreamError) -> Self {
+        Self { failed: AttemptError { error, closing: None }, other: OtherEra::No }
+    }
+}
+
+impl Connector {
+    /// Connects in the known era, then in the other one if the server may belong to that.
+    async fn open(self, server: Arc<ServerConfig>) -> AttemptResult {
+        let (first, other) = match self.era.is_stateless.load(Ordering::Relaxed) {
+            false => (Era::Handshake, Era::Stateless),
+            true => (Era::Stateless, Era::Handshake),
+        };
+        let is_certain = self.era.is_certain.load(Ordering::Relaxed);
+        let started = Instant::now();
+        let outcome = self.open_in(first, &server, None, is_certain).await;
+        let EraError { failed: refused, other: why } = match outcome {
+            Ok(connected) => return Ok(connected),
+            Err(EraError { failed, other: OtherEra::No }) => return Err(failed),
+            Err(error) => error,
+        };
+        let took = started.elapsed();
+        if let Some(closing) = refused.closing {
+            closing.await;
+        }
+        // Callers should hear of the refusal soon, unless the server was known to belong to the other era.
+        let limit = (other == Era::Stateless).then(|| took + PROBE_TIMEOUT);
+        let EraError { failed, other: again } = match self.open_in(other, &server, limit, true).await {
+            Ok(connected) => {
+                self.era.is_stateless.store(other == Era::Stateless, Ordering::Relaxed);
+                return Ok(connected);
+            }
+            Err(error) => error,
+        };
+        // A server that asks for a login in this era belongs to it.
+        let needs_person = matches!(&failed.error, UpstreamError::Remote(error) if error.needs_person());
+        match why {
+            _ if needs_person => Err(failed),
+            OtherEra::Preferred => {
+                if let Some(closing) = failed.closing {
+                    closing.await;
+                }
+                let connected = self.open_in(first, &server, None, true).await;
+                self.era.is_certain.store(connected.is_ok(), Ordering::Relaxed);
+                connected.map_err(|error| error.failed)
+            }
+            _ if again == OtherEra::No => Err(failed),
+            // The server's first answer says more than its answer to a probe.
+            _ => Err(AttemptError { error: refused.error, closing: failed.closing }),
+        }
+    }
+
+    /// Connects in one era. `limit` bounds the first answer beside the config; `is_certain`: the server is taken to
+    /// belong to this era whatever revision it names.
+    async fn open_in(
+        &self,
+        era: Era,
+        server: &Arc<ServerConfig>,
+        limit: Option<Duration>,
+        is_certain: bool,
+    ) -> Result<(Connection, Catalog), EraError> {
+        let opened =
+            self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
+        let (peer, handle) = (Peer::new(opened.output), opened.link);
+        let live = LiveConnection::new(peer.clone(), era);
+        let lists_changed = Arc::new(Notify::new());
+        let offered = self.clients.offered_capabilities();
+        let reader = Reader::new(ReaderContext {
+            group: self.group.clone(),
+            peer: peer.clone(),
+            live: live.clone(),
+            clients: self.clients.clone(),
+            lists_changed: lists_changed.clone(),
+            handle: handle.clone(),
+            failures: opened.failures,
+        });
+        let lines = LineReader::new(opened.input, self.max_message);
+        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer).in_current_span()));
+        let session = Session {
+            peer: peer.clone(),
+            live: live.clone(),
+            handle: handle.clone(),
+            server: server.clone(),
+            era,
+            limit,
+            is_certain,
+        };
+        let outcome = handshake::connect(&session, &offered, &*self.clients).await;
+        let output = peer.output().clone();
+        let close = move |grace| -> BoxFuture<'static, ()> {
+            output.close();
+            Box::pin(async move { handle.stop(timetable(grace)).await })
+        };
+        match outcome {
+            Ok(catalog) => {
+                let session = Arc::new(session);
+                let info = catalog.info.clone();
+                let listening = (era == Era::Stateless)
+                    .then(|| OwnedTask(tokio::spawn(keep_subscribed(peer, info.clone()).in_current_span())));
+                let connection = Connection {
+                    live,
+                    ended: Box::pin(async move {
+                        reading.end().await;
+                        drop(listening);
+                    }),
+                    lists_changed,
+                    refresh: Box::new(move || {
+                        let (session, info) = (session.clone(), info.clone());
+                        Box::pin(async move { session.catalog(info).await })
+                    }),
+                    close: Box::new(close),
+                };
+                Ok((connection, catalog))
+            }
+            Err(HandshakeError { error, other }) => {
+                let failed = AttemptError { error, closing: Some(close(Grace::Ordinary)) };
+                Err(EraError { failed, other })
+            }
+        }
+    }
+}
+
+fn timetable(grace: Grace) -> warden::Grace {
+    match grace {
+        Grace::Ordinary => warden::Grace::ORDINARY,
+        Grace::Shutdown => warden::Grace::FAST,
+    }
+}
+
+/// A task that is aborted when its owner is dropped.
+struct OwnedTask(JoinHandle<()>);
+
+impl OwnedTask {
+    async fn end(mut self) {
+        drop((&mut self.0).await);
+    }
+}
+
+impl Drop for OwnedTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

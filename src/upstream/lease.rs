@@ -1,0 +1,151 @@
+//! The live connection of a group, and the leases that keep it open.
+
+use super::error::UpstreamError;
+use super::lifecycle::Usage;
+use super::translate;
+use crate::protocol::Era;
+use crate::wire::peer::{CallError, CallOptions, Peer};
+use crate::wire::{Raw, Reply};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The right to use a connection. The connection is not closed for being idle while a lease exists.
+pub struct Lease(Arc<LiveConnection>);
+
+impl Lease {
+    /// The connection's JSON-RPC peer.
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    /// The era that the server speaks.
+    pub fn era(&self) -> Era {
+        self.0.era
+    }
+
+    /// Sends a request that was made in the era `from`, translated into the server's era.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        from: Era,
+        options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        self.0.peer.call(method, translate::request(params, from, self.0.era), options).await
+    }
+
+    /// Resolves when the connection has ended, or will end as soon as nobody uses it.
+    pub async fn ended(&self) {
+        loop {
+            let closed = self.0.closed.notified();
+            if self.0.leases.load(Ordering::Acquire) & CLOSED != 0 {
+                return;
+            }
+            closed.await;
+        }
+    }
+
+    /// Why the connection ended, once it has ended by itself.
+    pub fn lost(&self) -> Option<Arc<UpstreamError>> {
+        self.0.lost.get().cloned()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// A connection that is open, and the count of its users.
+pub struct LiveConnection {
+    peer: Arc<Peer>,
+    /// The era that the server speaks.
+    pub(super) era: Era,
+    /// The number of leases. The bit `CLOSED` is set once there may be no more.
+    leases: AtomicUsize,
+    opened: Instant,
+    /// When the connection was last used, in nanoseconds after `opened`.
+    last_activity: AtomicU64,
+    /// Notified when the last lease is returned.
+    pub(super) unused: Notify,
+    /// Notified when no more leases are given out.
+    closed: Notify,
+    /// Why the connection ended, if it did so by itself.
+    pub(super) lost: OnceLock<Arc<UpstreamError>>,
+}
+
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+impl LiveConnection {
+    pub(super) fn new(peer: Arc<Peer>, era: Era) -> Arc<Self> {
+        Arc::new(Self {
+            peer,
+            era,
+            leases: AtomicUsize::new(0),
+            opened: Instant::now(),
+            last_activity: AtomicU64::new(0),
+            unused: Notify::new(),
+            closed: Notify::new(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// Returns a lease, unless the connection is closed.
+    pub(super) fn lease(self: &Arc<Self>) -> Option<Lease> {
+        let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
+        self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        self.touch();
+        Some(Lease(self.clone()))
+    }
+
+    fn release(&self) {
+        self.touch();
+        if self.leases.fetch_sub(1, Ordering::AcqRel) & !CLOSED == 1 {
+            self.unused.notify_one();
+        }
+    }
+
+    fn touch(&self) {
+        let elapsed = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last_activity.store(elapsed, Ordering::Release);
+    }
+
+    /// How the connection is used now.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            leases: self.leases.load(Ordering::Acquire) & !CLOSED,
+            last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Gives out no more leases, unless one exists. Returns whether the connection is closed now.
+    pub(super) fn close_if_unused(&self) -> bool {
+        self.leases.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Gives out no more leases.
+    pub(super) fn close(&self) {
+        self.leases.fetch_or(CLOSED, Ordering::AcqRel);
+        self.closed.notify_waiters();
+    }
+
+    /// Records why the connection ended, and gives out no more leases.
+    pub(super) fn lose(&self, error: UpstreamError) {
+        drop(self.lost.set(Arc::new(error)));
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for LiveConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveConnection").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,55 @@
+//! The subscription to changes of a stateless server's lists, kept open while the connection lasts.
+
+use super::catalog::ServerInfo;
+use super::translate;
+use crate::protocol::Era;
+use crate::protocol::methods::Method;
+use crate::wire::peer::{CallError, CallOptions, LogText, Peer, RetryHint};
+use crate::wire::raw;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limit for a `subscriptions/listen`, which is open until one side ends it.
+pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// The interval before a subscription that ended or broke is made again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Subscribes to the lists that the server says may change. Returns when it refuses or the connection ends.
+pub async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
+    let kinds = [
+        ("tools", "toolsListChanged"),
+        ("resources", "resourcesListChanged"),
+        ("prompts", "promptsListChanged"),
+    ];
+    let wanted = kinds.into_iter().filter(|(capability, _)| {
+        let declared = info.declared().and_then(|declared| raw::get(&declared, capability));
+        declared
+            .and_then(|declared| raw::get(&declared, "listChanged"))
+            .is_some_and(|changes| &changes[..] == b"true")
+    });
+    let wanted: Map<_, _> = wanted.map(|(_, name)| (name.to_owned(), Value::Bool(true))).collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let params = serde_json::json!({ "notifications": wanted }).to_string();
+    let params = translate::request(Some(params.into()), Era::Handshake, Era::Stateless);
+    let method = Method::SubscriptionsListen.name();
+    loop {
+        match peer.call(method, params.clone(), CallOptions::within(SUBSCRIPTION_TIMEOUT)).await {
+            Ok(Ok(_)) | Err(CallError::Failed { hint: RetryHint::Later, .. }) => {
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+            Ok(Err(refusal)) => {
+                tracing::warn!(refusal = %LogText(&refusal), "the server does not report changes of its lists");
+                return;
+            }
+            // The connection's owner logs why it ended.
+            Err(CallError::Closed { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%error, "the server does not report changes of its lists");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Futures for arms of `select!` whose subject may be absent: such an arm never completes.
+
+use std::future::pending;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// Awaits the future, if there is one. Cancel-safe if the future is.
+pub async fn optional<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+/// Awaits a notification. Cancel-safe.
+pub async fn notified(notify: Option<&Notify>) {
+    match notify {
+        Some(notify) => notify.notified().await,
+        None => pending().await,
+    }
+}
+
+/// Awaits a notification, and completes no earlier than `not_before`. Cancel-safe.
+pub async fn notified_after(notify: Option<&Notify>, not_before: Option<Instant>) {
+    if not_before.is_some() {
+        until(not_before).await;
+    }
+    notified(notify).await;
+}
+
+/// Sleeps until the deadline. Cancel-safe.
+pub async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
