@@ -8,6 +8,7 @@ use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, Mode};
+use crate::dirs;
 use crate::front::Session;
 use crate::groups::GroupManager;
 use crate::transport::launch::ProcessEnv;
@@ -87,7 +88,7 @@ async fn follow(
 
 pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
     match cli.config.is_empty() {
-        true => load::default_path(env).into_iter().collect(),
+        true => dirs::default_config_file(env).into_iter().collect(),
         false => cli.config.clone(),
     }
 }

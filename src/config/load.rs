@@ -27,19 +27,6 @@ pub struct Overrides {
     pub surface: Option<SurfaceKind>,
 }
 
-/// The file that is read when none is named: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in our config directory.
-/// `None` if the environment names no home either.
-pub fn default_path(env: &Env) -> Option<PathBuf> {
-    if let Some(path) = env.get_non_empty("DYNAMIC_MCP_CONFIG") {
-        return Some(path.into());
-    }
-    let system = if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" };
-    // The XDG specification has relative paths ignored.
-    let dir = env.get_non_empty(system).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let dir = dir.or_else(|| env.home().map(|home| home.join(".config")))?;
-    Some(dir.join("dynamic-mcp").join("servers.json"))
-}
-
 /// Reads the files in order; a later one overrides an earlier one, servers by name, settings by key.
 /// Reads nothing but these files and those they name.
 pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {

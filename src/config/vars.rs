@@ -48,7 +48,7 @@ impl Env {
     }
 
     /// An empty variable is as good as none where a path is wanted.
-    pub(super) fn get_non_empty(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get_non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 }

@@ -206,19 +206,3 @@ proptest! {
         prop_assert!(config.servers.iter().any(|(name, server)| name.as_str() == "b" && server.is_ok()));
     }
 }
-
-#[test]
-fn the_default_path_follows_the_environment() {
-    let path = |variables: &[(&str, &str)]| default_path(&Env::new(variables.iter().copied(), "/"));
-    let tail = Path::new("dynamic-mcp").join("servers.json");
-    assert_eq!(path(&[("DYNAMIC_MCP_CONFIG", "x.json"), ("HOME", "/h")]), Some("x.json".into()));
-    assert_eq!(path(&[("HOME", "/h")]), Some(Path::new("/h/.config").join(&tail)));
-    assert_eq!(path(&[]), None);
-    if cfg!(unix) {
-        assert_eq!(path(&[("XDG_CONFIG_HOME", "/c"), ("HOME", "/h")]), Some(Path::new("/c").join(&tail)));
-        assert_eq!(
-            path(&[("XDG_CONFIG_HOME", "c"), ("HOME", "/h")]),
-            Some(Path::new("/h/.config").join(&tail))
-        );
-    }
-}
