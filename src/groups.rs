@@ -2,7 +2,7 @@
 //!
 //! `surface` says what of the catalogs stands in `tools/list`, `reload` what a changed config changes.
 
-use crate::cache::{Cache, Key, Known};
+use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
 use crate::protocol::Era;
 use crate::rules::Rules;
@@ -211,7 +211,7 @@ impl GroupManager {
         &self,
         name: &GroupName,
         server: &Result<ServerConfig, ConfigError>,
-        known: &Known,
+        known: &CachedCatalogs,
         predecessor: Option<BoxFuture<()>>,
     ) {
         let cached = server.as_ref().ok().and_then(|server| known.get(&self.key(server)));
@@ -251,12 +251,12 @@ impl GroupManager {
     }
 
     /// Names what the cache has of a server.
-    fn key(&self, server: &ServerConfig) -> Key {
+    fn key(&self, server: &ServerConfig) -> CacheKey {
         let cwd = match &server.endpoint {
             Endpoint::Stdio(stdio) => launch::directory(stdio, &self.transport.ambient),
             Endpoint::Http(_) => PathBuf::new(),
         };
-        Key::new(server, &cwd, &self.audience.offer())
+        CacheKey::new(server, &cwd, &self.audience.offer())
     }
 
     /// Everything that goes on beside the requests of a client: what groups learnt enters the list and the cache, and

@@ -1,7 +1,7 @@
 //! A config file that changed: what of it touches which group.
 
 use super::GroupManager;
-use crate::cache::Known;
+use crate::cache::CachedCatalogs;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
 use crate::upstream::Upstream;
 use crate::upstream::connect::BoxFuture;
@@ -60,7 +60,7 @@ impl GroupManager {
             self.config.send_replace(Arc::new(config));
             return;
         }
-        let known = self.cache.read_again().await;
+        let known = self.cache.flush_and_read().await;
         if self.is_shutting_down() {
             return;
         }
@@ -74,7 +74,7 @@ impl GroupManager {
     }
 
     /// Returns the groups that may have to connect now: those that are new, by name, by what they are or by mode.
-    async fn change_groups(&self, old: &Config, new: &Config, known: &Known) -> Vec<Upstream> {
+    async fn change_groups(&self, old: &Config, new: &Config, known: &CachedCatalogs) -> Vec<Upstream> {
         let by_name = |config: &Config| -> HashMap<GroupName, Result<ServerConfig, ConfigError>> {
             config.servers.iter().cloned().collect()
         };
@@ -114,7 +114,12 @@ impl GroupManager {
 
     /// Makes the group called `name`, which begins when the last one of that name has ended; that one takes no more
     /// callers and lets its calls finish.
-    async fn replace(&self, name: &GroupName, server: &Result<ServerConfig, ConfigError>, known: &Known) {
+    async fn replace(
+        &self,
+        name: &GroupName,
+        server: &Result<ServerConfig, ConfigError>,
+        known: &CachedCatalogs,
+    ) {
         let old = self.get(name);
         let last = old.clone().or_else(|| self.tasks.lock().retired.get(name).cloned());
         let ended = last.map(|last| -> BoxFuture<()> { Box::pin(async move { last.ended().await }) });
