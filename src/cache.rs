@@ -13,7 +13,7 @@
 //! - Files are replaced as a whole and are readable only by their owner.
 //! - No value of the config is stored, only hashes.
 
-use crate::config::ServerConfig;
+use crate::config::{Endpoint, ServerConfig};
 use crate::upstream::catalog::{Catalog, Introduction, Marks, Tool};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -48,10 +48,15 @@ impl CacheKey {
     /// part of the key, the directory `cwd` in which it is started, and the client capabilities `offered` to it.
     pub fn new(server: &ServerConfig, cwd: &Path, offered: &[u8]) -> Self {
         let features = format!("{:?}", server.features);
+        let inherit_env = match &server.endpoint {
+            Endpoint::Stdio(stdio) => format!("{:?}", stdio.inherit_env),
+            Endpoint::Http(_) => String::new(),
+        };
         let parts = [
             server.launch_text.as_str().as_bytes(),
             cwd.as_os_str().as_encoded_bytes(),
             features.as_bytes(),
+            inherit_env.as_bytes(),
             offered,
         ];
         let mut hash = Sha256::new();

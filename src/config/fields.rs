@@ -57,7 +57,7 @@ pub(crate) const SERVER: &[ConfigField] = &[
     server("env",             &["environment"],                 Stdio,  AsWritten),
     server("env_file",        &[],                              Stdio,  AsWritten),
     server("cwd",             &[],                              Stdio,  AsWritten),
-    server("inherit_env",     &[],                              Stdio,  NotPart),
+    server("inherit_env",     &[],                              Stdio,  AsResolved),
     server("url",             &["server_url"],                  Remote, AsWritten),
     server("httpUrl",         &[],                              Remote, AsWritten),
     server("type",            &["transport", "transport_type"], Any,    AsWritten),
@@ -278,6 +278,12 @@ mod tests {
                 assert!(!is_ignored(name), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn every_field_of_one_kind_of_server_is_part_of_the_cache_key() {
+        let missing = SERVER.iter().find(|field| field.applies_to != Any && field.cache_key == NotPart);
+        assert_eq!(missing.map(|field| field.name), None);
     }
 
     #[test]
