@@ -1,11 +1,19 @@
-//! What earlier processes learnt of upstreams, on disk: at the next start every group is known from the first
-//! millisecond, without starting one of them.
+//! Catalogs on disk: what earlier processes learned about the upstreams.
 //!
-//! One index file holds what `tools/list` and search need of all groups, so that a start costs one read. A group's
-//! definitions are a file of their own, read when somebody asks for them. Nothing here is needed: whatever is wrong
-//! with a file costs a debug line. No config value is written, only a hash of what the config says of a server.
+//! # Theory of operation
+//!
+//! At start every group whose server is in the cache is known at once, without starting the server. One index file holds
+//! what `tools/list` and search need of all groups, so a start costs one read. The definitions of a group are in a file
+//! of their own, which is read when they are asked for. A server is identified by a [`CacheKey`], a hash of its
+//! configuration, so a server that is configured differently has another entry.
+//!
+//! # Invariants
+//!
+//! - The cache is optional: a file that cannot be read or written costs a debug line and nothing else.
+//! - Files are replaced as a whole and are readable only by their owner.
+//! - No value of the config is stored, only hashes.
 
-use crate::config::ServerConfig;
+use crate::config::{Endpoint, ServerConfig};
 use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -19,25 +27,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Changes whenever the files' meaning does; files of another version are not read.
+/// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
+/// read.
 const VERSION: u32 = 3;
+/// The name of the index file.
 const INDEX: &str = "index.json";
-/// Servers remembered. Beyond that the ones that were read longest ago are dropped.
-const REMEMBERED: usize = 2000;
-/// How long to wait for another instance that writes at the same moment; then its entries may be written over.
-const LOCK: Duration = Duration::from_millis(200);
+/// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
+const MAX_SERVERS: usize = 2000;
+/// How long to wait for another instance that is writing. After that, its entries may be overwritten.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+/// The interval between attempts to take the lock.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Names one server as it is configured, wherever that is.
+/// Identifies a server by its configuration, whatever its name and whichever file configures it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(String);
+pub struct CacheKey(String);
 
-impl Key {
-    /// From what the config says (variables unexpanded), the directory it is started in, and what we offer it.
+impl CacheKey {
+    /// Hashes everything that a server's catalog depends on: the fields of its entry that `config::fields` marks as
+    /// part of the key, the directory `cwd` in which it is started, and the client capabilities `offered` to it.
     pub fn new(server: &ServerConfig, cwd: &Path, offered: &[u8]) -> Self {
         let features = format!("{:?}", server.features);
-        let written = server.written.as_str().as_bytes();
+        let inherit_env = match &server.endpoint {
+            Endpoint::Stdio(stdio) => format!("{:?}", stdio.inherit_env),
+            Endpoint::Http(_) => String::new(),
+        };
+        let parts = [
+            server.launch_text.as_str().as_bytes(),
+            cwd.as_os_str().as_encoded_bytes(),
+            features.as_bytes(),
+            inherit_env.as_bytes(),
+            offered,
+        ];
         let mut hash = Sha256::new();
-        for part in [written, cwd.as_os_str().as_encoded_bytes(), features.as_bytes(), offered] {
+        for part in parts {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -45,90 +68,98 @@ impl Key {
     }
 }
 
-/// What the index has of one server.
+/// The index's entry for one server.
 #[derive(Serialize, Deserialize)]
-struct Entry {
-    /// Seconds since 1970.
-    read: u64,
-    /// Milliseconds that connecting took.
-    #[serde(default)]
-    took: Option<u64>,
+struct IndexEntry {
+    /// When the catalog was read, in seconds since 1970.
+    #[serde(rename = "read")]
+    read_at_s: u64,
+    /// How long connecting took, in milliseconds.
+    #[serde(rename = "took", default)]
+    connect_ms: Option<u64>,
     marks: ListHashes,
     introduction: ServerInfo,
     tools: Vec<Tool>,
 }
 
+/// The content of the index file. `E` is the type of its entries.
 #[derive(Serialize, Deserialize)]
-struct Index<E> {
+struct IndexFile<E> {
     version: u32,
     servers: BTreeMap<String, E>,
 }
 
-/// What was remembered when it was read: all of it, so not to be kept.
+/// The catalogs that were in the cache when it was read. Holds the whole index, so it is not meant to be kept.
 #[derive(Default)]
-pub struct Known {
+pub struct CachedCatalogs {
+    /// The directory of the cache.
     dir: PathBuf,
+    /// The entries by key, not yet parsed.
     index: BTreeMap<String, Box<RawValue>>,
 }
 
-impl Known {
-    /// What is remembered of a server.
-    pub fn get(&self, key: &Key) -> Option<Arc<Catalog>> {
-        let entry: Entry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
-        let at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read))?;
-        let file = body_file(&self.dir, key);
-        let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, at);
-        catalog.took = entry.took.map(Duration::from_millis);
+impl CachedCatalogs {
+    /// The catalog of a server; `None` if the cache does not have it.
+    pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
+        let entry: IndexEntry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
+        let read_at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read_at_s))?;
+        let file = definitions_file(&self.dir, key);
+        let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, read_at);
+        catalog.took = entry.connect_ms.map(Duration::from_millis);
         catalog.hashes = entry.marks;
         Some(Arc::new(catalog))
     }
 }
 
-/// The cache of one instance. Without a directory it remembers nothing.
+/// The catalog cache of one instance.
 pub struct Cache {
+    /// The directory of the cache; `None` if nothing is cached.
     dir: Option<PathBuf>,
-    /// Learnt and not yet written.
-    learnt: Mutex<BTreeMap<Key, Arc<Catalog>>>,
+    /// Catalogs that are not written yet.
+    pending: Mutex<BTreeMap<CacheKey, Arc<Catalog>>>,
 }
 
 impl Cache {
+    /// Makes a cache in this directory, which is created when it is needed. Without a directory nothing is cached.
     pub fn open(dir: Option<PathBuf>) -> Self {
-        Self { dir, learnt: Mutex::default() }
+        Self { dir, pending: Mutex::default() }
     }
 
-    /// Reads the index, if there is one.
-    pub fn read(&self) -> Known {
-        let Some(dir) = self.dir.clone() else { return Known::default() };
-        Known { index: read_index(&dir), dir }
+    /// Reads the index. Blocks.
+    pub fn read(&self) -> CachedCatalogs {
+        self.dir.clone().map(read_cache).unwrap_or_default()
     }
 
-    /// The same with what was learnt until now, in a thread that may block.
-    pub async fn read_again(&self) -> Known {
+    /// Writes the pending catalogs and reads the index, on a thread that may block.
+    pub async fn flush_and_read(&self) -> CachedCatalogs {
         self.flush().await;
-        let Some(dir) = self.dir.clone() else { return Known::default() };
-        let reading = tokio::task::spawn_blocking(move || Known { index: read_index(&dir), dir });
-        reading.await.unwrap_or_default()
+        let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
+        tokio::task::spawn_blocking(move || read_cache(dir)).await.unwrap_or_default()
     }
 
-    /// Remembers a catalog that was read in this process, once `flush` is called.
-    pub fn put(&self, key: Key, catalog: Arc<Catalog>) {
+    /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
+    pub fn put(&self, key: CacheKey, catalog: Arc<Catalog>) {
         if self.dir.is_some() {
-            self.learnt.lock().insert(key, catalog);
+            self.pending.lock().insert(key, catalog);
         }
     }
 
-    /// Writes what was learnt since the last time, in a thread that may block.
+    /// Writes the pending catalogs, on a thread that may block.
     pub async fn flush(&self) {
-        let learnt = std::mem::take(&mut *self.learnt.lock());
-        let Some(dir) = self.dir.clone().filter(|_| !learnt.is_empty()) else { return };
-        let written = tokio::task::spawn_blocking(move || write(&dir, &learnt)).await;
+        let pending = std::mem::take(&mut *self.pending.lock());
+        let Some(dir) = self.dir.clone().filter(|_| !pending.is_empty()) else { return };
+        let written = tokio::task::spawn_blocking(move || write(&dir, &pending)).await;
         if let Ok(Err(error)) = written {
             tracing::debug!(%error, "the catalog cache could not be written");
         }
     }
 }
 
-/// Removes everything remembered. Returns how many servers that were.
+/// Removes the cache. Returns how many servers it had.
+///
+/// # Errors
+///
+/// Fails if the directory exists and cannot be removed.
 pub fn clear(dir: &Path) -> io::Result<usize> {
     let count = read_index(dir).len();
     match fs::remove_dir_all(dir) {
@@ -137,16 +168,21 @@ pub fn clear(dir: &Path) -> io::Result<usize> {
     }
 }
 
+fn read_cache(dir: PathBuf) -> CachedCatalogs {
+    CachedCatalogs { index: read_index(&dir), dir }
+}
+
+/// Reads the entries of the index. An index that is missing or cannot be used has none.
 fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
     let read = || -> Result<_, String> {
         let text = match fs::read(dir.join(INDEX)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             text => text.map_err(|e| e.to_string())?,
         };
-        let index: Index<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        let index: IndexFile<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         match index.version {
             VERSION => Ok(index.servers),
-            other => Err(format!("it has version {other}")),
+            other => Err(format!("its format has version {other} instead of {VERSION}")),
         }
     };
     read().unwrap_or_else(|error| {
@@ -155,70 +191,71 @@ fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
     })
 }
 
-fn body_file(dir: &Path, key: &Key) -> PathBuf {
+fn definitions_file(dir: &Path, key: &CacheKey) -> PathBuf {
     dir.join(format!("{}.json", key.0))
 }
 
-/// Bodies first, then the index that names them: a reader between the two finds what it knew.
-fn write(dir: &Path, learnt: &BTreeMap<Key, Arc<Catalog>>) -> io::Result<()> {
-    make_private_dir(dir)?;
+/// Writes the definitions first and then the index that refers to them, so that a reader in between finds the old state.
+fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> io::Result<()> {
+    create_private_dir(dir)?;
     let _lock = lock(dir);
     let mut servers = read_index(dir);
-    for (key, catalog) in learnt {
+    for (key, catalog) in pending {
         let Some(body) = catalog.body() else { continue };
-        replace(&body_file(dir, key), body.as_bytes())?;
-        let read = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let entry = Entry {
-            read,
-            took: catalog.took.and_then(|took| u64::try_from(took.as_millis()).ok()),
+        replace_file(&definitions_file(dir, key), body.as_bytes())?;
+        let entry = IndexEntry {
+            read_at_s: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            connect_ms: catalog.took.and_then(|took| u64::try_from(took.as_millis()).ok()),
             marks: catalog.hashes,
             introduction: catalog.info.clone(),
             tools: catalog.tools.clone(),
         };
         servers.insert(key.0.clone(), to_raw_value(&entry)?);
     }
-    forget_oldest(dir, &mut servers);
-    let index = serde_json::to_vec(&Index { version: VERSION, servers })?;
-    replace(&dir.join(INDEX), &index)
+    drop_oldest(dir, &mut servers);
+    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers })?;
+    replace_file(&dir.join(INDEX), &index)
 }
 
-fn forget_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
+/// Drops the servers that exceed the capacity, those that were read longest ago.
+fn drop_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
     #[derive(Deserialize)]
-    struct Age {
+    struct ReadTime {
         read: u64,
     }
-    let surplus = servers.len().saturating_sub(REMEMBERED);
+    let surplus = servers.len().saturating_sub(MAX_SERVERS);
     if surplus == 0 {
         return;
     }
-    let age = |entry: &RawValue| serde_json::from_str::<Age>(entry.get()).map_or(0, |age| age.read);
-    let mut by_age: Vec<_> = servers.iter().map(|(key, entry)| (age(entry), key.clone())).collect();
-    by_age.sort();
-    for (_, key) in by_age.into_iter().take(surplus) {
+    let read_at =
+        |entry: &RawValue| serde_json::from_str::<ReadTime>(entry.get()).map_or(0, |time| time.read);
+    let mut oldest_first: Vec<_> = servers.iter().map(|(key, entry)| (read_at(entry), key.clone())).collect();
+    oldest_first.sort();
+    for (_, key) in oldest_first.into_iter().take(surplus) {
         servers.remove(&key);
-        fs::remove_file(body_file(dir, &Key(key))).ok();
+        fs::remove_file(definitions_file(dir, &CacheKey(key))).ok();
     }
 }
 
-/// Held until it is dropped. None: somebody else holds it for long, or it cannot be made.
+/// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process
+/// holds the lock for too long, or if there can be no lock.
 fn lock(dir: &Path) -> Option<File> {
     let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
-    let step = Duration::from_millis(10);
-    for _ in 0..LOCK.as_millis() / step.as_millis() {
+    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
         if file.try_lock().is_ok() {
             return Some(file);
         }
-        std::thread::sleep(step);
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
     None
 }
 
-/// A whole file or the old one, readable by its owner alone.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Replaces a file atomically. The new one is readable only by its owner.
+fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let n = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary = path.with_extension(format!("{}-{n}.tmp", std::process::id()));
-    let written = create_private(&temporary).and_then(|mut file| {
+    let written = create_private_file(&temporary).and_then(|mut file| {
         file.write_all(content)?;
         drop(file);
         fs::rename(&temporary, path)
@@ -229,7 +266,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-fn create_private(path: &Path) -> io::Result<File> {
+fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -237,7 +274,7 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn make_private_dir(dir: &Path) -> io::Result<()> {
+fn create_private_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -246,5 +283,4 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "cache/tests.rs"]
 mod tests;

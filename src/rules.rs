@@ -1,9 +1,9 @@
-//! Which tools of a group may be seen, called, and called without asking.
+//! Which tools of a group may be used, and how: the rules of its config entry, compiled.
 
 use crate::config::{ServerConfig, ToolRules};
 use globset::{Glob, GlobMatcher};
 
-/// The globs of a config's `tools`, ready to match. A denied tool does not exist on any route.
+/// The globs of `tools` and `expose`, compiled. A tool that is not allowed does not exist on any route.
 #[derive(Debug, Default)]
 pub struct Rules {
     allow: Vec<GlobMatcher>,
@@ -14,42 +14,43 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The globs were checked when the config was read.
+    /// Compiles the globs. The config loader has checked them; an invalid one is skipped.
     pub fn new(rules: &ToolRules, expose: &[String]) -> Self {
-        let globs = |globs: &[String]| {
-            globs.iter().filter_map(|g| Some(Glob::new(g).ok()?.compile_matcher())).collect()
+        let compile = |globs: &[String]| {
+            globs.iter().filter_map(|glob| Some(Glob::new(glob).ok()?.compile_matcher())).collect()
         };
         Self {
-            allow: globs(&rules.allow),
-            deny: globs(&rules.deny),
-            ask: globs(&rules.ask),
-            read_only: globs(&rules.read_only),
-            expose: globs(expose),
+            allow: compile(&rules.allow),
+            deny: compile(&rules.deny),
+            ask: compile(&rules.ask),
+            read_only: compile(&rules.read_only),
+            expose: compile(expose),
         }
     }
 
+    /// Returns whether the tool may be used at all.
     pub fn allows(&self, tool: &str) -> bool {
         (self.allow.is_empty() || matches(&self.allow, tool)) && !matches(&self.deny, tool)
     }
 
-    /// The user is to be asked before each call.
+    /// Returns whether the user confirms each call of the tool.
     pub fn asks(&self, tool: &str) -> bool {
         matches(&self.ask, tool)
     }
 
-    /// Read-only whatever the tool says of itself.
+    /// Returns whether the tool counts as read-only, whatever its annotations say.
     pub fn read_only(&self, tool: &str) -> bool {
         matches(&self.read_only, tool)
     }
 
-    /// Listed itself, beside our own tools.
+    /// Returns whether `tools/list` lists the tool directly, beside our own tools.
     pub fn exposes(&self, tool: &str) -> bool {
         self.allows(tool) && matches(&self.expose, tool)
     }
 }
 
 impl ServerConfig {
-    /// The rules of its entry.
+    /// Compiles the rules of the server's entry.
     pub fn rules(&self) -> Rules {
         Rules::new(&self.tools, &self.expose)
     }
@@ -63,13 +64,17 @@ fn matches(globs: &[GlobMatcher], tool: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Rules that expose tools whose name ends in `b`.
     fn rules(allow: &[&str], deny: &[&str]) -> Rules {
-        let own = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
-        Rules::new(&ToolRules { allow: own(allow), deny: own(deny), ..ToolRules::default() }, &own(&["*b"]))
+        let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
+        Rules::new(
+            &ToolRules { allow: owned(allow), deny: owned(deny), ..ToolRules::default() },
+            &owned(&["*b"]),
+        )
     }
 
     #[test]
-    fn deny_beats_allow_and_no_allow_is_all() {
+    fn deny_takes_precedence_and_an_empty_allow_list_allows_all() {
         assert!(rules(&[], &[]).allows("a"));
         assert!(!rules(&[], &["a*"]).allows("ab"));
         assert!(rules(&["a*"], &[]).allows("ab"));
@@ -78,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_not_exposed() {
+    fn a_tool_that_is_not_allowed_is_not_exposed() {
         assert!(rules(&[], &[]).exposes("ab") && !rules(&[], &[]).exposes("a"));
         assert!(!rules(&[], &["ab"]).exposes("ab") && !rules(&["c"], &[]).exposes("ab"));
     }

@@ -1,4 +1,11 @@
-//! Our log: one line an event, to stderr or a file.
+//! The log: one line per event, on stderr or in a file.
+//!
+//! # Theory of operation
+//!
+//! [`init`] installs a `tracing` subscriber with a filter, a format and a writer. The filter comes from `--log-level`,
+//! else from `DYNAMIC_MCP_LOG`, else it is `info`. The format escapes everything that could end a line or control a
+//! terminal, because many fields hold text of upstreams. stderr is written by a thread of its own (`lossy`): a client
+//! that does not read it loses events but never blocks the program. A file is written directly.
 
 use std::fmt::{self, Write};
 use std::fs::OpenOptions;
@@ -16,74 +23,81 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 mod lossy;
 
-pub use lossy::Flush;
+pub use lossy::FlushGuard;
 
-/// What the command line and the environment say about the log.
+/// The options of the log, from the command line and the environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// `--log-level`: beats `filter`.
+    /// `--log-level`: a level. Takes precedence over `filter`.
     pub level: Option<&'a str>,
     /// `DYNAMIC_MCP_LOG`: a level, or directives such as `warn,dynamic_mcp::upstream=debug`.
     pub filter: Option<&'a str>,
-    /// `--log-file`: appended to, in place of stderr.
+    /// `--log-file`: a file to append to, in place of stderr.
     pub file: Option<&'a Path>,
     /// Whether `NO_COLOR` is set and not empty.
     pub no_color: bool,
 }
 
-/// rmcp writes codes and id tokens to its log; what matters of a login we tell ourselves.
-const QUIET: &str = "rmcp::transport::auth=off";
+/// rmcp logs authorization codes and id tokens. We log what matters of a login ourselves.
+const SECRET_EVENTS_OFF: &str = "rmcp::transport::auth=off";
 
-/// Starts the log of this process. The guard's drop waits a moment for what is not written yet.
-pub fn init(options: Options<'_>) -> anyhow::Result<Option<Flush>> {
+/// Starts the log of this process. Keep the guard until the process ends: its drop waits a moment for events that are
+/// not written yet. A log file needs no guard.
+///
+/// # Errors
+///
+/// Fails if an option is invalid or the log file cannot be opened.
+pub fn init(options: Options<'_>) -> anyhow::Result<Option<FlushGuard>> {
     let filter = filter(options)?;
-    let (writer, flush, ansi) = match options.file {
-        Some(path) => (BoxMakeWriter::new(Arc::new(open(path)?)), None, false),
+    let (writer, guard, ansi) = match options.file {
+        Some(path) => (BoxMakeWriter::new(Arc::new(open_log_file(path)?)), None, false),
         None => {
-            let (writer, flush) = lossy::writer(io::stderr()).context("failed to start the log's thread")?;
-            (BoxMakeWriter::new(writer), Some(flush), io::stderr().is_terminal() && !options.no_color)
+            let (writer, guard) =
+                lossy::writer(io::stderr()).context("failed to start the thread that writes the log")?;
+            (BoxMakeWriter::new(writer), Some(guard), io::stderr().is_terminal() && !options.no_color)
         }
     };
     subscriber(filter, writer, ansi).try_init().context("failed to start the log")?;
-    Ok(flush)
+    Ok(guard)
 }
 
-fn open(path: &Path) -> anyhow::Result<std::fs::File> {
+fn open_log_file(path: &Path) -> anyhow::Result<std::fs::File> {
     let mut file = OpenOptions::new();
     file.create(true).append(true);
-    // What upstreams write to stderr is nobody else's business.
+    // Other users must not read what upstreams write to stderr.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
     file.open(path).with_context(|| format!("failed to open the log file {}", path.display()))
 }
 
-/// A level is ours, and our upstreams'; dependencies stay at `warn` unless directives name them.
+/// Makes the filter. A plain level applies to us and to the stderr of upstreams; dependencies stay at `warn` or below
+/// unless directives name them.
 fn filter(options: Options<'_>) -> anyhow::Result<EnvFilter> {
     let (name, text) = match (options.level, options.filter) {
         (Some(level), _) => ("--log-level", level),
         (None, Some(filter)) if !filter.trim().is_empty() => ("DYNAMIC_MCP_LOG", filter),
-        (None, _) => ("default", "info"),
+        (None, _) => ("the default level", "info"),
     };
     let text = text.trim();
     if let Ok(level) = text.parse::<LevelFilter>() {
-        let others = level.min(LevelFilter::WARN);
-        let directives = format!("{others},dynamic_mcp={level},upstream={level}");
-        return Ok(EnvFilter::builder().parse(directives)?.add_directive(QUIET.parse()?));
+        let dependencies = level.min(LevelFilter::WARN);
+        let directives = format!("{dependencies},dynamic_mcp={level},upstream={level}");
+        return Ok(EnvFilter::builder().parse(directives)?.add_directive(SECRET_EVENTS_OFF.parse()?));
     }
-    // EnvFilter takes any word for the name of a module, so that `inof` would silence everything.
+    // EnvFilter takes any word for the name of a module, so a misspelled level would silence everything.
     let is_directive = |part: &str| part.contains(['=', '[']) || part.trim().parse::<LevelFilter>().is_ok();
     let filter = text.split(',').all(is_directive).then(|| EnvFilter::builder().parse(text).ok()).flatten();
     match filter {
-        Some(filter) if options.level.is_none() => Ok(filter.add_directive(QUIET.parse()?)),
+        Some(filter) if options.level.is_none() => Ok(filter.add_directive(SECRET_EVENTS_OFF.parse()?)),
         _ => bail!(
-            "{name} is {text:?}; it has to be off, error, warn, info, debug or trace{}",
+            "{name} is {text:?}, but must be off, error, warn, info, debug or trace{}",
             if options.level.is_none() { ", or directives such as warn,dynamic_mcp=debug" } else { "" }
         ),
     }
 }
 
-/// The format. Fields are of strangers as often as not, and tracing-subscriber leaves `\n` in all and
-/// ESC in most of them: all are escaped here.
+/// Makes the subscriber. Its format escapes all fields: many hold text of upstreams, and tracing-subscriber keeps line
+/// breaks in all of them and terminal escapes in most.
 fn subscriber<W>(filter: EnvFilter, writer: W, ansi: bool) -> impl tracing::Subscriber + Send + Sync
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
@@ -97,13 +111,13 @@ where
         .with_writer(writer)
         .with_ansi(ansi)
         .fmt_fields(fields.delimited(" "))
-        // They would go to stderr by a macro that panics where stderr is closed.
+        // They are written by a macro that panics if stderr is closed.
         .log_internal_errors(false)
         .compact()
         .finish()
 }
 
-/// Writes control characters, and what else ends a line, as escapes.
+/// Escapes control characters and the Unicode line separators.
 struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {

@@ -1,6 +1,10 @@
-//! What is remembered, and what a broken file costs.
+//! What is cached under which key, and what damaged files cost.
 
 use super::*;
+use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
+use crate::config::load::load;
+use crate::config::vars::Env;
+use crate::config::{GroupName, Overrides};
 use crate::upstream::catalog::{OtherLists, read_tools};
 use crate::wire::Raw;
 
@@ -14,20 +18,21 @@ fn catalog(tools: usize) -> Arc<Catalog> {
     Arc::new(Catalog::new(info, tools, OtherLists::default()))
 }
 
-fn key(n: usize) -> Key {
-    Key(format!("key{n}"))
+fn key(n: usize) -> CacheKey {
+    CacheKey(format!("key{n}"))
 }
 
-async fn remembered(dir: &Path, servers: usize) {
+/// Writes the catalogs of this many servers.
+async fn write_servers(dir: &Path, servers: usize) {
     let cache = Cache::open(Some(dir.to_owned()));
     (0..servers).for_each(|n| cache.put(key(n), catalog(2)));
     cache.flush().await;
 }
 
 #[tokio::test]
-async fn the_next_start_knows_everything_byte_for_byte() {
+async fn a_catalog_is_read_back_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
-    remembered(dir.path(), 3).await;
+    write_servers(dir.path(), 3).await;
     let cache = Cache::open(Some(dir.path().to_owned())).read();
     let known = cache.get(&key(1)).unwrap();
     assert!(known.is_same(&catalog(2)));
@@ -39,18 +44,18 @@ async fn the_next_start_knows_everything_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn nobody_else_can_read_it() {
+async fn files_are_readable_only_by_their_owner() {
     use std::os::unix::fs::PermissionsExt;
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a/b");
-    remembered(&dir, 1).await;
+    write_servers(&dir, 1).await;
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
-    assert_eq!((mode(&dir.join(INDEX)), mode(&body_file(&dir, &key(0)))), (0o600, 0o600));
+    assert_eq!((mode(&dir.join(INDEX)), mode(&definitions_file(&dir, &key(0)))), (0o600, 0o600));
 }
 
 #[tokio::test]
-async fn broken_foreign_and_lost_files_cost_nothing_but_knowledge() {
+async fn a_damaged_file_only_loses_its_content() {
     let dir = tempfile::tempdir().unwrap();
     for index in [
         "",
@@ -62,23 +67,23 @@ async fn broken_foreign_and_lost_files_cost_nothing_but_knowledge() {
     ] {
         fs::write(dir.path().join(INDEX), index).unwrap();
         assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");
-        // It is written over, and good again.
-        remembered(dir.path(), 1).await;
+        // It is overwritten, and the cache works again.
+        write_servers(dir.path(), 1).await;
         assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_some(), "{index}");
     }
     for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
-        fs::write(body_file(dir.path(), &key(0)), definitions).unwrap();
+        fs::write(definitions_file(dir.path(), &key(0)), definitions).unwrap();
         let known = Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_not() {
+async fn a_cache_that_cannot_be_written_stays_empty() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a file");
     fs::write(&file, "x").unwrap();
-    remembered(&file.join("dir"), 1).await;
+    write_servers(&file.join("dir"), 1).await;
     assert!(Cache::open(Some(file.join("dir"))).read().get(&key(0)).is_none());
     let none = Cache::open(None);
     none.put(key(0), catalog(1));
@@ -86,7 +91,7 @@ async fn what_cannot_be_written_is_not() {
 }
 
 #[tokio::test]
-async fn instances_that_write_at_once_leave_a_whole_file_with_what_both_know() {
+async fn instances_that_write_at_the_same_time_keep_each_others_entries() {
     let dir = tempfile::tempdir().unwrap();
     let writers: Vec<_> = (0..8)
         .map(|n| {
@@ -103,26 +108,105 @@ async fn instances_that_write_at_once_leave_a_whole_file_with_what_both_know() {
     }
     let cache = Cache::open(Some(dir.path().to_owned())).read();
     assert!((0..8).all(|n| cache.get(&key(n)).is_some()));
-    let left = fs::read_dir(dir.path())
+    let temporary = fs::read_dir(dir.path())
         .unwrap()
         .filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "tmp"));
-    assert_eq!(left.count(), 0);
+    assert_eq!(temporary.count(), 0);
 }
 
 #[test]
-fn the_oldest_are_forgotten() {
+fn servers_that_were_read_longest_ago_are_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let entry = |read: usize| to_raw_value(&serde_json::json!({ "read": read })).unwrap();
-    let mut servers: BTreeMap<_, _> = (0..REMEMBERED + 5).map(|n| (format!("k{n}"), entry(n))).collect();
-    forget_oldest(dir.path(), &mut servers);
-    assert_eq!(servers.len(), REMEMBERED);
+    let mut servers: BTreeMap<_, _> = (0..MAX_SERVERS + 5).map(|n| (format!("k{n}"), entry(n))).collect();
+    drop_oldest(dir.path(), &mut servers);
+    assert_eq!(servers.len(), MAX_SERVERS);
     assert!(!servers.contains_key("k4") && servers.contains_key("k5"));
 }
 
 #[tokio::test]
-async fn clearing_forgets_all() {
+async fn clear_removes_all_servers() {
     let dir = tempfile::tempdir().unwrap();
-    remembered(dir.path(), 2).await;
+    write_servers(dir.path(), 2).await;
     assert_eq!(clear(dir.path()).unwrap(), 2);
     assert_eq!(clear(dir.path()).unwrap(), 0);
+}
+
+/// The key of the server `s` in a config with this entry and these settings.
+fn key_of(entry: &serde_json::Value, settings: &serde_json::Value) -> CacheKey {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("env"), "A=1").unwrap();
+    let text = serde_json::json!({"mcpServers": {"s": entry}, "settings": settings}).to_string();
+    fs::write(dir.path().join("servers.json"), &text).unwrap();
+    let env = Env::new([("TOKEN", "t0k3n")], dir.path());
+    let config = load(&["servers.json".into()], &env, &Overrides::default());
+    let server = config.server(&GroupName::new("s")).unwrap_or_else(|| panic!("{text} disables the server"));
+    let server = server.as_ref().unwrap_or_else(|error| panic!("{text}: {error}"));
+    CacheKey::new(server, Path::new("/"), b"{}")
+}
+
+/// A server without options that this field applies to.
+fn minimal_entry(field: &ConfigField) -> serde_json::Value {
+    match (field.name, field.applies_to) {
+        ("httpUrl", _) => serde_json::json!({}),
+        (_, AppliesTo::Remote) => serde_json::json!({"url": "https://example.com"}),
+        _ => serde_json::json!({"command": "x"}),
+    }
+}
+
+/// Two values of a field that mean different things.
+fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
+    let json = match field.name {
+        "command" => r#"["y", "z"]"#,
+        "args" | "expose" | "includeTools" | "excludeTools" => r#"[["y"], ["z"]]"#,
+        "env" | "headers" => r#"[{"A": "1"}, {"A": "2"}]"#,
+        "env_file" => r#"["env", "./env"]"#,
+        "cwd" | "ca_file" | "description" | "oauth_client_id" | "oauth_scopes" => r#"["y", "z"]"#,
+        "inherit_env" => r#"[["A"], ["B"]]"#,
+        "url" | "httpUrl" => r#"["https://example.com/1", "https://example.com/2"]"#,
+        "type" => r#"["stdio", "local"]"#,
+        "oauth" => r#"[{"client_id": "y"}, {"client_id": "z"}]"#,
+        "enabled" => "[true, null]",
+        "disabled" => "[false, null]",
+        "stateful" => "[true, false]",
+        "lazy_startup" => r#"["eager", "pure"]"#,
+        "idle_timeout" => "[1, 2]",
+        "timeout" => r#"[{"wait": 1}, {"wait": 2}]"#,
+        "features" => r#"[{"prompts": true}, {"prompts": false}]"#,
+        "tools" => r#"[{"deny": ["y"]}, {"deny": ["z"]}]"#,
+        name => panic!("give two values of `{name}`"),
+    };
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn a_field_changes_the_key_exactly_if_the_table_says_so() {
+    for field in fields::SERVER {
+        let keys = two_values(field).map(|value| {
+            let mut entry = minimal_entry(field);
+            entry[field.name] = value;
+            key_of(&entry, &serde_json::json!({}))
+        });
+        assert_eq!(keys[0] != keys[1], field.cache_key != CacheKeyPart::NotPart, "{}", field.name);
+    }
+}
+
+#[test]
+fn a_setting_changes_the_key_exactly_if_it_is_the_default_of_a_part_that_is_resolved() {
+    for field in fields::SERVER
+        .iter()
+        .filter(|field| fields::of_type("SettingsEntry").iter().any(|s| s.name == field.name))
+    {
+        let keys = two_values(field)
+            .map(|value| key_of(&minimal_entry(field), &serde_json::json!({field.name: value})));
+        assert_eq!(keys[0] != keys[1], field.cache_key == CacheKeyPart::AsResolved, "{}", field.name);
+    }
+}
+
+#[test]
+fn the_key_depends_on_neither_the_order_nor_the_spelling_of_fields() {
+    let none = serde_json::json!({});
+    let one = serde_json::json!({"command": "x", "env_file": "env", "env": {"A": "${TOKEN}"}});
+    let other = serde_json::json!({"environment": {"A": "${TOKEN}"}, "envFile": "env", "command": "x"});
+    assert_eq!(key_of(&one, &none), key_of(&other, &none));
 }

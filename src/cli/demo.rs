@@ -3,8 +3,8 @@
 //! `server` is the MCP server that is built in, `stage` what is needed on disk, `client` speaks MCP to this program as
 //! any client would, `story` is what is done and told, `page` how it looks.
 
-use crate::config::load;
 use crate::config::vars::Env;
+use crate::dirs;
 use anyhow::{anyhow, bail};
 use page::Page;
 use stage::Stage;
@@ -29,7 +29,7 @@ async fn show(out: &mut dyn Write, color: bool, env: &Env) -> anyhow::Result<()>
     let stage = Stage::set_up()?;
     let mut page = Page::new(out, color);
     let outcome = tokio::select! {
-        outcome = story::tell(&mut page, &stage, load::default_path(env)) => outcome,
+        outcome = story::tell(&mut page, &stage, dirs::default_config_file(env)) => outcome,
         _ = tokio::signal::ctrl_c() => bail!("the demo was interrupted"),
     };
     outcome.map_err(|error| match stage.last_log_lines() {

@@ -5,12 +5,12 @@ use super::serve::config_files;
 use crate::auth::keyring::Keyring;
 use crate::auth::token_store::TokenStore;
 use crate::auth::{Account, AuthError, Login, LoginStart, LogoutOutcome, browser};
-use crate::config::load::{self, Overrides};
+use crate::config::load;
 use crate::config::vars::Env;
-use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Settings};
+use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides, Settings};
+use crate::dirs;
 use clap::Args;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,16 +46,12 @@ impl From<AuthError> for Failure {
     }
 }
 
-/// Where logins are kept: `$XDG_DATA_HOME/dynamic-mcp/logins`, on Windows in `%LOCALAPPDATA%`; and in the keyring, which
-/// a `person` may be asked to unlock.
+/// Where logins are kept: in files in `logins` of the data directory, and in the keyring, which a `person` may be asked
+/// to unlock.
 pub fn vault(env: &Env, settings: &Settings, person: bool) -> Option<TokenStore> {
-    let absolute = |name| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = match cfg!(windows) {
-        true => absolute("LOCALAPPDATA"),
-        false => absolute("XDG_DATA_HOME").or_else(|| Some(env.home()?.join(".local").join("share"))),
-    };
+    let dir = dirs::data_dir(env)?.join("logins");
     let keyring = if settings.keyring { Keyring::of_system(env, person) } else { Keyring::off() };
-    Some(TokenStore::new(base?.join("dynamic-mcp").join("logins"), keyring))
+    Some(TokenStore::new(dir, keyring))
 }
 
 /// Logs in to a server, in a browser.

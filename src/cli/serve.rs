@@ -4,10 +4,11 @@ use super::Cli;
 use super::cache::cache_dir;
 use crate::auth::Kept;
 use crate::cache::Cache;
-use crate::config::load::{self, Overrides};
+use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, Overrides};
+use crate::dirs;
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::Session;
 use crate::groups::GroupManager;
@@ -89,7 +90,7 @@ async fn follow(
 
 pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
     match cli.config.is_empty() {
-        true => load::default_path(env).into_iter().collect(),
+        true => dirs::default_config_file(env).into_iter().collect(),
         false => cli.config.clone(),
     }
 }

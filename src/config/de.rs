@@ -1,7 +1,8 @@
-//! Reads the types of `file` from a parsed config: every error knows its place and its path, no error repeats a
-//! value, variables are replaced on the way, and fields that a type does not have are remembered.
+//! A serde deserializer for the types of `file`, over the syntax tree of a parsed config.
 //!
-//! serde's own JSON deserializers know none of these, and their messages quote what they found.
+//! serde's own JSON deserializers lack what it adds: an error has the position and the path of its value and never
+//! repeats the value, variables in strings are expanded, the names of fields are looked up in the table of `fields`, and
+//! unknown fields are collected.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
@@ -12,38 +13,42 @@ use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
 
-use super::file;
+use super::fields::{self, ConfigField};
 use super::nearest::nearest;
-use super::vars::{self, Scope};
+use super::vars::{self, ExpandContext};
 
-/// One thing wrong with a value, and where.
+/// An error in a value.
 #[derive(Debug)]
-pub(super) struct Error {
+pub(super) struct ValueError {
+    /// What is wrong, without the path.
     message: String,
+    /// What to do about it.
     pub(super) hint: Option<String>,
-    /// From the innermost outwards, such as `[1]`, `.args`.
+    /// The path of the value from the innermost step outwards, such as `[1]`, `.args`.
     path: Vec<String>,
-    /// Byte in the text; `None` until the node that holds the value is left.
+    /// The byte offset of the value in the text; `None` until the deserializer of the value returns.
     pub(super) offset: Option<usize>,
 }
 
-impl Error {
+impl ValueError {
     fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), hint: None, path: Vec::new(), offset: None }
     }
 
+    /// Sets the position, unless a value inside this one has set it.
     fn at(mut self, value: &Value<'_>) -> Self {
         self.offset.get_or_insert_with(|| value.start());
         self
     }
 
-    fn below(mut self, step: String) -> Self {
+    /// Adds a step to the outside of the path.
+    fn inside(mut self, step: String) -> Self {
         self.path.push(step);
         self
     }
 }
 
-impl Display for Error {
+impl Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: String = self.path.iter().rev().map(String::as_str).collect();
         match path.trim_start_matches('.') {
@@ -53,19 +58,19 @@ impl Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ValueError {}
 
-impl de::Error for Error {
+impl de::Error for ValueError {
     fn custom<T: Display>(message: T) -> Self {
         Self::new(message)
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format_args!("expected {}, found {}", wanted(expected), kind(found)))
+        Self::new(format_args!("expected {}, found {}", expected_in_json(expected), found_in_json(found)))
     }
 
     fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format_args!("out of range: expected {}", wanted(expected)))
+        Self::new(format_args!("out of range: expected {}", expected_in_json(expected)))
     }
 
     fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
@@ -75,14 +80,14 @@ impl de::Error for Error {
 
     fn duplicate_field(field: &'static str) -> Self {
         Self {
-            hint: Some("both spellings of one name count as one".to_owned()),
+            hint: Some("other spellings of a name count as the same field".to_owned()),
             ..Self::new(format_args!("`{field}` is given twice"))
         }
     }
 }
 
-/// serde's words for what it wants, in those of JSON.
-fn wanted(expected: &dyn Expected) -> String {
+/// What serde expects, in the terms of JSON.
+fn expected_in_json(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
         "a boolean" => "true or false".to_owned(),
         "a sequence" => "a list".to_owned(),
@@ -96,7 +101,8 @@ fn wanted(expected: &dyn Expected) -> String {
     }
 }
 
-fn kind(found: Unexpected<'_>) -> &'static str {
+/// What serde found, in the terms of JSON.
+fn found_in_json(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",
         Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a number",
@@ -108,8 +114,8 @@ fn kind(found: Unexpected<'_>) -> &'static str {
     }
 }
 
-/// What JSON calls a value of this kind.
-pub(super) fn kind_of(value: &Value<'_>) -> &'static str {
+/// The name of a value's JSON type, with its article.
+pub(super) fn json_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "a string",
         Value::NumberLit(_) => "a number",
@@ -120,93 +126,93 @@ pub(super) fn kind_of(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// A field that nobody knows.
+/// A field that is neither known nor ignored.
 #[derive(Debug)]
-pub(super) struct Unknown {
+pub(super) struct UnknownField {
+    /// The name as the file writes it.
     pub(super) name: String,
-    /// Byte in the text.
+    /// The byte offset of the name in the text.
     pub(super) offset: usize,
+    /// The known name that is probably meant.
     pub(super) nearest: Option<&'static str>,
 }
 
 /// Reads values of one file.
-pub(super) struct Reader<'a> {
-    scope: Scope<'a>,
-    unknown: RefCell<Vec<Unknown>>,
+pub(super) struct ValueReader<'a> {
+    context: ExpandContext<'a>,
+    /// The unknown fields of the values read so far.
+    unknown: RefCell<Vec<UnknownField>>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(scope: Scope<'a>) -> Self {
-        Self { scope, unknown: RefCell::default() }
+impl<'a> ValueReader<'a> {
+    pub(super) fn new(context: ExpandContext<'a>) -> Self {
+        Self { context, unknown: RefCell::default() }
     }
 
-    pub(super) fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> Result<T, Error> {
-        T::deserialize(Node { value, reader: self })
+    /// Reads a value as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error in the value, with its position and path.
+    pub(super) fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> Result<T, ValueError> {
+        T::deserialize(ValueDeserializer { value, reader: self })
     }
 
-    /// The fields met so far that nobody knows.
-    pub(super) fn into_unknown(self) -> Vec<Unknown> {
+    /// The unknown fields of all values that were read.
+    pub(super) fn into_unknown(self) -> Vec<UnknownField> {
         self.unknown.into_inner()
-    }
-
-    fn note_unknown(&self, member: &ObjectProp<'_>, fields: &'static [&'static str]) {
-        let name = member.name.as_str();
-        // Of two spellings our own is the one with underscores.
-        let (foreign, own): (Vec<_>, Vec<_>) =
-            fields.iter().partition(|field| field.contains(char::is_uppercase));
-        self.unknown.borrow_mut().push(Unknown {
-            name: name.to_owned(),
-            offset: member.name.start(),
-            nearest: nearest(name, own.into_iter().chain(foreign)),
-        });
     }
 }
 
 #[derive(Clone, Copy)]
-struct Node<'n> {
+struct ValueDeserializer<'n> {
     value: &'n Value<'n>,
-    reader: &'n Reader<'n>,
+    reader: &'n ValueReader<'n>,
 }
 
-impl<'n> Node<'n> {
-    fn visit<'de, V: Visitor<'de>>(self, visitor: V, fields: Option<Fields>) -> Result<V::Value, Error> {
+impl<'n> ValueDeserializer<'n> {
+    /// Shows the value to the visitor. `fields` is the table of a struct's fields.
+    fn visit<'de, V: Visitor<'de>>(
+        self,
+        visitor: V,
+        fields: Option<&'static [ConfigField]>,
+    ) -> Result<V::Value, ValueError> {
         match self.value {
-            Value::StringLit(text) => match vars::expand(&text.value, self.reader.scope) {
+            Value::StringLit(text) => match vars::expand(&text.value, self.reader.context) {
                 Ok(text) => visitor.visit_string(text),
-                Err(error) => Err(Error { hint: Some(error.hint()), ..Error::new(error) }),
+                Err(error) => Err(ValueError { hint: Some(error.hint()), ..ValueError::new(error) }),
             },
             Value::NumberLit(number) => visit_number(number.value, visitor),
             Value::BooleanLit(bool) => visitor.visit_bool(bool.value),
             Value::NullKeyword(_) => visitor.visit_unit(),
-            Value::Object(object) => visitor.visit_map(Members::new(object, self.reader, fields)),
+            Value::Object(object) => visitor.visit_map(ObjectAccess::new(object, self.reader, fields)),
             Value::Array(list) => {
-                visitor.visit_seq(Elements { left: list.elements.iter().enumerate(), reader: self.reader })
+                visitor.visit_seq(ListAccess { left: list.elements.iter().enumerate(), reader: self.reader })
             }
         }
         .map_err(|error| error.at(self.value))
     }
 }
 
-fn visit_number<'de, V: Visitor<'de>>(number: &str, visitor: V) -> Result<V::Value, Error> {
-    if let Ok(natural) = number.parse() {
-        visitor.visit_u64(natural)
-    } else if let Ok(whole) = number.parse() {
-        visitor.visit_i64(whole)
+fn visit_number<'de, V: Visitor<'de>>(number: &str, visitor: V) -> Result<V::Value, ValueError> {
+    if let Ok(number) = number.parse() {
+        visitor.visit_u64(number)
+    } else if let Ok(number) = number.parse() {
+        visitor.visit_i64(number)
     } else {
-        number.parse().map_err(|_| Error::new("not a number")).and_then(|number| visitor.visit_f64(number))
+        let number = number.parse().map_err(|_| ValueError::new("not a number"))?;
+        visitor.visit_f64(number)
     }
 }
 
-type Fields = &'static [&'static str];
+impl<'de> de::Deserializer<'de> for ValueDeserializer<'_> {
+    type Error = ValueError;
 
-impl<'de> de::Deserializer<'de> for Node<'_> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         self.visit(visitor, None)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         match self.value {
             Value::NullKeyword(_) => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -217,34 +223,34 @@ impl<'de> de::Deserializer<'de> for Node<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ValueError> {
         visitor.visit_newtype_struct(self)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
-        fields: Fields,
+        type_name: &'static str,
+        _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ValueError> {
         match self.value {
-            // A derived visitor would take its fields in order from a list.
-            Value::Array(_) => Err(Error::new("expected an object, found a list").at(self.value)),
-            _ => self.visit(visitor, Some(fields)),
+            // A derived visitor would take the fields in order from the list.
+            Value::Array(_) => Err(ValueError::new("expected an object, found a list").at(self.value)),
+            _ => self.visit(visitor, Some(fields::of_type(type_name))),
         }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: Fields,
+        _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ValueError> {
         let text = String::deserialize(self)?;
-        visitor.visit_enum(text.into_deserializer()).map_err(|error: Error| error.at(self.value))
+        visitor.visit_enum(text.into_deserializer()).map_err(|error: ValueError| error.at(self.value))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         visitor.visit_unit()
     }
 
@@ -254,136 +260,161 @@ impl<'de> de::Deserializer<'de> for Node<'_> {
     }
 }
 
-/// The members of an object; of a struct's (`fields` is given) only those it has.
-struct Members<'n> {
+/// Reads the members of an object: of a map all of them, of a struct those that are its fields.
+struct ObjectAccess<'n> {
     left: std::slice::Iter<'n, ObjectProp<'n>>,
-    reader: &'n Reader<'n>,
-    fields: Option<Fields>,
+    reader: &'n ValueReader<'n>,
+    /// The fields of a struct; `None` for a map.
+    fields: Option<&'static [ConfigField]>,
+    /// The member whose value is read next.
     current: Option<&'n ObjectProp<'n>>,
 }
 
-impl<'n> Members<'n> {
-    fn new(object: &'n Object<'n>, reader: &'n Reader<'n>, fields: Option<Fields>) -> Self {
+impl<'n> ObjectAccess<'n> {
+    fn new(
+        object: &'n Object<'n>,
+        reader: &'n ValueReader<'n>,
+        fields: Option<&'static [ConfigField]>,
+    ) -> Self {
         Self { left: object.properties.iter(), reader, fields, current: None }
     }
 
-    fn is_wanted(&self, member: &ObjectProp<'_>) -> bool {
-        let Some(fields) = self.fields else { return true };
+    /// The name by which serde knows a member. Returns `None` for a member that is skipped.
+    fn serde_name(&self, member: &'n ObjectProp<'n>) -> Option<&'n str> {
         let name = member.name.as_str();
-        let known = fields.contains(&name);
-        if !known && file::is_foreign(name) {
-            tracing::debug!(field = name, "a field of other clients is ignored");
-        } else if !known {
-            self.reader.note_unknown(member, fields);
+        let Some(fields) = self.fields else { return Some(name) };
+        if let Some(field) = fields::find(fields, name) {
+            if !field.ignores(&member.value) {
+                return Some(field.name);
+            }
+            tracing::debug!(field = name, "ignored a field in the form of another client");
+        } else if fields::is_ignored(name) {
+            tracing::debug!(field = name, "ignored a field of another client");
+        } else {
+            let nearest = nearest(name, fields::all_names(fields));
+            let offset = member.name.start();
+            self.reader.unknown.borrow_mut().push(UnknownField { name: name.to_owned(), offset, nearest });
         }
-        known
+        None
     }
 }
 
-impl<'de> de::MapAccess<'de> for Members<'_> {
-    type Error = Error;
+impl<'de> de::MapAccess<'de> for ObjectAccess<'_> {
+    type Error = ValueError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ValueError> {
         loop {
             self.current = self.left.next();
             let Some(member) = self.current else { return Ok(None) };
-            if self.is_wanted(member) {
-                let name: StrDeserializer<'_, Error> = member.name.as_str().into_deserializer();
+            if let Some(name) = self.serde_name(member) {
+                let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
                 return seed.deserialize(name).map(Some);
             }
         }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let Some(member) = self.current else { return Err(Error::new("no value")) };
-        seed.deserialize(Node { value: &member.value, reader: self.reader })
-            .map_err(|error| error.at(&member.value).below(format!(".{}", member.name.as_str())))
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ValueError> {
+        let Some(member) = self.current else { return Err(ValueError::new("no value")) };
+        seed.deserialize(ValueDeserializer { value: &member.value, reader: self.reader })
+            .map_err(|error| error.at(&member.value).inside(format!(".{}", member.name.as_str())))
     }
 }
 
-struct Elements<'n> {
+struct ListAccess<'n> {
     left: std::iter::Enumerate<std::slice::Iter<'n, Value<'n>>>,
-    reader: &'n Reader<'n>,
+    reader: &'n ValueReader<'n>,
 }
 
-impl<'de> de::SeqAccess<'de> for Elements<'_> {
-    type Error = Error;
+impl<'de> de::SeqAccess<'de> for ListAccess<'_> {
+    type Error = ValueError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ValueError> {
         let Some((index, value)) = self.left.next() else { return Ok(None) };
-        seed.deserialize(Node { value, reader: self.reader })
+        seed.deserialize(ValueDeserializer { value, reader: self.reader })
             .map(Some)
-            .map_err(|error| error.at(value).below(format!("[{index}]")))
+            .map_err(|error| error.at(value).inside(format!("[{index}]")))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::path::Path;
 
     use super::*;
+    use crate::config::file::ServerEntry;
     use crate::config::vars::Env;
 
-    #[derive(Debug, Default, Deserialize, PartialEq)]
-    #[serde(default)]
-    struct Plate {
-        name: Option<String>,
-        #[serde(alias = "portNumber")]
-        port_number: Option<u16>,
-        list: Vec<String>,
-        map: BTreeMap<String, String>,
-        inner: Option<Box<Self>>,
-    }
-
-    fn read(text: &str) -> (Result<Plate, (String, usize)>, Vec<Unknown>) {
+    /// An entry read from JSON, or the message and the offset of the error; and its unknown fields.
+    fn read_entry(text: &str) -> (Result<ServerEntry, (String, usize)>, Vec<UnknownField>) {
         let env = Env::new([("A", "one")], "/");
-        let reader = Reader::new(Scope { env: &env, dir: Path::new("/") });
+        let reader = ValueReader::new(ExpandContext { env: &env, dir: Path::new("/") });
         let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
-        let plate = reader.read(&parsed.value.unwrap());
-        (plate.map_err(|error| (error.to_string(), error.offset.unwrap())), reader.into_unknown())
+        let entry = reader.read(&parsed.value.unwrap());
+        (entry.map_err(|error| (error.to_string(), error.offset.unwrap())), reader.into_unknown())
+    }
+
+    fn read_error(text: &str) -> (String, usize) {
+        read_entry(text).0.err().unwrap_or_else(|| panic!("{text} is accepted"))
     }
 
     #[test]
-    fn strings_are_expanded_wherever_they_stand() {
-        let (plate, _) =
-            read(r#"{"name": "${A}", "list": ["{env:A}"], "map": {"${A}": "$$"}, "inner": {"name": null}}"#);
-        let plate = plate.unwrap();
-        assert_eq!(plate.name.as_deref(), Some("one"));
-        assert_eq!(plate.list, ["one"]);
-        assert_eq!(plate.map["${A}"], "$");
-        assert_eq!(plate.inner, Some(Box::default()));
+    fn variables_are_expanded_in_every_string() {
+        let text = r#"{"description": "${A}", "args": ["{env:A}"], "env": {"${A}": "$$"}, "oauth": {"client_id": "${A}"}}"#;
+        let entry = read_entry(text).0.unwrap();
+        assert_eq!(entry.description.as_deref(), Some("one"));
+        assert_eq!(entry.args.unwrap(), ["one"]);
+        assert_eq!(entry.env.unwrap()["${A}"], "$");
+        assert_eq!(entry.oauth.unwrap().client_id.as_deref(), Some("one"));
     }
 
     #[test]
-    fn an_error_has_its_path_and_place_and_no_value() {
+    fn null_is_the_same_as_no_field() {
+        let entry = read_entry(r#"{"args": null, "oauth": {"scopes": null}}"#).0.unwrap();
+        assert!(entry.args.is_none() && entry.oauth.unwrap().scopes.is_none());
+    }
+
+    #[test]
+    fn an_error_has_a_path_and_a_position_and_no_value() {
         for (text, message) in [
-            (r#"{"name": 4711}"#, "`name`: expected a string, found a number"),
-            (r#"{"list": ["a", true]}"#, "`list[1]`: expected a string, found true or false"),
-            (r#"{"inner": {"map": {"K": []}}}"#, "`inner.map.K`: expected a string, found a list"),
-            (r#"{"list": "secret"}"#, "`list`: expected a list, found a string"),
-            (r#"{"port_number": 70000}"#, "`port_number`: out of range: expected a whole number up to 65535"),
-            (r#"{"inner": []}"#, "`inner`: expected an object, found a list"),
-            (r#"{"name": "${B}"}"#, "`name`: the variable `B` is not defined"),
+            (r#"{"cwd": 4711}"#, "`cwd`: expected a string, found a number"),
+            (r#"{"args": ["a", true]}"#, "`args[1]`: expected a string, found true or false"),
+            (r#"{"env": {"K": []}}"#, "`env.K`: expected a string, found a list"),
+            (r#"{"oauth": {"clientId": []}}"#, "`oauth.clientId`: expected a string, found a list"),
+            (r#"{"args": "secret"}"#, "`args`: expected a list, found a string"),
+            (
+                r#"{"oauth": {"redirect_port": 70000}}"#,
+                "`oauth.redirect_port`: out of range: expected a whole number from 1 to 65535",
+            ),
+            (r#"{"tools": []}"#, "`tools`: expected an object, found a list"),
+            (r#"{"cwd": "${B}"}"#, "`cwd`: the variable `B` is not defined"),
             (r#"[]"#, "expected an object, found a list"),
         ] {
-            assert_eq!(read(text).0.unwrap_err().0, message, "{text}");
+            assert_eq!(read_error(text).0, message, "{text}");
         }
-        assert_eq!(read(r#"{"list": ["a", 5]}"#).0.unwrap_err().1, 15);
+        assert_eq!(read_error(r#"{"args": ["a", 5]}"#).1, 15);
     }
 
     #[test]
-    fn a_field_given_in_both_spellings_is_an_error() {
-        let (plate, _) = read(r#"{"port_number": 1, "portNumber": 2}"#);
-        assert_eq!(plate.unwrap_err().0, "`port_number` is given twice");
+    fn a_field_in_two_spellings_is_an_error() {
+        assert_eq!(read_error(r#"{"env_file": "1", "envFile": "2"}"#).0, "`env_file` is given twice");
     }
 
     #[test]
-    fn unknown_fields_are_remembered_with_the_nearest() {
-        let (plate, unknown) = read(r#"{"nam": "${B}", "inner": {"zzz": 1, "alwaysAllow": []}}"#);
-        assert!(plate.is_ok());
+    fn values_in_the_form_of_other_clients_are_ignored() {
+        let (entry, unknown) = read_entry(r#"{"timeout": 60000, "oauth": true}"#);
+        let entry = entry.unwrap();
+        assert!(entry.timeout.is_none() && entry.oauth.is_none() && unknown.is_empty());
+    }
+
+    #[test]
+    fn unknown_fields_are_collected_with_the_nearest_name() {
+        let (entry, unknown) = read_entry(r#"{"comand": "${B}", "tools": {"zzz": 1, "alwaysAllow": []}}"#);
+        assert!(entry.is_ok());
         let found: Vec<_> =
             unknown.iter().map(|field| (field.name.as_str(), field.offset, field.nearest)).collect();
-        assert_eq!(found, [("nam", 1, Some("name")), ("zzz", 26, None)]);
+        assert_eq!(found, [("comand", 1, Some("command")), ("zzz", 29, None)]);
     }
 }

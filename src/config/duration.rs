@@ -1,20 +1,20 @@
-//! Durations as a config writes them: seconds, or a number with its unit.
+//! Durations in config files: a number of seconds, or a number with a unit.
 
 use std::time::Duration;
 
-/// Longer waits are mistakes, and a bound keeps `now + duration` from overflowing.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// A longer duration is a mistake. The limit also keeps `now + duration` from overflowing.
+const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What a message says was expected.
+/// What error messages say is expected.
 pub(super) const EXPECTED: &str =
-    "seconds, or a duration such as \"500ms\", \"90s\", \"5m\" or \"1h\", up to 365 days";
+    "a number of seconds, or a duration such as \"500ms\", \"90s\", \"5m\" or \"1h\", of at most 365 days";
 
-/// `None`: negative, not a number, or too long.
+/// Returns `None` if the number is negative, not finite or too large.
 pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= LONGEST)
+    Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= MAX_DURATION)
 }
 
-/// Reads `300`, `500ms`, `90s`, `5m`, `1.5h`; a number without a unit counts seconds.
+/// Parses a duration such as `300`, `500ms`, `90s`, `5m` or `1.5h`. A number without a unit counts seconds.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn everything_else_is_refused() {
         for text in ["", "s", "5 minutes", "-1s", "1h30m", "soon", "1e9", "9000h", "1.2.3", "٣s"] {
             assert_eq!(parse(text), None, "{text}");
         }
@@ -62,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in ".*") {
+        fn no_text_causes_a_panic(text in ".*") {
             let _unused = parse(&text);
         }
 

@@ -1,89 +1,73 @@
 //! From config files to the [`Config`] the program uses.
 //!
-//! Nothing here fails as a whole: what is wrong with a file, a setting or a server becomes a [`Problem`] with its
-//! place, and everything else still counts.
+//! # Theory of operation
+//!
+//! Loading has three steps. `parse` reads one file (`source_text`) into entries that remember their position. [`load`]
+//! puts the files together: a later file overrides an earlier one, servers by name and settings by key. `resolve` makes
+//! a [`ServerConfig`](super::ServerConfig) of each entry: it checks rules that concern several fields, reads the
+//! `env_file`, and applies the command line, the settings and the built-in defaults.
+//!
+//! Loading never fails as a whole. Whatever is wrong with a file, a setting or a server becomes a [`ConfigError`] with
+//! its position, and everything else still counts. Only the config files and the files they name are read.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use self::resolve::Defaults;
-use self::source::{Entry, Part};
+use self::parse::{NamedEntry, ParsedFile};
+use self::resolve::ServerDefaults;
+use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
 use super::vars::Env;
-use super::{Config, ConfigError, DiscoveryMode, GroupName, Mode, Settings, SurfaceKind, file};
+use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConfig, Settings, SurfaceKind};
 
 mod env_file;
+mod parse;
 mod resolve;
-mod source;
-mod text;
+mod source_text;
 
-/// What the command line says, over what the files say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// Every server's mode.
-    pub mode: Option<Mode>,
-    /// For servers that have no `idle_timeout` of their own; `Some(None)`: never.
-    pub idle_timeout: Option<Option<Duration>>,
-    pub surface: Option<SurfaceKind>,
-}
-
-/// The file that is read when none is named: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in our config directory.
-/// `None` if the environment names no home either.
-pub fn default_path(env: &Env) -> Option<PathBuf> {
-    if let Some(path) = env.get_non_empty("DYNAMIC_MCP_CONFIG") {
-        return Some(path.into());
-    }
-    let system = if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" };
-    // The XDG specification has relative paths ignored.
-    let dir = env.get_non_empty(system).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let dir = dir.or_else(|| env.home().map(|home| home.join(".config")))?;
-    Some(dir.join("dynamic-mcp").join("servers.json"))
-}
-
-/// Reads the files in order; a later one overrides an earlier one, servers by name, settings by key.
-/// Reads nothing but these files and those they name.
+/// Loads the files in order. A later file overrides an earlier one: servers by name, settings by key. A server keeps
+/// the position of its first entry.
 pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut config = Config::default();
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut servers: Vec<NamedEntry> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
-    let mut settings = file::Settings::default();
-    let mut lost_rules = None;
+    let mut settings = SettingsEntry::default();
+    let mut tools_error = None;
     for path in files {
-        let part = source::read(path, env);
-        let Part { errors, warnings, .. } = part;
+        let ParsedFile { servers: entries, settings: later, tools_error: later_error, errors, warnings } =
+            parse::parse_file(path, env);
         config.errors.extend(errors);
         config.warnings.extend(warnings);
-        settings = merged(settings, part.settings);
-        lost_rules = part.lost_rules.or(lost_rules);
-        for entry in part.entries {
-            match known.get(&entry.name).and_then(|n| entries.get_mut(*n)) {
+        settings = merge_settings(settings, later);
+        tools_error = later_error.or(tools_error);
+        for entry in entries {
+            match known.get(&entry.name).and_then(|n| servers.get_mut(*n)) {
                 Some(earlier) => *earlier = entry,
                 None => {
-                    known.insert(entry.name.clone(), entries.len());
-                    entries.push(entry);
+                    known.insert(entry.name.clone(), servers.len());
+                    servers.push(entry);
                 }
             }
         }
     }
-    config.settings = instance(&settings, overrides);
-    let defaults = Defaults { settings, overrides, env, lost_rules };
-    config.servers = entries.into_iter().filter_map(|entry| server(entry, &defaults)).collect();
+    config.settings = resolve_settings(&settings, overrides);
+    let defaults = ServerDefaults { settings, overrides, env, tools_error };
+    config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();
     config
 }
 
-/// `None`: the server is disabled.
-fn server(
-    entry: Entry,
-    defaults: &Defaults<'_>,
-) -> Option<(GroupName, Result<super::ServerConfig, ConfigError>)> {
-    let name = GroupName::new(&entry.name);
-    let server = entry.server.transpose()?.and_then(|server| resolve::server(server, &entry.place, defaults));
-    Some((name, server))
+/// Returns `None` if the entry is disabled.
+fn resolve_entry(
+    server: NamedEntry,
+    defaults: &ServerDefaults<'_>,
+) -> Option<(GroupName, Result<ServerConfig, ConfigError>)> {
+    let entry = server.entry.transpose()?;
+    let resolved = entry.and_then(|entry| resolve::resolve_server(entry, &server.source, defaults));
+    Some((GroupName::new(&server.name), resolved))
 }
 
-/// `later` over `earlier`, key by key.
-fn merged(earlier: file::Settings, later: file::Settings) -> file::Settings {
-    file::Settings {
+/// Overrides `earlier` by `later`, key by key.
+fn merge_settings(earlier: SettingsEntry, later: SettingsEntry) -> SettingsEntry {
+    SettingsEntry {
         lazy_startup: later.lazy_startup.or(earlier.lazy_startup),
         idle_timeout: later.idle_timeout.or(earlier.idle_timeout),
         stateful: later.stateful.or(earlier.stateful),
@@ -101,31 +85,25 @@ fn merged(earlier: file::Settings, later: file::Settings) -> file::Settings {
     }
 }
 
-/// The instance's own settings.
-fn instance(settings: &file::Settings, overrides: &Overrides) -> Settings {
-    let default = Settings::default();
+/// Resolves the settings of the instance, as opposed to the defaults for servers.
+fn resolve_settings(settings: &SettingsEntry, overrides: &Overrides) -> Settings {
+    let built_in = Settings::default();
     let surface = settings.surface.map(|surface| match surface {
-        file::Surface::Meta => SurfaceKind::Meta,
-        file::Surface::Flat => SurfaceKind::Flat,
+        SurfaceValue::Meta => SurfaceKind::Meta,
+        SurfaceValue::Flat => SurfaceKind::Flat,
     });
     let discovery = settings.discovery.map(|discovery| match discovery {
-        file::Discovery::Cached => DiscoveryMode::Cached,
-        file::Discovery::Always => DiscoveryMode::Always,
+        DiscoveryValue::Cached => DiscoveryMode::Cached,
+        DiscoveryValue::Always => DiscoveryMode::Always,
     });
     Settings {
-        surface: overrides.surface.or(surface).unwrap_or(default.surface),
-        tools_budget: settings.tools_budget.unwrap_or(default.tools_budget),
-        names_budget: settings.names_budget.unwrap_or(default.names_budget),
-        max_message_bytes: settings.max_message_bytes.map_or(default.max_message_bytes, usize::from),
-        discovery: discovery.unwrap_or(default.discovery),
-        keyring: settings.keyring.unwrap_or(default.keyring),
+        surface: overrides.surface.or(surface).unwrap_or(built_in.surface),
+        tools_budget: settings.tools_budget.unwrap_or(built_in.tools_budget),
+        names_budget: settings.names_budget.unwrap_or(built_in.names_budget),
+        max_message_bytes: settings.max_message_bytes.map_or(built_in.max_message_bytes, usize::from),
+        discovery: discovery.unwrap_or(built_in.discovery),
+        keyring: settings.keyring.unwrap_or(built_in.keyring),
     }
-}
-
-/// The directory that relative paths in a config file are relative to.
-fn dir_of(path: &Path, env: &Env) -> PathBuf {
-    let path = env.cwd().join(path);
-    path.parent().map_or_else(|| path.clone(), Path::to_path_buf)
 }
 
 #[cfg(test)]

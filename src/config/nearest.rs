@@ -1,25 +1,25 @@
-//! The name that was probably meant.
+//! Suggestions for misspelled names.
 
-/// Below this likeness a suggestion is a guess.
-const LIKE_ENOUGH: f64 = 0.8;
+/// The least Jaro-Winkler similarity of a suggestion. Below it, suggestions are guesses.
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// The candidate most like `name`, whatever its case and whether it is written with underscores; `None` if none is
-/// like enough. Of equals the first.
+/// Returns the candidate that is most similar to `name`, regardless of case, underscores and hyphens. The first of
+/// equals wins. Returns `None` if no candidate is similar enough.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    let name = plain(name);
+    let name = normalized(name);
     let mut best = None;
-    let mut best_likeness = LIKE_ENOUGH;
+    let mut best_similarity = MIN_SIMILARITY;
     for candidate in candidates {
-        let likeness = strsim::jaro_winkler(&name, &plain(candidate));
-        if likeness > best_likeness {
+        let similarity = strsim::jaro_winkler(&name, &normalized(candidate));
+        if similarity > best_similarity {
             best = Some(candidate);
-            best_likeness = likeness;
+            best_similarity = similarity;
         }
     }
     best
 }
 
-fn plain(name: &str) -> String {
+fn normalized(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_is_found_whatever_its_case() {
+    fn the_nearest_name_is_found_regardless_of_case() {
         let fields = ["command", "args", "env", "env_file", "idle_timeout"];
         for (name, expected) in [
             ("comand", Some("command")),

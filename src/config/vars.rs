@@ -1,124 +1,149 @@
-//! Variables in the strings of a config: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, `{file:PATH}`,
-//! and `$$` for a dollar. One pass: what a variable holds is never looked at again.
+//! Variables in the strings of a config: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, `{file:PATH}`, and
+//! `$$` for a dollar sign.
+//!
+//! A string is expanded once: variables in the value of a variable are not expanded.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use thiserror::Error;
 
-/// What the program was started with. Read once, in `main`; everything else gets it from there.
+/// The environment variables and the working directory that the program was started with. Read once, in `main`, and
+/// passed from there to everything that needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Env {
-    variables: Variables,
+    variables: EnvVars,
     cwd: PathBuf,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Variables(BTreeMap<String, String>);
+struct EnvVars(BTreeMap<String, String>);
 
-impl std::fmt::Debug for Variables {
-    /// Names only: the values may be secrets.
+impl std::fmt::Debug for EnvVars {
+    /// Shows names only, because values may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
 impl Env {
-    /// `cwd` is what relative paths given to the program are relative to.
+    /// Makes an environment of these variables. `cwd` is the directory where relative paths on the command line start.
     pub fn new<K, V>(variables: impl IntoIterator<Item = (K, V)>, cwd: impl Into<PathBuf>) -> Self
     where
         K: Into<String>,
         V: Into<String>,
     {
         let variables = variables.into_iter().map(|(name, value)| (key(name.into()), value.into())).collect();
-        Self { variables: Variables(variables), cwd: cwd.into() }
+        Self { variables: EnvVars(variables), cwd: cwd.into() }
     }
 
+    /// The value of a variable; `None` if it is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.0.get(&key(name.to_owned())).map(String::as_str)
     }
 
+    /// The working directory.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// `HOME`, or `USERPROFILE` where there is none.
+    /// The home directory: `HOME`, or `USERPROFILE` if that is unset or empty.
     pub fn home(&self) -> Option<&Path> {
         ["HOME", "USERPROFILE"].iter().find_map(|name| self.get_non_empty(name)).map(Path::new)
     }
 
-    /// An empty variable is as good as none where a path is wanted.
-    pub(super) fn get_non_empty(&self, name: &str) -> Option<&str> {
+    /// The value of a variable; `None` if it is not set or empty.
+    pub(crate) fn get_non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 }
 
-/// The names of variables are case-insensitive on Windows.
+/// The name under which a variable is stored. Names are case-insensitive on Windows.
 fn key(name: String) -> String {
     if cfg!(windows) { name.to_uppercase() } else { name }
 }
 
-/// Where a string stands: its variables, and the directory its relative paths are relative to.
+/// What the variables and paths in a config file refer to.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
+pub struct ExpandContext<'a> {
+    /// The source of variables and of the home directory.
     pub env: &'a Env,
-    /// The config file's directory.
+    /// The config file's directory, where relative paths start.
     pub dir: &'a Path,
 }
 
-impl Scope<'_> {
-    /// A path as a config writes it: `~` is the home directory, a relative one starts at the config file's directory.
-    pub fn path(&self, written: &str) -> Result<PathBuf, VarError> {
-        let below_home = match written.strip_prefix('~') {
+impl ExpandContext<'_> {
+    /// Resolves a path of the config: `~` is the home directory, and a relative path starts at the config file's
+    /// directory.
+    ///
+    /// # Errors
+    ///
+    /// [`VarError::NoHome`] if the path starts with `~` and there is no home directory.
+    pub fn resolve_path(&self, path: &str) -> Result<PathBuf, VarError> {
+        let below_home = match path.strip_prefix('~') {
             Some("") => Some(""),
-            Some(rest) => rest.strip_prefix('/').or_else(|| rest.strip_prefix(std::path::MAIN_SEPARATOR)),
+            Some(rest) => rest.strip_prefix('/').or_else(|| rest.strip_prefix(MAIN_SEPARATOR)),
             None => None,
         };
         match below_home {
             Some(rest) => self.env.home().map(|home| home.join(rest)).ok_or(VarError::NoHome),
-            None => Ok(self.dir.join(written)),
+            None => Ok(self.dir.join(path)),
         }
     }
 }
 
-/// Why a string cannot be used. The messages name variables, never what they or the string hold.
+/// Why a string cannot be expanded. The messages name variables but never repeat their values or the string.
 #[derive(Debug, Error)]
 pub enum VarError {
+    /// The environment has no such variable, and the string gives no default.
     #[error("the variable `{0}` is not defined")]
     Undefined(String),
-    #[error("a `${{` begins no variable")]
+    /// A `${` is not closed, or does not contain a name.
+    #[error("`${{` is not followed by a variable name and `}}`")]
     Malformed,
-    #[error("the file named by `{{file:…}}` cannot be read: {}", why(.0))]
+    /// The file of a `{file:…}` cannot be read.
+    #[error("the file named by `{{file:…}}` cannot be read: {}", read_error_reason(.0))]
     File(#[from] std::io::Error),
-    #[error("`~` is used, but neither `HOME` nor `USERPROFILE` is set")]
+    /// A path starts with `~`, and there is no home directory.
+    #[error("the path starts with `~`, but neither `HOME` nor `USERPROFILE` is set")]
     NoHome,
 }
 
-/// Variables that editors set for the servers they start.
-const EDITORS: [&str; 4] = ["userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"];
+/// Variables that editors define for the servers they start.
+const EDITOR_VARIABLES: [&str; 4] =
+    ["userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"];
 
 impl VarError {
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Undefined(name) if name.starts_with("input:") => {
-                "only VS Code asks for inputs; write `${VAR}` and set that variable in the environment".to_owned()
+                "`${input:…}` works only in VS Code; write `${NAME}` and set that environment variable".to_owned()
             }
-            Self::Undefined(name) if EDITORS.contains(&name.as_str()) || name.contains([':', '.']) => {
-                "variables of editors do not exist here; write the value, or `${VAR}` for an environment variable".to_owned()
+            Self::Undefined(name)
+                if EDITOR_VARIABLES.contains(&name.as_str()) || name.contains([':', '.']) =>
+            {
+                "editor variables are not available here; write the value, or `${NAME}` for an environment variable"
+                    .to_owned()
             }
             Self::Undefined(name) => {
                 format!("set it in the environment of the MCP client, or give a default: `${{{name}:-…}}`")
             }
-            Self::Malformed => "`${VAR}` is a variable; write `$$` for a dollar".to_owned(),
-            Self::File(_) => "the path is relative to the config file's directory".to_owned(),
-            Self::NoHome => "write the whole path".to_owned(),
+            Self::Malformed => {
+                "write `${NAME}` for an environment variable, or `$$` for a dollar sign".to_owned()
+            }
+            Self::File(_) => "a relative path starts at the config file's directory".to_owned(),
+            Self::NoHome => "write the full path".to_owned(),
         }
     }
 }
 
-/// `text` with its variables replaced. A `$` that begins neither `${` nor `$$` stays, for passwords hold them.
-pub fn expand(text: &str, scope: Scope<'_>) -> Result<String, VarError> {
+/// Replaces the variables in `text`. A `$` that starts neither `${` nor `$$` stays, because passwords contain them.
+///
+/// # Errors
+///
+/// Fails if a variable is malformed or undefined, or if the file of a `{file:…}` cannot be read.
+pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['$', '{']) {
@@ -129,13 +154,13 @@ pub fn expand(text: &str, scope: Scope<'_>) -> Result<String, VarError> {
             rest = after;
         } else if let Some(after) = rest.strip_prefix("${") {
             let (body, after) = after.split_once('}').ok_or(VarError::Malformed)?;
-            out.push_str(variable(body, scope.env)?);
+            out.push_str(env_value(body, context.env)?);
             rest = after;
-        } else if let Some((body, after)) = braced(rest, "{env:") {
-            out.push_str(variable(body, scope.env)?);
+        } else if let Some((body, after)) = split_braces(rest, "{env:") {
+            out.push_str(env_value(body, context.env)?);
             rest = after;
-        } else if let Some((body, after)) = braced(rest, "{file:") {
-            out.push_str(&file(body, scope)?);
+        } else if let Some((body, after)) = split_braces(rest, "{file:") {
+            out.push_str(&file_content(body, context)?);
             rest = after;
         } else {
             out.push_str(&rest[..1]);
@@ -146,13 +171,14 @@ pub fn expand(text: &str, scope: Scope<'_>) -> Result<String, VarError> {
     Ok(out)
 }
 
-/// The text between `opening` and the next `}`, and what follows.
-fn braced<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str)> {
+/// Returns the text between `opening` and the next `}`, and the text after it.
+fn split_braces<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str)> {
     text.strip_prefix(opening)?.split_once('}')
 }
 
-/// The value of `NAME`, `env:NAME`, or either with `:-default`, which as in a shell also stands in for an empty one.
-fn variable<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
+/// The value of `NAME`, `env:NAME`, or either with `:-default`. As in a shell, the default also replaces an empty
+/// value.
+fn env_value<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
     let (name, default) = match body.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (body, None),
@@ -169,14 +195,15 @@ fn variable<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
     }
 }
 
-fn file(path: &str, scope: Scope<'_>) -> Result<String, VarError> {
-    let mut text = std::fs::read_to_string(scope.path(path)?)?;
+/// The content of a file without the line breaks at its end.
+fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
+    let mut text = std::fs::read_to_string(context.resolve_path(path)?)?;
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(text)
 }
 
-/// Why a file cannot be read, in words for whoever wrote its name.
-pub(crate) fn why(error: &std::io::Error) -> String {
+/// Why a file cannot be read, in words for the user who named it.
+pub(crate) fn read_error_reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
         kind => kind.to_string(),
@@ -191,7 +218,7 @@ mod tests {
 
     fn expanded(text: &str) -> Result<String, String> {
         let env = Env::new([("A", "one"), ("EMPTY", ""), ("NESTED", "${A} $$ {env:A}")], "/");
-        expand(text, Scope { env: &env, dir: Path::new("/") }).map_err(|error| error.to_string())
+        expand(text, ExpandContext { env: &env, dir: Path::new("/") }).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -215,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_stays() {
+    fn text_that_is_not_a_variable_stays() {
         for text in
             ["$A", "pa$$word".replace("$$", "$").as_str(), "{a,b}", "{environment}", "{env:A", "$", "é{"]
         {
@@ -224,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_not_expanded_again() {
+    fn the_value_of_a_variable_is_not_expanded() {
         assert_eq!(expanded("${NESTED}").as_deref(), Ok("${A} $$ {env:A}"));
     }
 
@@ -237,31 +264,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_not_repeated() {
+    fn a_malformed_variable_is_not_repeated() {
         for text in ["${sec ret}", "${secret", "${}"] {
-            assert_eq!(expanded(text), Err("a `${` begins no variable".to_owned()));
+            assert_eq!(expanded(text), Err("`${` is not followed by a variable name and `}`".to_owned()));
         }
     }
 
     #[test]
-    fn a_file_is_relative_to_the_config_and_loses_its_line_end() {
+    fn a_file_path_starts_at_the_config_and_its_last_line_break_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("token"), "s3cret\r\n").unwrap();
         let env = Env::new([("HOME", dir.path().to_str().unwrap())], "/");
-        let scope = Scope { env: &env, dir: dir.path() };
-        assert_eq!(expand("Bearer {file:token}", scope).unwrap(), "Bearer s3cret");
-        assert_eq!(expand("{file:./token}{file:~/token}", scope).unwrap(), "s3crets3cret");
-        let missing = expand("{file:nothing}", scope).unwrap_err();
+        let context = ExpandContext { env: &env, dir: dir.path() };
+        assert_eq!(expand("Bearer {file:token}", context).unwrap(), "Bearer s3cret");
+        assert_eq!(expand("{file:./token}{file:~/token}", context).unwrap(), "s3crets3cret");
+        let missing = expand("{file:nothing}", context).unwrap_err();
         assert_eq!(missing.to_string(), "the file named by `{file:…}` cannot be read: no such file");
     }
 
     #[test]
-    fn a_home_is_needed_only_for_a_tilde() {
+    fn only_a_tilde_needs_a_home_directory() {
         let env = Env::default();
-        let scope = Scope { env: &env, dir: Path::new("/etc") };
-        assert!(matches!(scope.path("~/x"), Err(VarError::NoHome)));
-        assert_eq!(scope.path("~x").unwrap(), Path::new("/etc/~x"));
-        assert_eq!(scope.path("/x").unwrap(), Path::new("/x"));
+        let context = ExpandContext { env: &env, dir: Path::new("/etc") };
+        assert!(matches!(context.resolve_path("~/x"), Err(VarError::NoHome)));
+        assert_eq!(context.resolve_path("~x").unwrap(), Path::new("/etc/~x"));
+        assert_eq!(context.resolve_path("/x").unwrap(), Path::new("/x"));
     }
 
     #[test]
@@ -272,12 +299,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_without_dollars_and_braces_is_itself(text in "[^${]*") {
+        fn text_without_dollars_and_braces_stays(text in "[^${]*") {
             prop_assert_eq!(expanded(&text), Ok(text));
         }
 
         #[test]
-        fn no_text_panics(text in r"([${}:\-]|env|file|A|é){0,12}") {
+        fn no_text_causes_a_panic(text in r"([${}:\-]|env|file|A|é){0,12}") {
             drop(expanded(&text));
         }
 
@@ -288,11 +315,11 @@ mod tests {
         }
 
         #[test]
-        fn a_value_comes_back_as_it_is(value in ".*", before in "[a-z ]*", after in "[a-z ]*") {
+        fn any_value_is_inserted_unchanged(value in ".*", before in "[a-z ]*", after in "[a-z ]*") {
             let env = Env::new([("V", value.as_str())], "/");
-            let scope = Scope { env: &env, dir: Path::new("/") };
+            let context = ExpandContext { env: &env, dir: Path::new("/") };
             prop_assert_eq!(
-                expand(&format!("{before}${{V}}{after}"), scope).unwrap(),
+                expand(&format!("{before}${{V}}{after}"), context).unwrap(),
                 format!("{before}{value}{after}")
             );
         }

@@ -1,8 +1,8 @@
-//! Follows config files: tells when their content may have changed, however it was saved.
+//! Watches config files and reports when their content may have changed, however they were saved.
 //!
-//! The directories are watched, not the files: editors replace files, and a watch of the file would follow the old
-//! one. Where a file is a link, the directories it leads through are watched too, since one of those links may be what
-//! changes. A save is many events, so one is told once things are quiet.
+//! The directories are watched rather than the files: editors replace a file, and a watch of the file would follow the
+//! old one. If a file is a symbolic link, the directories of the link's targets are watched too, because any link on
+//! the way may change. A save causes many events, so a change is reported only after the events have stopped.
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -16,62 +16,69 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// Without an event for so long, a save is over.
-const QUIET: Duration = Duration::from_millis(150);
-/// However many events there are, the files are looked at after so long.
-const LONGEST: Duration = Duration::from_secs(2);
-/// Where the system cannot watch (some network file systems), the files are looked at so often.
-const POLL: Duration = Duration::from_secs(2);
+/// A save is over when no event has come for this long.
+const QUIET_PERIOD: Duration = Duration::from_millis(150);
+/// How long a stream of events may delay a look at the files.
+const MAX_DELAY: Duration = Duration::from_secs(2);
+/// The interval between looks where the system cannot watch files, as on some network file systems.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How many symbolic links are followed; the same number as in Linux.
+const MAX_SYMLINKS: usize = 40;
 
-/// Files are looked at in a thread that may block: a slow disk holds up nobody who calls.
+/// Watches config files. The files are read on a thread that may block, so a slow disk delays nothing else.
 pub struct ConfigWatcher {
-    happened: Arc<Notify>,
-    /// `None` while they are looked at.
-    files: Option<Files>,
+    /// Notified of each event that may concern the files.
+    event: Arc<Notify>,
+    /// `None` while the files are read on another thread.
+    files: Option<WatchedFiles>,
 }
 
-struct Files {
+struct WatchedFiles {
     paths: Vec<PathBuf>,
-    watching: Watching,
-    /// What is on the way to the files. Other things happen in their directories as well.
+    watch: Watch,
+    /// The names of all files and directories on the way to the files, to ignore events of their neighbors.
     names: Arc<Mutex<BTreeSet<OsString>>>,
-    last: Vec<Option<Vec<u8>>>,
+    /// The content of each file when it was last read; `None` if it could not be read.
+    contents: Vec<Option<Vec<u8>>>,
 }
 
-enum Watching {
-    NotYet,
-    /// These directories.
-    By(RecommendedWatcher, BTreeSet<PathBuf>),
-    /// The system does not.
+/// How changes are noticed.
+enum Watch {
+    /// Nothing is watched yet.
+    NotStarted,
+    /// The system reports events in these directories.
+    Events(RecommendedWatcher, BTreeSet<PathBuf>),
+    /// The system cannot watch files, so they are read at intervals.
     Polling,
 }
 
 impl ConfigWatcher {
-    /// What is another after this will be told, so the files are to be read after this.
+    /// Starts to watch these files. Reports every change after this call, so load the files afterwards.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        let last = contents(&paths);
-        let files = Files { paths, watching: Watching::NotYet, names: Arc::default(), last };
-        Self { happened: Arc::default(), files: Some(files) }
+        let contents = read_all(&paths);
+        let files = WatchedFiles { paths, watch: Watch::NotStarted, names: Arc::default(), contents };
+        Self { event: Arc::default(), files: Some(files) }
     }
 
-    /// Returns when the content of a file is another than when this last returned. Not to be called again after it
-    /// was dropped halfway.
+    /// Waits until the content of a file differs from what it was when this last returned.
+    ///
+    /// Not cancel safe: once its future was dropped, later calls may never return.
     pub async fn changed(&mut self) {
         loop {
-            match self.files.as_ref().map(|files| &files.watching) {
-                // Something may have changed before it was watched.
-                Some(Watching::NotYet) => {}
-                Some(Watching::By(..)) => {
-                    self.happened.notified().await;
-                    let quiet = async { while timeout(QUIET, self.happened.notified()).await.is_ok() {} };
-                    drop(timeout(LONGEST, quiet).await);
+            match self.files.as_ref().map(|files| &files.watch) {
+                // A file may have changed before it was watched.
+                Some(Watch::NotStarted) => {}
+                Some(Watch::Events(..)) => {
+                    self.event.notified().await;
+                    let quiet = async { while timeout(QUIET_PERIOD, self.event.notified()).await.is_ok() {} };
+                    drop(timeout(MAX_DELAY, quiet).await);
                 }
-                Some(Watching::Polling) => sleep(POLL).await,
+                Some(Watch::Polling) => sleep(POLL_INTERVAL).await,
                 None => return pending().await,
             }
-            let (Some(mut files), happened) = (self.files.take(), self.happened.clone()) else { continue };
-            let looked = tokio::task::spawn_blocking(move || (files.look(&happened), files));
-            let Ok((changed, files)) = looked.await else { continue };
+            let (Some(mut files), event) = (self.files.take(), self.event.clone()) else { continue };
+            let refreshed = tokio::task::spawn_blocking(move || (files.refresh(&event), files));
+            let Ok((changed, files)) = refreshed.await else { continue };
             self.files = Some(files);
             if changed {
                 return;
@@ -80,99 +87,105 @@ impl ConfigWatcher {
     }
 }
 
-impl Files {
-    /// Whether a content is another than the last time.
-    fn look(&mut self, happened: &Arc<Notify>) -> bool {
-        // A link may lead elsewhere now, and a directory may be there that was not.
-        self.watch(happened);
-        let now = contents(&self.paths);
-        let changed = now != self.last;
-        self.last = now;
+impl WatchedFiles {
+    /// Reads the files again. Returns whether the content of one has changed.
+    fn refresh(&mut self, event: &Arc<Notify>) -> bool {
+        // A link may have a new target, and a missing directory may exist now.
+        self.update_watch(event);
+        let contents = read_all(&self.paths);
+        let changed = contents != self.contents;
+        self.contents = contents;
         changed
     }
 
-    fn watch(&mut self, happened: &Arc<Notify>) {
-        let ways: Vec<_> = self.paths.iter().map(|file| way(file)).collect();
-        let names = ways.iter().flat_map(|way| &way.names).cloned().collect();
+    /// Watches the directories that lead to the files now.
+    fn update_watch(&mut self, event: &Arc<Notify>) {
+        let routes: Vec<_> = self.paths.iter().map(|file| route_to(file)).collect();
+        let names = routes.iter().flat_map(|route| &route.names).cloned().collect();
         *self.names.lock() = names;
-        if matches!(self.watching, Watching::NotYet) {
-            let (tell, names) = (happened.clone(), self.names.clone());
-            let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-                let names = names.lock();
-                if event.map_or(true, |event| concerns(&event, &names)) {
-                    tell.notify_one();
-                }
-            });
-            self.watching = match watcher {
-                Ok(watcher) => Watching::By(watcher, BTreeSet::new()),
-                Err(error) => {
-                    tracing::debug!(%error, "the system cannot watch files");
-                    Watching::Polling
-                }
-            };
+        if matches!(self.watch, Watch::NotStarted) {
+            self.watch = self.start_watch(event.clone());
         }
-        let Watching::By(watcher, watched) = &mut self.watching else { return };
-        let wanted: BTreeSet<_> = ways.into_iter().flat_map(|way| way.directories).collect();
+        let Watch::Events(watcher, watched) = &mut self.watch else { return };
+        let wanted: BTreeSet<_> = routes.into_iter().flat_map(|route| route.directories).collect();
         for gone in watched.difference(&wanted) {
             watcher.unwatch(gone).ok();
         }
         watched.clear();
         for dir in wanted {
-            // Watching again what is watched follows a directory that was replaced.
+            // Even if the path is watched: the directory may have been replaced.
             match watcher.watch(&dir, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     watched.insert(dir);
                 }
-                Err(error) => tracing::debug!(dir = %dir.display(), %error, "cannot watch this directory"),
+                Err(error) => {
+                    tracing::debug!(dir = %dir.display(), %error, "cannot watch the directory of a config file");
+                }
+            }
+        }
+    }
+
+    fn start_watch(&self, event: Arc<Notify>) -> Watch {
+        let names = self.names.clone();
+        let watcher = notify::recommended_watcher(move |result: notify::Result<Event>| {
+            let names = names.lock();
+            if result.map_or(true, |event| may_change_files(&event, &names)) {
+                event.notify_one();
+            }
+        });
+        match watcher {
+            Ok(watcher) => Watch::Events(watcher, BTreeSet::new()),
+            Err(error) => {
+                tracing::debug!(%error, "cannot watch files, so config files are polled");
+                Watch::Polling
             }
         }
     }
 }
 
-fn contents(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+fn read_all(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
     files.iter().map(|file| std::fs::read(file).ok()).collect()
 }
 
-/// Whether a config may be another after this. That a file is read is none of it: we do that ourselves.
-fn concerns(event: &Event, names: &BTreeSet<OsString>) -> bool {
+/// Returns whether a file may have changed by this event. Reading is no change, and we read the files ourselves.
+fn may_change_files(event: &Event, names: &BTreeSet<OsString>) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => {}
         EventKind::Access(_) => return false,
         _ => {}
     }
-    let named = |path: &PathBuf| path.file_name().is_none_or(|name| names.contains(name));
-    event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(named)
+    let is_on_route = |path: &PathBuf| path.file_name().is_none_or(|name| names.contains(name));
+    event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(is_on_route)
 }
 
-/// Where a file is.
+/// The way to a file through directories and symbolic links.
 #[derive(Default)]
-struct Way {
-    /// Its directory and those of everything it leads to; of a missing directory, the nearest that exists.
+struct Route {
+    /// The directories of the file and of every link target. A missing directory counts as its nearest ancestor that
+    /// exists.
     directories: Vec<PathBuf>,
-    /// All that is named on the way: any of it may be a link.
+    /// The names of all files and directories on the way. Each of them may be a link.
     names: BTreeSet<OsString>,
 }
 
-fn way(file: &Path) -> Way {
-    /// As many links as Linux follows.
-    const LINKS: usize = 40;
-    let mut way = Way::default();
+fn route_to(file: &Path) -> Route {
+    let mut route = Route::default();
     let mut path = file.to_owned();
-    for _ in 0..LINKS {
-        way.names.extend(path.iter().map(OsString::from));
+    for _ in 0..MAX_SYMLINKS {
+        route.names.extend(path.iter().map(OsString::from));
         let parent =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         let existing = parent.ancestors().find(|dir| dir.is_dir());
-        way.directories.extend(existing.map(Path::to_owned));
-        // A directory on the way may be the link (as Kubernetes swaps `..data`).
+        route.directories.extend(existing.map(Path::to_owned));
+        // A directory on the way may be the link, such as the `..data` that Kubernetes replaces.
         if let Ok(real) = parent.canonicalize() {
-            way.names.extend(real.iter().map(OsString::from));
-            way.directories.push(real);
+            route.names.extend(real.iter().map(OsString::from));
+            route.directories.push(real);
         }
         let Ok(target) = std::fs::read_link(&path) else { break };
         path = parent.join(target);
     }
-    way
+    route
 }
 
 #[cfg(test)]
@@ -181,12 +194,12 @@ mod tests {
     use notify::event::{CreateKind, DataChange, Flag, ModifyKind};
 
     #[test]
-    fn neighbours_and_readers_are_no_reason_to_look() {
-        let names = way(Path::new("/nowhere/etc/servers.json")).names;
+    fn events_of_neighbors_and_readers_are_ignored() {
+        let names = route_to(Path::new("/nowhere/etc/servers.json")).names;
         let on = |kind, path: &str| Event::new(kind).add_path(path.into());
         let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
         let closed = |mode| EventKind::Access(AccessKind::Close(mode));
-        for (event, is_ours) in [
+        for (event, expected) in [
             (on(written, "/nowhere/etc/servers.json"), true),
             (on(written, "/nowhere/etc/other.log"), false),
             (on(written, "./servers.json"), true),
@@ -194,11 +207,11 @@ mod tests {
             (on(closed(AccessMode::Read), "/nowhere/etc/servers.json"), false),
             (on(closed(AccessMode::Write), "/nowhere/etc/servers.json"), true),
             (on(written, "/nowhere/etc/servers.json.tmp").add_path("/nowhere/etc/servers.json".into()), true),
-            // A directory on the way that was not there.
+            // A directory on the way is created.
             (on(EventKind::Create(CreateKind::Folder), "/nowhere/etc"), true),
             (Event::new(EventKind::Other).set_flag(Flag::Rescan), true),
         ] {
-            assert_eq!(concerns(&event, &names), is_ours, "{event:?}");
+            assert_eq!(may_change_files(&event, &names), expected, "{event:?}");
         }
     }
 }

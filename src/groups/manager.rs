@@ -2,7 +2,7 @@
 
 use super::surface::{Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
-use crate::cache::{Cache, Key, Known};
+use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
@@ -178,7 +178,7 @@ impl GroupManager {
         &self,
         name: &GroupName,
         server: &Result<ServerConfig, ConfigError>,
-        known: &Known,
+        known: &CachedCatalogs,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
         let cached = server.as_ref().ok().and_then(|server| known.get(&self.cache_key(server)));
@@ -215,12 +215,12 @@ impl GroupManager {
         self.groups.insert(name.clone(), group);
     }
 
-    pub(super) fn cache_key(&self, server: &ServerConfig) -> Key {
+    pub(super) fn cache_key(&self, server: &ServerConfig) -> CacheKey {
         let cwd = match &server.endpoint {
             Endpoint::Stdio(stdio) => launch::directory(stdio, &self.environment.transport.ambient),
             Endpoint::Http(_) => PathBuf::new(),
         };
-        Key::new(server, &cwd, &self.environment.clients.offered_capabilities())
+        CacheKey::new(server, &cwd, &self.environment.clients.offered_capabilities())
     }
 
     /// Announces that a list may have changed, if it `changed`.

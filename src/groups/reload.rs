@@ -1,7 +1,7 @@
 //! Applies a changed config: which groups go on, which are reconfigured, and which are replaced.
 
 use super::manager::GroupManager;
-use crate::cache::Known;
+use crate::cache::CachedCatalogs;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
 use crate::groups::surface::Surface;
 use crate::upstream::Upstream;
@@ -64,7 +64,7 @@ impl GroupManager {
             self.config.send_replace(Arc::new(config));
             return;
         }
-        let known = self.environment.cache.read_again().await;
+        let known = self.environment.cache.flush_and_read().await;
         if self.is_shutting_down() {
             return;
         }
@@ -77,7 +77,7 @@ impl GroupManager {
     }
 
     /// Changes the groups, and returns those that may have to connect now: new ones, and ones with another server or mode.
-    async fn change_groups(&self, old: &Config, new: &Config, known: &Known) -> Vec<Upstream> {
+    async fn change_groups(&self, old: &Config, new: &Config, known: &CachedCatalogs) -> Vec<Upstream> {
         let by_name = |config: &Config| -> HashMap<GroupName, Result<ServerConfig, ConfigError>> {
             config.servers.iter().cloned().collect()
         };
@@ -126,7 +126,7 @@ impl GroupManager {
         &self,
         name: &GroupName,
         server: &Result<ServerConfig, ConfigError>,
-        known: &Known,
+        known: &CachedCatalogs,
     ) {
         let old = self.get(name);
         let last = old.clone().or_else(|| self.tasks.retired(name));

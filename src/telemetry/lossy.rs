@@ -1,52 +1,60 @@
-//! A writer that never waits: a client that does not read our stderr must not stop us.
+//! A writer that never blocks, because a client that does not read our stderr must not stop us. Events that exceed the
+//! queue are lost.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Events that wait for a slow reader; later ones are lost.
-const WAITING: usize = 1024;
+/// How many events are queued for a slow reader. Later ones are lost.
+const QUEUE_CAPACITY: usize = 1024;
 
-/// How long an exit waits for room, and for the log to be written.
-const FLUSH: Duration = Duration::from_millis(100);
+/// How long an exit waits for room in the queue, and then for the queue to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
-enum Message {
+/// An element of the queue.
+enum QueueItem {
+    /// One whole event.
     Event(Vec<u8>),
-    /// Answered when all before it is written.
+    /// A request to reply when everything before it is written.
     Flush(SyncSender<()>),
 }
 
-/// Gives whole events, one a write, to a thread that writes them.
+/// Queues events for the thread that writes them. Each write is one whole event.
 #[derive(Clone)]
-pub(super) struct Lossy(SyncSender<Message>);
+pub(super) struct LossyWriter(SyncSender<QueueItem>);
 
-/// Waits on drop for what is not written yet, 200 ms at most.
-#[must_use = "the last lines are lost without it"]
-pub struct Flush(SyncSender<Message>);
+/// On drop, waits at most 200 ms for events that are not written yet.
+#[must_use = "without it the last events are lost"]
+pub struct FlushGuard(SyncSender<QueueItem>);
 
-pub(super) fn writer(to: impl Write + Send + 'static) -> io::Result<(impl Fn() -> Lossy, Flush)> {
-    let (sender, receiver) = sync_channel(WAITING);
-    // Detached: it may be stuck in a write when the process ends.
+/// Starts a thread that writes events to `to`. Returns a factory of writers to it, and a guard that waits for it.
+///
+/// # Errors
+///
+/// Fails if the thread cannot be started.
+pub(super) fn writer(to: impl Write + Send + 'static) -> io::Result<(impl Fn() -> LossyWriter, FlushGuard)> {
+    let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
+    // Detached, because it may be blocked in a write when the process ends.
     let _thread = thread::Builder::new().name("log".to_owned()).spawn(|| write_all(receiver, to))?;
-    let lossy = Lossy(sender.clone());
-    Ok((move || lossy.clone(), Flush(sender)))
+    let writer = LossyWriter(sender.clone());
+    Ok((move || writer.clone(), FlushGuard(sender)))
 }
 
-fn write_all(events: Receiver<Message>, mut to: impl Write) {
-    for message in events {
-        match message {
-            // Whoever closed stderr does not want it; there is nobody else to tell.
-            Message::Event(event) => drop(to.write_all(&event)),
-            Message::Flush(done) => drop(done.try_send(())),
+fn write_all(queue: Receiver<QueueItem>, mut to: impl Write) {
+    for item in queue {
+        match item {
+            // If stderr is closed, there is nowhere to report it.
+            QueueItem::Event(event) => drop(to.write_all(&event)),
+            QueueItem::Flush(done) => drop(done.try_send(())),
         }
     }
 }
 
-impl Write for Lossy {
+impl Write for LossyWriter {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        // Full: lost.
-        drop(self.0.try_send(Message::Event(event.to_owned())));
+        // If the queue is full, the event is lost.
+        drop(self.0.try_send(QueueItem::Event(event.to_owned())));
         Ok(event.len())
     }
 
@@ -55,16 +63,16 @@ impl Write for Lossy {
     }
 }
 
-impl Drop for Flush {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
         let (done, flushed) = sync_channel(1);
-        let mut message = Message::Flush(done);
-        for _ in 0..FLUSH.as_millis() {
-            match self.0.try_send(message) {
-                Err(TrySendError::Full(again)) => message = again,
+        let mut item = QueueItem::Flush(done);
+        for _ in 0..FLUSH_TIMEOUT.as_millis() {
+            match self.0.try_send(item) {
+                Err(TrySendError::Full(returned)) => item = returned,
                 _ => {
-                    // Late or not: the exit goes on.
-                    let _in_time = flushed.recv_timeout(FLUSH);
+                    // The exit goes on even if the log is not written in time.
+                    let _in_time = flushed.recv_timeout(FLUSH_TIMEOUT);
                     return;
                 }
             }

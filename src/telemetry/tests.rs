@@ -5,8 +5,8 @@ use tracing::{debug, error, info, info_span};
 
 use super::*;
 
-/// What `events` logs under `options`.
-fn logged(options: Options<'_>, events: impl FnOnce()) -> String {
+/// The text that `events` logs under `options`.
+fn log_text(options: Options<'_>, events: impl FnOnce()) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     let writer = Mutex::new(file.reopen().unwrap());
     let filter = filter(options).unwrap();
@@ -15,9 +15,9 @@ fn logged(options: Options<'_>, events: impl FnOnce()) -> String {
 }
 
 #[test]
-fn one_event_is_one_line_whatever_it_says() {
+fn one_event_is_one_line_whatever_it_contains() {
     let evil = "a\nb\r\x1b[31mc\u{9b}d\x07\u{2028}e\0";
-    let text = logged(Options::default(), || {
+    let text = log_text(Options::default(), || {
         let _span = info_span!("upstream", group = %evil, other = evil).entered();
         let source = io::Error::other(evil);
         info!(display = %evil, debug = ?evil, string = evil, error = &source as &dyn std::error::Error, "{evil}");
@@ -29,7 +29,7 @@ fn one_event_is_one_line_whatever_it_says() {
 
 #[test]
 fn a_line_has_time_level_group_and_message() {
-    let text = logged(Options::default(), || {
+    let text = log_text(Options::default(), || {
         let _span = info_span!("upstream", group = %"github").entered();
         info!(attempt = 2, "connect failed, will retry");
     });
@@ -42,7 +42,7 @@ fn a_line_has_time_level_group_and_message() {
 }
 
 #[test]
-fn a_level_is_for_us_and_our_upstreams() {
+fn a_level_applies_to_us_and_our_upstreams() {
     let events = || {
         debug!("ours");
         info!(target: "upstream::stderr", "theirs");
@@ -50,7 +50,7 @@ fn a_level_is_for_us_and_our_upstreams() {
         error!(target: "hyper", "a dependency's error");
     };
     let of = |level, filter| {
-        let text = logged(Options { level, filter, ..Options::default() }, events);
+        let text = log_text(Options { level, filter, ..Options::default() }, events);
         ["ours", "theirs", "a dependency's\n", "a dependency's error"].map(|part| text.contains(part))
     };
     assert_eq!(of(None, None), [false, true, false, true]);
@@ -61,9 +61,9 @@ fn a_level_is_for_us_and_our_upstreams() {
 }
 
 #[test]
-fn what_rmcp_would_tell_of_a_login_is_told_to_nobody() {
+fn rmcps_events_of_a_login_are_never_logged() {
     for filter in ["trace", "rmcp=trace", "trace,rmcp::transport=trace", "rmcp::transport::auth=debug"] {
-        let text = logged(Options { filter: Some(filter), ..Options::default() }, || {
+        let text = log_text(Options { filter: Some(filter), ..Options::default() }, || {
             debug!(target: "rmcp::transport::auth", "a code");
         });
         assert_eq!(text, "", "{filter}");
@@ -71,36 +71,42 @@ fn what_rmcp_would_tell_of_a_login_is_told_to_nobody() {
 }
 
 #[test]
-fn a_filter_that_says_nothing_is_an_error() {
+fn an_invalid_filter_is_an_error() {
     let of = |level, text| filter(Options { level, filter: text, ..Options::default() });
     let error = of(Some("inof"), None).unwrap_err().to_string();
-    assert_eq!(error, "--log-level is \"inof\"; it has to be off, error, warn, info, debug or trace");
+    assert_eq!(error, "--log-level is \"inof\", but must be off, error, warn, info, debug or trace");
     let error = of(None, Some("inof")).unwrap_err().to_string();
-    assert!(error.starts_with("DYNAMIC_MCP_LOG is \"inof\"; ") && error.contains("directives"), "{error}");
+    assert!(
+        error.starts_with("DYNAMIC_MCP_LOG is \"inof\", but must be ") && error.contains("directives"),
+        "{error}"
+    );
     assert!(of(None, Some("dynamic_mcp=loud")).is_err());
     assert!(of(Some("dynamic_mcp=debug"), None).is_err());
     assert!(of(None, Some(" ")).is_ok());
 }
 
 #[test]
-fn a_file_is_appended_to() {
+fn a_log_file_is_appended_to() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     for _ in 0..2 {
-        io::Write::write_all(&mut open(&path).unwrap(), b"x").unwrap();
+        io::Write::write_all(&mut open_log_file(&path).unwrap(), b"x").unwrap();
     }
     let mut text = String::new();
     std::fs::File::open(&path).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "xx");
     assert!(
-        open(&dir.path().join("no/log")).unwrap_err().to_string().contains("failed to open the log file")
+        open_log_file(&dir.path().join("no/log"))
+            .unwrap_err()
+            .to_string()
+            .contains("failed to open the log file")
     );
 }
 
-/// A reader that takes nothing until it is let.
-struct Stuck(Arc<Mutex<Vec<u8>>>);
+/// A writer that blocks while its buffer is locked.
+struct BlockedWriter(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Stuck {
+impl io::Write for BlockedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -111,16 +117,16 @@ impl io::Write for Stuck {
 }
 
 #[test]
-fn a_reader_that_is_stuck_stops_nobody() {
-    let read = Arc::new(Mutex::new(Vec::new()));
-    let (make, flush) = lossy::writer(Stuck(read.clone())).unwrap();
-    let stuck = read.lock().unwrap();
+fn a_blocked_reader_never_blocks_the_log() {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let (new_writer, guard) = lossy::writer(BlockedWriter(written.clone())).unwrap();
+    let blocked = written.lock().unwrap();
     for _ in 0..5000 {
-        io::Write::write_all(&mut make(), b"x").unwrap();
+        io::Write::write_all(&mut new_writer(), b"x").unwrap();
     }
-    drop(stuck);
-    io::Write::write_all(&mut make(), b"").unwrap();
-    drop(flush);
-    let count = read.lock().unwrap().len();
+    drop(blocked);
+    io::Write::write_all(&mut new_writer(), b"").unwrap();
+    drop(guard);
+    let count = written.lock().unwrap().len();
     assert!((1024..=1026).contains(&count), "{count}");
 }

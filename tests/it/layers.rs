@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Who may use whom. A module that is not here may not exist.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("wire", &["protocol"]),
     ("protocol", &[]),
     ("config", &[]),
+    ("dirs", &["config"]),
     ("telemetry", &[]),
     ("rules", &["config"]),
     ("schema", &["wire"]),
@@ -25,6 +26,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "auth",
             "cache",
             "config",
+            "dirs",
             "front",
             "groups",
             "protocol",

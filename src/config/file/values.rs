@@ -1,4 +1,4 @@
-//! Values of a config that may be written in more than one way.
+//! Values of a config file that can be written in more than one way.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,202 +10,202 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::config::duration;
-use crate::config::{self, Mode};
+use crate::config::{InheritEnv, Mode};
 
-/// What such a value can be in JSON, before it is known what is wanted.
-enum Written {
+/// The JSON of such a value, before it is known which type it is for.
+enum LooseValue {
     Bool(bool),
     Number(f64),
-    Text(String),
+    String(String),
     List(Vec<String>),
 }
 
-impl Written {
-    /// An error that says what it is, and not its content.
-    fn not(&self, expected: &str) -> String {
+impl LooseValue {
+    /// An error that names the kind of value that was found, and not its content.
+    fn expected(&self, expected: &str) -> String {
         let found = match self {
             Self::Bool(_) => "true or false",
             Self::Number(_) => "a number",
-            Self::Text(_) => "another string",
+            Self::String(_) => "a string",
             Self::List(_) => "a list",
         };
         format!("expected {expected}, found {found}")
     }
 }
 
-impl<'de> Deserialize<'de> for Written {
+impl<'de> Deserialize<'de> for LooseValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
+        struct LooseVisitor;
 
-        impl<'de> Visitor<'de> for Any {
-            type Value = Written;
+        impl<'de> Visitor<'de> for LooseVisitor {
+            type Value = LooseValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("true, false, a number, a string or a list of strings")
             }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Written, E> {
-                Ok(Written::Bool(value))
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<LooseValue, E> {
+                Ok(LooseValue::Bool(value))
             }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Written, E> {
-                // A wait of more than 2^52 seconds is refused anyway.
-                Ok(Written::Number(value as f64))
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<LooseValue, E> {
+                // Numbers are durations, and one above 2^52 seconds is too long anyway.
+                Ok(LooseValue::Number(value as f64))
             }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Written, E> {
-                Ok(Written::Number(value as f64))
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<LooseValue, E> {
+                Ok(LooseValue::Number(value as f64))
             }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Written, E> {
-                Ok(Written::Number(value))
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<LooseValue, E> {
+                Ok(LooseValue::Number(value))
             }
-            fn visit_string<E: de::Error>(self, value: String) -> Result<Written, E> {
-                Ok(Written::Text(value))
+            fn visit_string<E: de::Error>(self, value: String) -> Result<LooseValue, E> {
+                Ok(LooseValue::String(value))
             }
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<Written, E> {
-                Ok(Written::Text(value.to_owned()))
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<LooseValue, E> {
+                Ok(LooseValue::String(value.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Written, A::Error> {
-                let mut texts = Vec::new();
-                while let Some(text) = list.next_element()? {
-                    texts.push(text);
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<LooseValue, A::Error> {
+                let mut strings = Vec::new();
+                while let Some(string) = list.next_element()? {
+                    strings.push(string);
                 }
-                Ok(Written::List(texts))
+                Ok(LooseValue::List(strings))
             }
         }
 
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(LooseVisitor)
     }
 }
 
-/// A program, or a program and its first arguments.
+/// A program, or a list of a program and its first arguments. Never empty.
 #[derive(Deserialize)]
-#[serde(try_from = "Written")]
-pub struct Command(pub Vec<String>);
+#[serde(try_from = "LooseValue")]
+pub struct CommandLine(pub Vec<String>);
 
-impl TryFrom<Written> for Command {
+impl TryFrom<LooseValue> for CommandLine {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        match written {
-            Written::Text(program) if !program.trim().is_empty() => Ok(Self(vec![program])),
-            Written::List(words) if words.first().is_some_and(|program| !program.trim().is_empty()) => {
-                Ok(Self(words))
-            }
-            Written::Text(_) | Written::List(_) => Err("names no program".to_owned()),
-            other => Err(other.not("a string or a list of strings")),
+    fn try_from(value: LooseValue) -> Result<Self, String> {
+        let words = match value {
+            LooseValue::String(program) => vec![program],
+            LooseValue::List(words) => words,
+            other => return Err(other.expected("a string or a list of strings")),
+        };
+        match words.first() {
+            Some(program) if !program.trim().is_empty() => Ok(Self(words)),
+            _ => Err("expected the name of a program".to_owned()),
         }
     }
 }
 
 /// A list of words, or the words in one string.
 #[derive(Deserialize)]
-#[serde(try_from = "Written")]
-pub struct Words(pub Vec<String>);
+#[serde(try_from = "LooseValue")]
+pub struct WordList(pub Vec<String>);
 
-impl TryFrom<Written> for Words {
+impl TryFrom<LooseValue> for WordList {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        match written {
-            Written::Text(words) => Ok(Self(words.split_whitespace().map(str::to_owned).collect())),
-            Written::List(words) => Ok(Self(words)),
-            other => Err(other.not("a string or a list of strings")),
+    fn try_from(value: LooseValue) -> Result<Self, String> {
+        match value {
+            LooseValue::String(words) => Ok(Self(words.split_whitespace().map(str::to_owned).collect())),
+            LooseValue::List(words) => Ok(Self(words)),
+            other => Err(other.expected("a string or a list of strings")),
         }
     }
 }
 
 /// A duration: a number of seconds, or a string with a unit.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "Written")]
-pub struct Period(pub Duration);
+#[serde(try_from = "LooseValue")]
+pub struct DurationValue(pub Duration);
 
-impl TryFrom<Written> for Period {
+impl TryFrom<LooseValue> for DurationValue {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        let duration = match &written {
-            Written::Number(seconds) => duration::from_seconds(*seconds),
-            Written::Text(text) => duration::parse(text),
-            _ => return Err(written.not(duration::EXPECTED)),
+    fn try_from(value: LooseValue) -> Result<Self, String> {
+        let duration = match &value {
+            LooseValue::Number(seconds) => duration::from_seconds(*seconds),
+            LooseValue::String(text) => duration::parse(text),
+            _ => return Err(value.expected(duration::EXPECTED)),
         };
         duration.map(Self).ok_or_else(|| format!("expected {}", duration::EXPECTED))
     }
 }
 
-/// How long to wait for something; never 0, for such a wait would always fail.
+/// A timeout. Never 0, because such a timeout would always expire.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "Period")]
-pub struct Wait(pub Duration);
+#[serde(try_from = "DurationValue")]
+pub struct TimeoutValue(pub Duration);
 
-impl TryFrom<Period> for Wait {
+impl TryFrom<DurationValue> for TimeoutValue {
     type Error = &'static str;
 
-    fn try_from(Period(duration): Period) -> Result<Self, Self::Error> {
-        if duration.is_zero() { Err("a wait of 0 would always fail") } else { Ok(Self(duration)) }
+    fn try_from(DurationValue(duration): DurationValue) -> Result<Self, Self::Error> {
+        if duration.is_zero() { Err("a timeout must be longer than 0") } else { Ok(Self(duration)) }
     }
 }
 
 /// When to connect.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "Written")]
-pub struct Startup(pub Mode);
+#[serde(try_from = "LooseValue")]
+pub struct StartupMode(pub Mode);
 
-impl TryFrom<Written> for Startup {
+impl TryFrom<LooseValue> for StartupMode {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        match &written {
-            Written::Bool(false) => Ok(Self(Mode::Eager)),
-            Written::Text(text) => match text.as_str() {
+    fn try_from(value: LooseValue) -> Result<Self, String> {
+        const EXPECTED: &str = r#"false, "eager", "pure" or "hybrid""#;
+        match &value {
+            LooseValue::Bool(false) => Ok(Self(Mode::Eager)),
+            LooseValue::String(text) => match text.as_str() {
                 "eager" | "false" => Ok(Self(Mode::Eager)),
                 "hybrid" => Ok(Self(Mode::Hybrid)),
                 "pure" => Ok(Self(Mode::Pure)),
-                _ => Err(STARTUPS.to_owned()),
+                _ => Err(format!("expected {EXPECTED}")),
             },
-            Written::Bool(true) => Err(STARTUPS.to_owned()),
-            other => Err(other.not("false, \"eager\", \"pure\" or \"hybrid\"")),
+            LooseValue::Bool(true) => Err(format!("expected {EXPECTED}")),
+            other => Err(other.expected(EXPECTED)),
         }
     }
 }
 
-const STARTUPS: &str = r#"expected false, "eager", "pure" or "hybrid""#;
-
-/// Which of our own variables a program gets.
+/// Which of our own environment variables a program inherits.
 #[derive(Clone, Deserialize)]
-#[serde(try_from = "Written")]
-pub struct InheritEnv(pub config::InheritEnv);
+#[serde(try_from = "LooseValue")]
+pub struct InheritEnvValue(pub InheritEnv);
 
-impl TryFrom<Written> for InheritEnv {
+impl TryFrom<LooseValue> for InheritEnvValue {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        match written {
-            Written::Bool(true) => Ok(Self(config::InheritEnv::All)),
-            Written::Bool(false) => Ok(Self(config::InheritEnv::Safe)),
-            Written::List(names) => Ok(Self(config::InheritEnv::Named(names))),
-            other => Err(other.not("true, false or a list of names")),
+    fn try_from(value: LooseValue) -> Result<Self, String> {
+        match value {
+            LooseValue::Bool(true) => Ok(Self(InheritEnv::All)),
+            LooseValue::Bool(false) => Ok(Self(InheritEnv::Safe)),
+            LooseValue::List(names) => Ok(Self(InheritEnv::Named(names))),
+            other => Err(other.expected("true, false or a list of names")),
         }
     }
 }
 
-/// How a server is reached, in the words of any client.
+/// The transport of a server, in the words of any client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Kind {
-    /// A program.
+pub enum TransportType {
+    /// The stdin and stdout of a local program.
     Stdio,
-    /// A remote server of either kind.
+    /// Either of the two HTTP transports.
     Remote,
     /// Streamable HTTP.
     Streamable,
-    /// The legacy HTTP+SSE transport.
+    /// HTTP+SSE.
     Sse,
 }
 
-impl TryFrom<String> for Kind {
+impl TryFrom<String> for TransportType {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let plain: String = text.chars().filter(char::is_ascii_alphabetic).collect();
-        match plain.to_ascii_lowercase().as_str() {
+        let letters: String = text.chars().filter(char::is_ascii_alphabetic).collect();
+        match letters.to_ascii_lowercase().as_str() {
             "stdio" | "local" => Ok(Self::Stdio),
             "remote" => Ok(Self::Remote),
             "http" | "streamablehttp" => Ok(Self::Streamable),
@@ -215,27 +215,27 @@ impl TryFrom<String> for Kind {
     }
 }
 
-/// A glob over names; known to be one.
+/// A valid glob over names.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Glob(pub String);
+pub struct GlobPattern(pub String);
 
-impl TryFrom<String> for Glob {
+impl TryFrom<String> for GlobPattern {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
         match globset::Glob::new(&text) {
             Ok(_) => Ok(Self(text)),
-            // These quote what they are about.
+            // The messages of these two quote the pattern.
             Err(error) if matches!(error.kind(), ErrorKind::InvalidRange(..) | ErrorKind::Regex(_)) => {
-                Err("not a glob".to_owned())
+                Err("not a valid glob".to_owned())
             }
-            Err(error) => Err(format!("not a glob: {}", error.kind())),
+            Err(error) => Err(format!("not a valid glob: {}", error.kind())),
         }
     }
 }
 
-/// The schema of a type that is written in more than one way.
+/// Implements `JsonSchema` with the given schema.
 macro_rules! schema {
     ($type:ty, $schema:tt) => {
         impl JsonSchema for $type {
@@ -252,43 +252,45 @@ macro_rules! schema {
     };
 }
 
-schema!(Command, {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1});
-schema!(Words, {"type": ["string", "array"], "items": {"type": "string"}});
-schema!(Period, {"type": ["number", "string"], "minimum": 0, "maximum": 31_536_000});
-schema!(Wait, {"type": ["number", "string"], "exclusiveMinimum": 0, "maximum": 31_536_000});
-schema!(Startup, {"enum": [false, "false", "eager", "pure", "hybrid"]});
-schema!(InheritEnv, {"type": ["boolean", "array"], "items": {"type": "string"}});
-schema!(Kind, {
+schema!(CommandLine, {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1});
+schema!(WordList, {"type": ["string", "array"], "items": {"type": "string"}});
+schema!(DurationValue, {"type": ["number", "string"], "minimum": 0, "maximum": 31_536_000});
+schema!(TimeoutValue, {"type": ["number", "string"], "exclusiveMinimum": 0, "maximum": 31_536_000});
+schema!(StartupMode, {"enum": [false, "false", "eager", "pure", "hybrid"]});
+schema!(InheritEnvValue, {"type": ["boolean", "array"], "items": {"type": "string"}});
+schema!(TransportType, {
     "type": "string",
     "enum": ["stdio", "http", "sse", "local", "remote", "streamable-http", "streamableHttp", "streamable_http"]
 });
-schema!(Glob, {"type": "string"});
+schema!(GlobPattern, {"type": "string"});
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_type_is_understood() {
-        for (text, kind) in [
-            ("stdio", Kind::Stdio),
-            ("local", Kind::Stdio),
-            ("http", Kind::Streamable),
-            ("HTTP", Kind::Streamable),
-            ("streamable-http", Kind::Streamable),
-            ("streamableHttp", Kind::Streamable),
-            ("streamable_http", Kind::Streamable),
-            ("sse", Kind::Sse),
-            ("remote", Kind::Remote),
+    fn every_spelling_of_a_transport_type_is_understood() {
+        for (text, expected) in [
+            ("stdio", TransportType::Stdio),
+            ("local", TransportType::Stdio),
+            ("http", TransportType::Streamable),
+            ("HTTP", TransportType::Streamable),
+            ("streamable-http", TransportType::Streamable),
+            ("streamableHttp", TransportType::Streamable),
+            ("streamable_http", TransportType::Streamable),
+            ("sse", TransportType::Sse),
+            ("remote", TransportType::Remote),
         ] {
-            assert_eq!(Kind::try_from(text.to_owned()), Ok(kind), "{text}");
+            assert_eq!(TransportType::try_from(text.to_owned()), Ok(expected), "{text}");
         }
-        assert!(Kind::try_from("websocket".to_owned()).is_err());
+        assert!(TransportType::try_from("websocket".to_owned()).is_err());
     }
 
     #[test]
-    fn a_glob_that_is_none_is_refused_without_repeating_it() {
-        let Err(message) = Glob::try_from("secret[".to_owned()) else { panic!("accepted") };
-        assert!(message.starts_with("not a glob: ") && !message.contains("secret"), "{message}");
+    fn an_invalid_glob_is_refused_without_repeating_it() {
+        let Err(message) = GlobPattern::try_from("secret[".to_owned()) else {
+            panic!("the glob is accepted")
+        };
+        assert!(message.starts_with("not a valid glob: ") && !message.contains("secret"), "{message}");
     }
 }

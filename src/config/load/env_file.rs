@@ -1,43 +1,49 @@
-//! The `env_file` of a server: NAME=VALUE lines.
+//! The `env_file` of a server: a file of NAME=VALUE lines.
 
 use std::path::Path;
 
-use super::text::Text;
+use super::source_text::SourceText;
 use crate::config::ConfigError;
 
-/// Reads a file of variables. Blank lines and those that begin with `#` are skipped, `export ` before a name is
-/// too; a value may stand in single quotes (taken as it is) or double quotes (`\n`, `\r`, `\t`, `\"`, `\\`, `\$`);
-/// an unquoted one ends at ` #`. Values hold no variables.
+/// Reads a file of variables.
+///
+/// Blank lines and lines that start with `#` are skipped, as is `export ` before a name. A value in single quotes is
+/// taken literally; one in double quotes may have the escapes `\n`, `\r`, `\t`, `\"`, `\\` and `\$`; one without
+/// quotes ends at ` #`. Variables in values are not expanded.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read (an error without a position), or at the first line that is not a variable.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
-    let text = Text::read(path, "it is relative to the config file's directory")?;
+    let text = SourceText::read(path, "a relative path starts at the config file's directory")?;
     let mut variables = Vec::new();
     for (index, line) in text.as_str().lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        variables.push(variable(line).map_err(|message| ConfigError {
+        variables.push(parse_line(line).map_err(|message| ConfigError {
             file: path.to_owned(),
             at: Some((index + 1, 1)),
             message: message.to_owned(),
-            hint: Some("a line is NAME=VALUE, and a value with line ends is written \"…\\n…\"".to_owned()),
+            hint: Some("write NAME=VALUE on one line, and line breaks in a value as \"…\\n…\"".to_owned()),
         })?);
     }
     Ok(variables)
 }
 
-fn variable(line: &str) -> Result<(String, String), &'static str> {
+fn parse_line(line: &str) -> Result<(String, String), &'static str> {
     let line = line.strip_prefix("export ").unwrap_or(line);
-    let (name, value) = line.split_once('=').ok_or("a line without `=`")?;
+    let (name, value) = line.split_once('=').ok_or("the line has no `=`")?;
     let name = name.trim();
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("no name before `=`");
+        return Err("the line has no valid name before `=`");
     }
-    Ok((name.to_owned(), unquoted(value.trim())?))
+    Ok((name.to_owned(), unquote(value.trim())?))
 }
 
-fn unquoted(value: &str) -> Result<String, &'static str> {
-    const UNCLOSED: &str = "a quote that is not closed on its line";
+fn unquote(value: &str) -> Result<String, &'static str> {
+    const UNCLOSED: &str = "the line has a quote that is not closed";
     if let Some(rest) = value.strip_prefix('\'') {
         return rest.split_once('\'').map(|(value, _)| value.to_owned()).ok_or(UNCLOSED);
     }
@@ -74,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_as_shells_do() {
+    fn lines_are_read_as_a_shell_reads_them() {
         let variables = read_text(concat!(
             "\u{feff}# comment\n\nA=1\r\nexport B = two words # why\nC='$x \"#\\n' # c\n",
             "D=\"a\\nb\\\"\\q\" # d\nE=\nF=#\nG=a#b=c\n",
@@ -94,15 +100,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_and_not_repeated() {
+    fn an_invalid_line_is_named_and_not_repeated() {
         for (text, message) in [
-            ("A=1\nsecret", "a line without `=`"),
-            ("A=1\n=secret", "no name before `=`"),
-            ("A=1\nB=\"secret", "a quote that is not closed on its line"),
-            ("A=1\nB='secret", "a quote that is not closed on its line"),
+            ("A=1\nsecret", "the line has no `=`"),
+            ("A=1\n=secret", "the line has no valid name before `=`"),
+            ("A=1\nB=\"secret", "the line has a quote that is not closed"),
+            ("A=1\nB='secret", "the line has a quote that is not closed"),
         ] {
-            let problem = read_text(text).unwrap_err();
-            assert_eq!((problem.at, problem.message.as_str()), (Some((2, 1)), message));
+            let error = read_text(text).unwrap_err();
+            assert_eq!((error.at, error.message.as_str()), (Some((2, 1)), message));
         }
     }
 }

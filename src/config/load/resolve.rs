@@ -1,86 +1,94 @@
-//! From what an entry says to the server the program uses: rules that take more than one field, and defaults.
+//! Makes the configuration of a server from its entry: checks rules that concern several fields, and applies defaults.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::source::Place;
-use super::{Overrides, env_file};
-use crate::config::file::{self, Kind, Period, Wait};
-use crate::config::vars::{Env, Scope, VarError};
+use super::env_file;
+use super::parse::EntrySource;
+use crate::config::fields::AppliesTo;
+use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, TransportType, WordList};
+use crate::config::file::{
+    FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, TimeoutEntry, ToolsEntry,
+};
+use crate::config::vars::{Env, ExpandContext, VarError};
 use crate::config::{
-    ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow,
+    ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
     ServerConfig, StdioConfig, Timeouts, ToolRules,
 };
 
-/// Long enough for a pause in a conversation, short enough not to keep forty servers for a day.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Long enough for a pause in a conversation, short enough that forty servers do not run all day.
+const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What holds where a server says nothing itself.
-pub(super) struct Defaults<'d> {
-    pub(super) settings: file::Settings,
+/// What applies to every server.
+pub(super) struct ServerDefaults<'d> {
+    /// The settings of all files.
+    pub(super) settings: SettingsEntry,
     pub(super) overrides: &'d Overrides,
     pub(super) env: &'d Env,
-    /// The default rules for tools are unknown: no server may run without them.
-    pub(super) lost_rules: Option<ConfigError>,
+    /// The error in `settings.tools`, if it has one. The rules for tools are then unknown, so no server may run.
+    pub(super) tools_error: Option<ConfigError>,
 }
 
 /// Resolves one entry.
-pub(super) fn server(
-    server: file::Server,
-    place: &Place,
-    defaults: &Defaults<'_>,
+///
+/// # Errors
+///
+/// Returns the first error in the entry, or the error in the rules for tools.
+pub(super) fn resolve_server(
+    entry: ServerEntry,
+    source: &EntrySource,
+    defaults: &ServerDefaults<'_>,
 ) -> Result<ServerConfig, ConfigError> {
-    if let Some(problem) = &defaults.lost_rules {
-        return Err(problem.clone());
+    if let Some(error) = &defaults.tools_error {
+        return Err(error.clone());
     }
     let settings = &defaults.settings;
     Ok(ServerConfig {
-        mode: mode(&server, defaults),
-        idle_timeout: idle_timeout(server.idle_timeout, defaults),
-        stateful: server.stateful.or(settings.stateful).unwrap_or_default(),
-        timeout: timeouts(server.timeout.as_ref(), settings.timeout.as_ref()),
-        features: features(server.features, settings.features),
-        tools: tool_rules(&server, settings.tools.as_ref()),
-        expose: globs(server.expose.as_ref().or(settings.expose.as_ref())),
-        written: place.written.clone(),
-        description: server.description.clone(),
-        endpoint: endpoint(server, place, defaults)?,
+        mode: resolve_mode(&entry, defaults),
+        idle_timeout: resolve_idle_timeout(entry.idle_timeout, defaults),
+        stateful: entry.stateful.or(settings.stateful).unwrap_or_default(),
+        timeout: resolve_timeouts(entry.timeout.as_ref(), settings.timeout.as_ref()),
+        features: resolve_features(entry.features, settings.features),
+        tools: resolve_tool_rules(&entry, settings.tools.as_ref()),
+        expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),
+        launch_text: source.launch_text.clone(),
+        description: entry.description.clone(),
+        endpoint: resolve_endpoint(entry, source, defaults)?,
     })
 }
 
-fn mode(server: &file::Server, defaults: &Defaults<'_>) -> Mode {
-    let configured = server.lazy_startup.or(defaults.settings.lazy_startup).map(|startup| startup.0);
+fn resolve_mode(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> Mode {
+    let configured = entry.lazy_startup.or(defaults.settings.lazy_startup).map(|startup| startup.0);
     defaults.overrides.mode.or(configured).unwrap_or(Mode::Hybrid)
 }
 
-/// The server's own, else the flag's, else the settings'; 0 is never.
-fn idle_timeout(own: Option<Period>, defaults: &Defaults<'_>) -> Option<Duration> {
-    let written = |period: Period| Some(period.0).filter(|duration| !duration.is_zero());
-    own.map(written)
+/// The server's own timeout, else the command line's, else that of the settings. 0 keeps the connection open.
+fn resolve_idle_timeout(own: Option<DurationValue>, defaults: &ServerDefaults<'_>) -> Option<Duration> {
+    let limit = |value: DurationValue| Some(value.0).filter(|duration| !duration.is_zero());
+    own.map(limit)
         .or(defaults.overrides.idle_timeout)
-        .or_else(|| defaults.settings.idle_timeout.map(written))
-        .unwrap_or(Some(IDLE_TIMEOUT))
+        .or_else(|| defaults.settings.idle_timeout.map(limit))
+        .unwrap_or(Some(DEFAULT_IDLE_TIMEOUT))
 }
 
-/// Each by itself: the server's own, else the settings', else the built-in one.
-fn timeouts(own: Option<&file::Timeout>, settings: Option<&file::Timeout>) -> Timeouts {
+/// Each timeout by itself: the server's own, else that of the settings, else the built-in one.
+fn resolve_timeouts(own: Option<&TimeoutEntry>, settings: Option<&TimeoutEntry>) -> Timeouts {
     let built_in = Timeouts::default();
-    let pick = |of: fn(&file::Timeout) -> Option<Wait>| {
-        own.and_then(of).or_else(|| settings.and_then(of)).map(|wait| wait.0)
+    let configured = |field: fn(&TimeoutEntry) -> Option<TimeoutValue>| {
+        own.and_then(field).or_else(|| settings.and_then(field)).map(|timeout| timeout.0)
     };
     Timeouts {
-        wait: pick(|timeout| timeout.wait).unwrap_or(built_in.wait),
-        connect: pick(|timeout| timeout.connect).unwrap_or(built_in.connect),
-        initialize: pick(|timeout| timeout.initialize).or(built_in.initialize),
-        list: pick(|timeout| timeout.list).unwrap_or(built_in.list),
-        tools: pick(|timeout| timeout.tools).unwrap_or(built_in.tools),
-        resources: pick(|timeout| timeout.resources).unwrap_or(built_in.resources),
-        prompts: pick(|timeout| timeout.prompts).unwrap_or(built_in.prompts),
+        wait: configured(|timeout| timeout.wait).unwrap_or(built_in.wait),
+        connect: configured(|timeout| timeout.connect).unwrap_or(built_in.connect),
+        initialize: configured(|timeout| timeout.initialize).or(built_in.initialize),
+        list: configured(|timeout| timeout.list).unwrap_or(built_in.list),
+        tools: configured(|timeout| timeout.tools).unwrap_or(built_in.tools),
+        resources: configured(|timeout| timeout.resources).unwrap_or(built_in.resources),
+        prompts: configured(|timeout| timeout.prompts).unwrap_or(built_in.prompts),
     }
 }
 
-fn features(own: Option<file::Features>, settings: Option<file::Features>) -> Features {
+fn resolve_features(own: Option<FeaturesEntry>, settings: Option<FeaturesEntry>) -> Features {
     let (own, settings) = (own.unwrap_or_default(), settings.unwrap_or_default());
     let built_in = Features::default();
     Features {
@@ -90,154 +98,152 @@ fn features(own: Option<file::Features>, settings: Option<file::Features>) -> Fe
     }
 }
 
-/// Each list by itself: the server's own replaces the settings'. The lists of names of other clients are added.
-fn tool_rules(server: &file::Server, settings: Option<&file::Tools>) -> ToolRules {
-    let own = server.tools.as_ref();
-    let pick = |of: fn(&file::Tools) -> Option<&Vec<file::Glob>>| {
-        globs(own.and_then(of).or_else(|| settings.and_then(of)))
+/// Each list by itself: the server's own replaces that of the settings. The lists of names that other clients write are
+/// added to the result.
+fn resolve_tool_rules(entry: &ServerEntry, settings: Option<&ToolsEntry>) -> ToolRules {
+    let own = entry.tools.as_ref();
+    let configured = |field: fn(&ToolsEntry) -> Option<&Vec<GlobPattern>>| {
+        patterns(own.and_then(field).or_else(|| settings.and_then(field)))
     };
     let mut rules = ToolRules {
-        allow: pick(|tools| tools.allow.as_ref()),
-        deny: pick(|tools| tools.deny.as_ref()),
-        ask: pick(|tools| tools.ask.as_ref()),
-        read_only: pick(|tools| tools.read_only.as_ref()),
+        allow: configured(|tools| tools.allow.as_ref()),
+        deny: configured(|tools| tools.deny.as_ref()),
+        ask: configured(|tools| tools.ask.as_ref()),
+        read_only: configured(|tools| tools.read_only.as_ref()),
     };
     let names = |names: &Option<Vec<String>>| {
         names.iter().flatten().map(|name| globset::escape(name)).collect::<Vec<_>>()
     };
-    rules.allow.extend(names(&server.include_tools));
-    rules.deny.extend(names(&server.exclude_tools));
+    rules.allow.extend(names(&entry.include_tools));
+    rules.deny.extend(names(&entry.exclude_tools));
     rules
 }
 
-fn globs(globs: Option<&Vec<file::Glob>>) -> Vec<String> {
+fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
     globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
 }
 
-fn endpoint(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<Endpoint, ConfigError> {
-    const EITHER: &str = "a server is a program (`command`) or a remote one (`url`)";
-    let has_url = server.url.is_some() || server.http_url.is_some();
-    match (server.command.is_some(), has_url) {
+fn resolve_endpoint(
+    entry: ServerEntry,
+    source: &EntrySource,
+    defaults: &ServerDefaults<'_>,
+) -> Result<Endpoint, ConfigError> {
+    const EITHER: &str = "`command` is for a local program, `url` for a remote server";
+    let has_url = entry.url.is_some() || entry.http_url.is_some();
+    match (entry.command.is_some(), has_url) {
         (true, true) => {
-            let message = "has both `command` and `url`".to_owned();
-            Err(place.problem(URLS, message, Some(EITHER.to_owned())))
+            let message = "a server cannot have both `command` and `url`";
+            Err(source.error(URL_FIELDS, message, Some(EITHER.to_owned())))
         }
         (false, false) => {
-            let message = "has neither `command` nor `url`".to_owned();
-            Err(place.problem(&[], message, Some(EITHER.to_owned())))
+            let message = "a server must have `command` or `url`";
+            Err(source.error(&[], message, Some(EITHER.to_owned())))
         }
         (true, false) => {
-            refuse(place, "command", "url", &REMOTE_ONLY)?;
-            stdio(server, place, defaults).map(Endpoint::Stdio)
+            refuse_fields(source, AppliesTo::Remote, "url", "command")?;
+            resolve_stdio(entry, source, defaults).map(Endpoint::Stdio)
         }
         (false, true) => {
-            refuse(place, "url", "command", &STDIO_ONLY)?;
-            http(server, place, defaults).map(Endpoint::Http)
+            refuse_fields(source, AppliesTo::Stdio, "command", "url")?;
+            resolve_http(entry, source, defaults).map(Endpoint::Http)
         }
     }
 }
 
-const URLS: &[&str] = &["url", "serverUrl", "server_url", "httpUrl", "http_url"];
-const REMOTE_ONLY: [&str; 8] = [
-    "headers",
-    "ca_file",
-    "caFile",
-    "oauth",
-    "oauth_client_id",
-    "oauthClientId",
-    "oauth_scopes",
-    "oauthScopes",
-];
-const STDIO_ONLY: [&str; 8] =
-    ["args", "env", "environment", "env_file", "envFile", "cwd", "inherit_env", "inheritEnv"];
+const URL_FIELDS: &[&str] = &["url", "httpUrl"];
 
-/// Fields of the other kind of server are mistakes that would otherwise go unnoticed.
-fn refuse(place: &Place, has: &str, needs: &str, fields: &[&str]) -> Result<(), ConfigError> {
-    match fields.iter().find(|field| place.has(field)) {
-        Some(field) => {
-            let message = format!("`{field}` applies only to servers with a `{needs}`");
-            Err(place.problem(&[field], message, Some(format!("this one has a `{has}`"))))
+/// Returns an error if the entry has a field of the other kind of server, which would otherwise be ignored.
+fn refuse_fields(
+    source: &EntrySource,
+    other_kind: AppliesTo,
+    needed: &str,
+    present: &str,
+) -> Result<(), ConfigError> {
+    match source.field_of(other_kind) {
+        Some(found) => {
+            let message = format!("`{}` applies only to servers with a `{needed}`", found.name);
+            Err(source.error(&[found.field.name], message, Some(format!("this one has a `{present}`"))))
         }
         None => Ok(()),
     }
 }
 
-fn stdio(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<StdioConfig, ConfigError> {
-    if server.kind.is_some_and(|kind| kind != Kind::Stdio) {
-        let message = "`type` is a remote server's, but there is a `command`".to_owned();
-        return Err(place.problem(KINDS, message, Some("leave `type` out".to_owned())));
+fn resolve_stdio(
+    entry: ServerEntry,
+    source: &EntrySource,
+    defaults: &ServerDefaults<'_>,
+) -> Result<StdioConfig, ConfigError> {
+    if entry.transport_type.is_some_and(|transport| transport != TransportType::Stdio) {
+        let message = "`type` names a remote transport, but the server has a `command`";
+        return Err(source.error(&["type"], message, Some("remove `type`".to_owned())));
     }
-    let mut words = server.command.map(|command| command.0).unwrap_or_default().into_iter();
-    let scope = Scope { env: defaults.env, dir: &place.dir };
-    let path =
-        |field: &[&str], written: &str| scope.path(written).map_err(|error| unusable(place, field, &error));
+    let context = ExpandContext { env: defaults.env, dir: &source.dir };
     let mut env = BTreeMap::new();
-    if let Some(file) = &server.env_file {
-        let file: PathBuf = path(&["env_file", "envFile"], file)?;
-        let file = env_file::read(&file).map_err(|problem| match problem.at {
-            Some(_) => problem,
-            None => place.problem(
-                &["env_file", "envFile"],
-                format!("`env_file` {}", problem.message),
-                problem.hint,
-            ),
-        });
-        env.extend(file?);
+    if let Some(file) = &entry.env_file {
+        let file = context.resolve_path(file).map_err(|error| path_error(source, "env_file", &error))?;
+        env.extend(env_file::read(&file).map_err(|error| match error.at {
+            Some(_) => error,
+            None => source.error(&["env_file"], format!("`env_file` {}", error.message), error.hint),
+        })?);
     }
-    env.extend(server.env.unwrap_or_default());
+    env.extend(entry.env.unwrap_or_default());
+    let cwd = entry.cwd.map(|cwd| context.resolve_path(&cwd)).transpose();
+    let cwd = cwd.map_err(|error| path_error(source, "cwd", &error))?;
+    let inherit_env = entry.inherit_env.or_else(|| defaults.settings.inherit_env.clone());
+    let mut command = entry.command.map(|command| command.0).unwrap_or_default().into_iter();
     Ok(StdioConfig {
-        command: words.next().unwrap_or_default(),
-        args: words.chain(server.args.unwrap_or_default()).collect(),
+        command: command.next().unwrap_or_default(),
+        args: command.chain(entry.args.unwrap_or_default()).collect(),
         env,
-        cwd: server.cwd.map(|cwd| path(&["cwd"], &cwd)).transpose()?,
-        inherit_env: server
-            .inherit_env
-            .or_else(|| defaults.settings.inherit_env.clone())
-            .map(|inherit| inherit.0)
-            .unwrap_or_default(),
+        cwd,
+        inherit_env: inherit_env.map(|inherit| inherit.0).unwrap_or_default(),
     })
 }
 
-const KINDS: &[&str] = &["type", "transport", "transportType"];
-
-fn unusable(place: &Place, field: &[&str], error: &VarError) -> ConfigError {
-    place.problem(field, error.to_string(), Some(error.hint()))
+fn path_error(source: &EntrySource, field: &str, error: &VarError) -> ConfigError {
+    source.error(&[field], format_args!("`{field}`: {error}"), Some(error.hint()))
 }
 
-fn http(server: file::Server, place: &Place, defaults: &Defaults<'_>) -> Result<HttpConfig, ConfigError> {
-    let kind = match server.kind {
-        Some(Kind::Stdio) => {
-            let message = "`type` is a program's, but there is a `url`".to_owned();
-            return Err(place.problem(KINDS, message, Some("leave `type` out".to_owned())));
+fn resolve_http(
+    entry: ServerEntry,
+    source: &EntrySource,
+    defaults: &ServerDefaults<'_>,
+) -> Result<HttpConfig, ConfigError> {
+    let kind = match entry.transport_type {
+        Some(TransportType::Stdio) => {
+            let message = "`type` names the transport of a local program, but the server has a `url`";
+            return Err(source.error(&["type"], message, Some("remove `type`".to_owned())));
         }
-        Some(Kind::Sse) => Some(HttpTransportKind::Sse),
-        Some(Kind::Streamable) => Some(HttpTransportKind::Streamable),
-        // `httpUrl` is Gemini CLI's way to say so.
-        Some(Kind::Remote) | None => server.http_url.is_some().then_some(HttpTransportKind::Streamable),
+        Some(TransportType::Sse) => Some(HttpTransportKind::Sse),
+        Some(TransportType::Streamable) => Some(HttpTransportKind::Streamable),
+        // In Gemini CLI's files `httpUrl` means Streamable HTTP.
+        Some(TransportType::Remote) | None => {
+            entry.http_url.is_some().then_some(HttpTransportKind::Streamable)
+        }
     };
-    let url = match (server.url, server.http_url) {
+    let url = match (entry.url, entry.http_url) {
         (Some(_), Some(_)) => {
-            let message = "has both `url` and `httpUrl`".to_owned();
-            return Err(place.problem(&["httpUrl", "http_url"], message, Some("keep one".to_owned())));
+            let message = "a server cannot have both `url` and `httpUrl`";
+            return Err(source.error(&["httpUrl"], message, Some("remove one of them".to_owned())));
         }
         (url, http_url) => url.or(http_url).unwrap_or_default(),
     };
     if !is_http_url(&url) {
-        let message =
-            "`url`: not an address that begins with http:// or https:// and names a host".to_owned();
-        return Err(place.problem(URLS, message, None));
+        let message = "`url`: expected an address that starts with http:// or https:// and names a host";
+        return Err(source.error(URL_FIELDS, message, None));
     }
-    let oauth = oauth(server.oauth, server.oauth_client_id, server.oauth_scopes);
-    if let Some(message) = oauth.as_ref().and_then(what_is_missing) {
-        return Err(place.problem(&["oauth"], message.to_owned(), None));
+    let oauth = resolve_oauth(entry.oauth, entry.oauth_client_id, entry.oauth_scopes);
+    if let Some(message) = oauth.as_ref().and_then(missing_credential) {
+        return Err(source.error(&["oauth"], message, None));
     }
-    let scope = Scope { env: defaults.env, dir: &place.dir };
-    let ca_file = server.ca_file.map(|written| scope.path(&written)).transpose();
-    let ca_file = ca_file.map_err(|error| unusable(place, &["ca_file", "caFile"], &error))?;
-    Ok(HttpConfig { url, kind, headers: headers(server.headers.unwrap_or_default(), place)?, ca_file, oauth })
+    let context = ExpandContext { env: defaults.env, dir: &source.dir };
+    let ca_file = entry.ca_file.map(|path| context.resolve_path(&path)).transpose();
+    let ca_file = ca_file.map_err(|error| path_error(source, "ca_file", &error))?;
+    let headers = checked_headers(entry.headers.unwrap_or_default(), source)?;
+    Ok(HttpConfig { url, kind, headers, ca_file, oauth })
 }
 
-/// Enough to catch what is no address at all; what else can be wrong shows when it is connected to.
+/// Returns whether this can be the address of a server. A connection shows everything else that is wrong with it.
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
@@ -252,26 +258,30 @@ fn is_http_url(url: &str) -> bool {
     is_http && !name.is_empty() && is_port && !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn headers(headers: BTreeMap<String, String>, place: &Place) -> Result<Vec<(String, String)>, ConfigError> {
+/// Returns the headers, or an error at the first one that cannot be sent.
+fn checked_headers(
+    headers: BTreeMap<String, String>,
+    source: &EntrySource,
+) -> Result<Vec<(String, String)>, ConfigError> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     for (name, value) in &headers {
         let message = if name.is_empty() || !name.chars().all(is_token) {
-            format!("`headers`: {name:?} is not a header's name")
+            format!("`headers`: {name:?} is not a valid header name")
         } else if value.contains(|c: char| c.is_control() && c != '\t') {
-            format!("`headers.{name}`: has a line end or another control character")
+            format!("`headers.{name}`: the value contains a line break or another control character")
         } else {
             continue;
         };
-        return Err(place.problem(&["headers"], message, None));
+        return Err(source.error(&["headers"], message, None));
     }
     Ok(headers.into_iter().collect())
 }
 
-/// `None` if nothing is said about it; the fields beside `oauth` yield to those in it.
-fn oauth(
-    oauth: Option<file::OAuth>,
+/// Returns `None` if the entry says nothing about OAuth. The fields of `oauth` take precedence over those beside it.
+fn resolve_oauth(
+    oauth: Option<OAuthEntry>,
     client_id: Option<String>,
-    scopes: Option<file::Words>,
+    scopes: Option<WordList>,
 ) -> Option<OAuthConfig> {
     if oauth.is_none() && client_id.is_none() && scopes.is_none() {
         return None;
@@ -279,8 +289,8 @@ fn oauth(
     let oauth = oauth.unwrap_or_default();
     Some(OAuthConfig {
         flow: match oauth.flow {
-            Some(file::Flow::ClientCredentials) => OAuthFlow::ClientCredentials,
-            Some(file::Flow::Browser) | None => OAuthFlow::Browser,
+            Some(FlowValue::ClientCredentials) => OAuthFlow::ClientCredentials,
+            Some(FlowValue::Browser) | None => OAuthFlow::Browser,
         },
         client_id: oauth.client_id.or(client_id),
         client_secret: oauth.client_secret,
@@ -293,16 +303,16 @@ fn oauth(
     })
 }
 
-/// What a login without a person cannot do without.
-fn what_is_missing(oauth: &OAuthConfig) -> Option<&'static str> {
-    let proof = oauth.client_secret.is_some() || oauth.private_key.is_some();
+/// Returns an error message if the client credentials grant lacks a field that it needs.
+fn missing_credential(oauth: &OAuthConfig) -> Option<&'static str> {
+    let has_proof = oauth.client_secret.is_some() || oauth.private_key.is_some();
     match oauth.flow {
         OAuthFlow::ClientCredentials if oauth.client_id.is_none() => {
-            Some("`oauth.flow` is \"client_credentials\", which needs `oauth.client_id`")
+            Some("`oauth.flow` \"client_credentials\" needs `oauth.client_id`")
         }
-        OAuthFlow::ClientCredentials if !proof => Some(
-            "`oauth.flow` is \"client_credentials\", which needs `oauth.client_secret` or `oauth.private_key`",
-        ),
+        OAuthFlow::ClientCredentials if !has_proof => {
+            Some("`oauth.flow` \"client_credentials\" needs `oauth.client_secret` or `oauth.private_key`")
+        }
         _ => None,
     }
 }
@@ -312,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_a_scheme_and_a_host() {
+    fn a_url_needs_an_http_scheme_and_a_host() {
         for url in [
             "http://a",
             "https://a.b:8080/mcp?k=v",

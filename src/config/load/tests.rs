@@ -1,15 +1,17 @@
-//! How files, defaults and the command line add up. The rules of one server are in `tests/configs`.
+//! How files, settings and the command line are combined. The rules of one entry are tested in `tests/configs`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Endpoint, InheritEnv, ServerConfig, StdioConfig};
+use crate::config::{Endpoint, InheritEnv, Mode, StdioConfig};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Files of these texts, loaded in this order.
+/// The config of files with these texts, loaded in this order.
 fn load_texts(texts: &[&str], overrides: &Overrides) -> Config {
     let dir = tempfile::tempdir().unwrap();
     let files: Vec<PathBuf> = (0..texts.len()).map(|index| PathBuf::from(format!("{index}.json"))).collect();
@@ -31,7 +33,7 @@ fn server<'c>(config: &'c Config, name: &str) -> &'c ServerConfig {
 fn stdio<'c>(config: &'c Config, name: &str) -> &'c StdioConfig {
     match &server(config, name).endpoint {
         Endpoint::Stdio(stdio) => stdio,
-        Endpoint::Http(_) => panic!("not a program"),
+        Endpoint::Http(_) => panic!("{name} is a remote server"),
     }
 }
 
@@ -40,7 +42,7 @@ fn names(config: &Config) -> Vec<&str> {
 }
 
 #[test]
-fn a_plain_server_gets_the_defaults() {
+fn a_server_without_options_gets_the_defaults() {
     let config =
         load_text(r#"{"mcpServers": {"Time Server": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
     assert_eq!((&config.errors, &config.warnings), (&vec![], &vec![]));
@@ -58,7 +60,7 @@ fn a_plain_server_gets_the_defaults() {
 }
 
 #[test]
-fn later_files_override_by_name_and_keep_the_place() {
+fn a_later_file_overrides_servers_by_name_and_keeps_their_position() {
     let config = load_texts(
         &[
             r#"{"mcpServers": {"a": {"command": "1"}, "b": {"command": "1"}, "c": {"command": "1"}}}"#,
@@ -71,7 +73,7 @@ fn later_files_override_by_name_and_keep_the_place() {
 }
 
 #[test]
-fn a_bad_file_leaves_the_others_alone() {
+fn a_wrong_file_does_not_affect_the_others() {
     let config = load_texts(&["{", r#"{"mcpServers": {"a": {"command": "x"}}}"#], &Overrides::default());
     assert_eq!(names(&config), ["a"]);
     assert_eq!(config.errors.len(), 1);
@@ -79,7 +81,7 @@ fn a_bad_file_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_bad_server_leaves_the_others_alone() {
+fn a_wrong_server_does_not_affect_the_others() {
     let config = load_text(
         r#"{"mcpServers": {"a": {}, "b": {"command": "x", "env": {"T": "${NO}"}}, "c": {"command": "x"}}}"#,
     );
@@ -89,7 +91,7 @@ fn a_bad_server_leaves_the_others_alone() {
 }
 
 #[test]
-fn the_flag_forces_the_mode_and_yields_to_a_servers_own_idle_timeout() {
+fn the_command_line_overrides_every_mode_but_not_a_servers_own_idle_timeout() {
     let text = r#"{
         "mcpServers": {
             "own": {"command": "x", "lazy_startup": "pure", "idle_timeout": "1m"},
@@ -98,23 +100,26 @@ fn the_flag_forces_the_mode_and_yields_to_a_servers_own_idle_timeout() {
         },
         "settings": {"idle_timeout": 120, "lazy_startup": "pure", "surface": "flat"},
     }"#;
-    let found = |overrides: &Overrides| {
+    let modes_and_timeouts = |overrides: &Overrides| {
         let config = load_texts(&[text], overrides);
         ["own", "never", "none"].map(|name| (server(&config, name).mode, server(&config, name).idle_timeout))
     };
     assert_eq!(
-        found(&Overrides::default()),
+        modes_and_timeouts(&Overrides::default()),
         [(Mode::Pure, Some(MINUTE)), (Mode::Pure, None), (Mode::Eager, Some(2 * MINUTE))]
     );
     let flags =
         Overrides { mode: Some(Mode::Eager), idle_timeout: Some(None), surface: Some(SurfaceKind::Meta) };
-    assert_eq!(found(&flags), [(Mode::Eager, Some(MINUTE)), (Mode::Eager, None), (Mode::Eager, None)]);
+    assert_eq!(
+        modes_and_timeouts(&flags),
+        [(Mode::Eager, Some(MINUTE)), (Mode::Eager, None), (Mode::Eager, None)]
+    );
     assert_eq!(load_texts(&[text], &flags).settings.surface, SurfaceKind::Meta);
     assert_eq!(load_texts(&[text], &Overrides::default()).settings.surface, SurfaceKind::Flat);
 }
 
 #[test]
-fn settings_are_the_defaults_of_each_part() {
+fn settings_are_the_defaults_for_each_key() {
     let config = load_text(
         r#"{
             "mcpServers": {"a": {
@@ -141,7 +146,7 @@ fn settings_are_the_defaults_of_each_part() {
 }
 
 #[test]
-fn no_server_runs_when_the_rules_for_tools_are_unknown() {
+fn no_server_runs_while_the_rules_for_tools_are_unknown() {
     let config = load_text(
         r#"{"mcpServers": {"a": {"command": "x"}}, "settings": {"tools": {"deny": "rm"}, "surface": "flat"}}"#,
     );
@@ -151,7 +156,7 @@ fn no_server_runs_when_the_rules_for_tools_are_unknown() {
 }
 
 #[test]
-fn env_wins_over_the_env_file_and_paths_begin_at_the_config() {
+fn env_overrides_the_env_file_and_relative_paths_start_at_the_config() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("conf")).unwrap();
     std::fs::write(dir.path().join("conf/.env"), "A=file\nB=file\n").unwrap();
@@ -173,15 +178,15 @@ fn env_wins_over_the_env_file_and_paths_begin_at_the_config() {
 }
 
 #[test]
-fn what_is_written_keeps_the_variables_and_not_the_order() {
+fn the_launch_text_has_unexpanded_variables_and_no_order() {
     let config = load_text(
         r#"{"mcpServers": {
             "a": {"command": "x", "env": {"T": "${TOKEN}"}, "description": "one"},
             "b": {"env": {"T": "${TOKEN}"}, "command": "x", "idle_timeout": 5}
         }}"#,
     );
-    assert_eq!(server(&config, "a").written, server(&config, "b").written);
-    assert!(server(&config, "a").written.as_str().contains("${TOKEN}"));
+    assert_eq!(server(&config, "a").launch_text, server(&config, "b").launch_text);
+    assert!(server(&config, "a").launch_text.as_str().contains("${TOKEN}"));
     assert_eq!(stdio(&config, "a").env["T"], "t0k3n");
     assert!(!format!("{config:?}").contains("t0k3n"));
 }
@@ -190,35 +195,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn no_file_panics(
+    fn no_file_causes_a_panic(
         text in r#"(\{|\}|\[|\]|,|:|"mcpServers"|"mcp"|"settings"|"a"|"command"|"tools"|"timeout"|"\$\{|null|1|-|é| )*"#
     ) {
         load_text(&text);
     }
 
     #[test]
-    fn whatever_a_field_holds_the_server_is_there_or_wrong(
+    fn no_value_of_a_field_affects_another_server(
         field in "command|args|env|url|type|headers|oauth|timeout|tools|expose|features|idle_timeout|lazy_startup|cwd|enabled",
         value in r#"null|true|false|0|-1|1e999|1\.5|"x"|"\$\{"|\[\]|\["x"\]|\[1\]|\{\}|\{"x": 1\}|\{"tools": "x"\}"#,
     ) {
         let config = load_text(&format!(r#"{{"mcpServers": {{"a": {{"{field}": {value}}}, "b": {{"command": "x"}}}}}}"#));
         prop_assert!(config.errors.is_empty());
         prop_assert!(config.servers.iter().any(|(name, server)| name.as_str() == "b" && server.is_ok()));
-    }
-}
-
-#[test]
-fn the_default_path_follows_the_environment() {
-    let path = |variables: &[(&str, &str)]| default_path(&Env::new(variables.iter().copied(), "/"));
-    let tail = Path::new("dynamic-mcp").join("servers.json");
-    assert_eq!(path(&[("DYNAMIC_MCP_CONFIG", "x.json"), ("HOME", "/h")]), Some("x.json".into()));
-    assert_eq!(path(&[("HOME", "/h")]), Some(Path::new("/h/.config").join(&tail)));
-    assert_eq!(path(&[]), None);
-    if cfg!(unix) {
-        assert_eq!(path(&[("XDG_CONFIG_HOME", "/c"), ("HOME", "/h")]), Some(Path::new("/c").join(&tail)));
-        assert_eq!(
-            path(&[("XDG_CONFIG_HOME", "c"), ("HOME", "/h")]),
-            Some(Path::new("/h/.config").join(&tail))
-        );
     }
 }

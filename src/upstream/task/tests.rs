@@ -105,7 +105,7 @@ fn server(mode: Mode) -> ServerConfig {
         features: Features::default(),
         tools: ToolRules::default(),
         expose: vec![],
-        written: crate::config::Written::default(),
+        launch_text: crate::config::LaunchText::default(),
         endpoint: Endpoint::Stdio(stdio),
     }
 }

@@ -69,7 +69,7 @@ fn unknown_fields_and_duplicates_are_warnings_or_errors_with_a_place() {
         (format!(r#"{{"mcpServers": {{"g": {{"command": {program}, "comand": "x"}}}}}}"#), "comand"),
         (
             format!(r#"{{"mcpServers": {{"g": {{"command": {program}}}, "g": {{"command": {program}}}}}}}"#),
-            "`g` is given twice",
+            "`g` is defined twice",
         ),
         (format!(r#"{{"mcpServers": {{"g": {{"command": {program}}}}}, "setings": {{}}}}"#), "setings"),
     ] {

@@ -1,0 +1,325 @@
+//! Parses one config file, in the format of any client, into its entries and settings.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jsonc_parser::ast::{Object, ObjectProp, Value};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde::de::DeserializeOwned;
+
+use super::source_text::SourceText;
+use crate::config::de::{ValueReader, json_type};
+use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
+use crate::config::file::{ServerEntry, SettingsEntry};
+use crate::config::nearest::nearest;
+use crate::config::vars::{Env, ExpandContext};
+use crate::config::{ConfigError, LaunchText};
+
+/// The content of one file.
+#[derive(Default)]
+pub(super) struct ParsedFile {
+    /// The servers in the order of the file, one per name.
+    pub(super) servers: Vec<NamedEntry>,
+    pub(super) settings: SettingsEntry,
+    /// The error in `settings.tools`, if it has one: then it is unknown which tools may be called.
+    pub(super) tools_error: Option<ConfigError>,
+    /// Errors of the whole file and of settings.
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) warnings: Vec<ConfigError>,
+}
+
+/// The entry of one server.
+pub(super) struct NamedEntry {
+    pub(super) name: String,
+    /// The entry's fields; `None` if it is disabled.
+    pub(super) entry: Result<Option<ServerEntry>, ConfigError>,
+    pub(super) source: EntrySource,
+}
+
+/// Where an entry and its fields are in the file, for errors that are found after parsing.
+pub(super) struct EntrySource {
+    /// The config file's directory.
+    pub(super) dir: PathBuf,
+    text: Arc<SourceText>,
+    /// The byte offset of the server's name. Line and column are counted only for an error.
+    offset: usize,
+    /// The known fields that are not empty, in the order of the file.
+    fields: Vec<FieldSource>,
+    pub(super) launch_text: LaunchText,
+}
+
+/// Where a field is in the file.
+pub(super) struct FieldSource {
+    pub(super) field: &'static ConfigField,
+    /// The name as the file writes it.
+    pub(super) name: String,
+    /// The byte offset of the name.
+    offset: usize,
+}
+
+impl EntrySource {
+    /// The first field that applies only to servers of this kind, in the order of the table.
+    pub(super) fn field_of(&self, kind: AppliesTo) -> Option<&FieldSource> {
+        let mut of_kind = fields::SERVER.iter().filter(|field| field.applies_to == kind);
+        of_kind.find_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
+    }
+
+    /// Makes an error at the first of these fields that the entry has, otherwise at the whole entry.
+    pub(super) fn error(&self, fields: &[&str], message: impl ToString, hint: Option<String>) -> ConfigError {
+        let field = self.fields.iter().find(|source| fields.contains(&source.field.name));
+        self.text.error(field.map_or(self.offset, |source| source.offset), message, hint)
+    }
+}
+
+/// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
+pub(super) fn parse_file(path: &Path, env: &Env) -> ParsedFile {
+    const MISSING: &str =
+        "create it as README.md and examples/basic.json show, or name another file with `--config`";
+    let absolute = env.cwd().join(path);
+    let text = match SourceText::read(&absolute, MISSING) {
+        Ok(text) => Arc::new(text.named(path)),
+        Err(error) => {
+            let error = ConfigError { file: path.to_owned(), ..error };
+            return ParsedFile { errors: vec![error], ..ParsedFile::default() };
+        }
+    };
+    let dir = absolute.parent().unwrap_or(&absolute);
+    let context = ExpandContext { env, dir };
+    let mut parser = FileParser { text: &text, context, file: ParsedFile::default() };
+    match parse_json(&text) {
+        Ok(root) => parser.parse_root(&root),
+        Err(error) => parser.file.errors.push(error),
+    }
+    parser.file
+}
+
+/// Parses the text as JSON with comments and trailing commas. Returns the top-level object.
+fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
+    const HINT: &str =
+        r#"a config file looks like {"mcpServers": {NAME: {"command": …}}}, and may have comments"#;
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    let parsed = parse_to_ast(text.as_str(), &CollectOptions::default(), &options).map_err(|error| {
+        let message = format!("not valid JSON: {}", error.kind().to_string().to_lowercase());
+        text.error(error.range().start, message, None)
+    })?;
+    match parsed.value {
+        Some(Value::Object(root)) => Ok(root),
+        Some(other) => Err(text.error(other.start(), expected_an_object(&other), Some(HINT.to_owned()))),
+        None => Err(text.error(0, "the file is empty", Some(HINT.to_owned()))),
+    }
+}
+
+struct FileParser<'f> {
+    text: &'f Arc<SourceText>,
+    context: ExpandContext<'f>,
+    /// What was parsed so far.
+    file: ParsedFile,
+}
+
+impl FileParser<'_> {
+    fn parse_root(&mut self, root: &Object<'_>) {
+        // An OpenCode config is about much more than servers.
+        let is_opencode = root.properties.iter().any(|member| member.name.as_str() == "mcp");
+        let mut is_config = false;
+        let mut unknown = Vec::new();
+        for member in &root.properties {
+            let name = member.name.as_str();
+            match fields::find(fields::FILE, name).map(|field| field.name) {
+                Some("mcp") => self.parse_opencode(&member.value),
+                Some("settings") => self.parse_settings(&member.value),
+                Some(_) => self.parse_servers(name, &member.value),
+                None => {
+                    if !is_opencode && !matches!(name, "$schema" | "inputs") {
+                        let nearest = nearest(name, fields::all_names(fields::FILE));
+                        unknown.push((name, member.name.start(), nearest));
+                    }
+                    continue;
+                }
+            }
+            is_config = true;
+        }
+        if is_config {
+            let warnings =
+                unknown.into_iter().map(|(name, offset, nearest)| self.unknown_field(name, offset, nearest));
+            self.file.warnings.extend(warnings.collect::<Vec<_>>());
+            return;
+        }
+        let misspelled =
+            unknown.iter().find_map(|(name, offset, nearest)| Some((*offset, *name, (*nearest)?)));
+        let (offset, hint) = match misspelled {
+            Some((offset, name, meant)) => (offset, format!("did you mean `{meant}` instead of `{name}`?")),
+            None => (root.start(), r#"write servers as {"mcpServers": {NAME: {…}}}"#.to_owned()),
+        };
+        self.file.errors.push(self.text.error(offset, "the file has no `mcpServers`", Some(hint)));
+    }
+
+    /// Parses OpenCode's `mcp`, which holds the servers itself or in a member `servers`.
+    fn parse_opencode(&mut self, mcp: &Value<'_>) {
+        let nested = mcp.as_object().and_then(|mcp| mcp.get("servers")).map(|member| &member.value);
+        match nested {
+            Some(servers @ Value::Object(object)) if !is_server(object) => {
+                self.parse_servers("mcp.servers", servers);
+            }
+            _ => self.parse_servers("mcp", mcp),
+        }
+    }
+
+    fn parse_servers(&mut self, key: &str, servers: &Value<'_>) {
+        let Value::Object(servers) = servers else {
+            let message = format!("`{key}`: {}", expected_an_object(servers));
+            self.file.errors.push(self.text.error(servers.start(), message, None));
+            return;
+        };
+        let known = self.file.servers.iter().enumerate();
+        let mut known: HashMap<_, _> = known.map(|(n, server)| (server.name.clone(), n)).collect();
+        for member in &servers.properties {
+            let server = self.parse_server(member);
+            match known.get(&server.name).and_then(|n| self.file.servers.get_mut(*n)) {
+                Some(first) => {
+                    let (line, column) = self.text.position(first.source.offset);
+                    let message =
+                        format!("the server `{}` is defined twice, first at {line}:{column}", server.name);
+                    let hint = Some("rename or remove one of them".to_owned());
+                    first.entry = Err(self.text.error(member.name.start(), message, hint));
+                }
+                None => {
+                    known.insert(server.name.clone(), self.file.servers.len());
+                    self.file.servers.push(server);
+                }
+            }
+        }
+    }
+
+    fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {
+        let name = member.name.as_str().to_owned();
+        let entry = if name.trim().is_empty() {
+            Err(self.text.error(member.name.start(), "the server's name is empty", None))
+        } else if is_disabled(&member.value) {
+            Ok(None)
+        } else {
+            let (entry, warnings) = self.read(&member.value);
+            self.file.warnings.extend(warnings);
+            entry.map(Some)
+        };
+        NamedEntry { name, entry, source: self.entry_source(member) }
+    }
+
+    fn entry_source(&self, member: &ObjectProp<'_>) -> EntrySource {
+        let members = member.value.as_object().map_or(&[][..], |server| &server.properties);
+        let known: Vec<_> = members
+            .iter()
+            .filter_map(|member| Some((fields::find(fields::SERVER, member.name.as_str())?, member)))
+            .collect();
+        let written = known.iter().filter(|(field, _)| field.cache_key == CacheKeyPart::AsWritten);
+        let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
+        EntrySource {
+            dir: self.context.dir.to_owned(),
+            text: self.text.clone(),
+            offset: member.name.start(),
+            fields: not_empty
+                .map(|(field, member)| FieldSource {
+                    field,
+                    name: member.name.as_str().to_owned(),
+                    offset: member.name.start(),
+                })
+                .collect(),
+            launch_text: LaunchText::new(
+                written.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))),
+            ),
+        }
+    }
+
+    /// Reads a value as a `T`. Also returns a warning for each unknown field.
+    fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
+        let reader = ValueReader::new(self.context);
+        let read = reader.read(value).map_err(|error| {
+            let offset = error.offset.unwrap_or_else(|| value.start());
+            self.text.error(offset, &error, error.hint.clone())
+        });
+        let unknown = reader.into_unknown();
+        let warnings =
+            unknown.iter().map(|field| self.unknown_field(&field.name, field.offset, field.nearest));
+        (read, warnings.collect())
+    }
+
+    fn unknown_field(&self, name: &str, offset: usize, nearest: Option<&str>) -> ConfigError {
+        let hint = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
+        self.text.error(offset, format_args!("unknown field `{name}`"), hint)
+    }
+
+    /// Reads the settings one by one, so that the others count if one is wrong.
+    fn parse_settings(&mut self, settings: &Value<'_>) {
+        let Value::Object(settings) = settings else {
+            let message = format!("`settings`: {}", expected_an_object(settings));
+            self.file.errors.push(self.text.error(settings.start(), message, None));
+            return;
+        };
+        let mut valid = settings.clone();
+        valid.properties.clear();
+        for member in &settings.properties {
+            let single = Object { range: member.range, properties: vec![member.clone()] };
+            match self.read::<SettingsEntry>(&Value::Object(single)).0 {
+                Ok(_) => valid.properties.push(member.clone()),
+                Err(error) => self.report_setting(member.name.as_str(), error),
+            }
+        }
+        let (read, warnings) = self.read(&Value::Object(valid));
+        self.file.warnings.extend(warnings);
+        match read {
+            Ok(read) => self.file.settings = read,
+            // One of them is given twice. It may be `tools`.
+            Err(error) => self.report_setting("tools", error),
+        }
+    }
+
+    fn report_setting(&mut self, name: &str, error: ConfigError) {
+        let error = ConfigError { message: format!("`settings`: {}", error.message), ..error };
+        if name == "tools" {
+            self.file.tools_error = Some(error.clone());
+        }
+        self.file.errors.push(error);
+    }
+}
+
+fn expected_an_object(found: &Value<'_>) -> String {
+    format!("expected an object, found {}", json_type(found))
+}
+
+/// Returns whether an object is one server, as opposed to servers by name.
+fn is_server(object: &Object<'_>) -> bool {
+    object.properties.iter().any(|member| {
+        matches!(member.name.as_str(), "command" | "url" | "type") && member.value.as_object().is_none()
+    })
+}
+
+/// Returns whether a value is as good as none. Some clients write every field for every server.
+fn is_empty(value: &Value<'_>) -> bool {
+    match value {
+        Value::NullKeyword(_) => true,
+        Value::Object(object) => object.properties.is_empty(),
+        Value::Array(list) => list.elements.is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns whether an entry disables its server. The rest of such an entry is not read.
+fn is_disabled(server: &Value<'_>) -> bool {
+    let has = |name, wanted| {
+        let member = server.as_object().and_then(|server| server.get(name));
+        member.and_then(|member| member.value.as_boolean_lit()).is_some_and(|bool| bool.value == wanted)
+    };
+    has("enabled", false) || has("disabled", true)
+}

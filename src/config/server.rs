@@ -1,0 +1,288 @@
+//! The configuration of one server.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The configuration of one upstream server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// What the server is for, as the config says it.
+    pub description: Option<String>,
+    /// When the group connects.
+    pub mode: Mode,
+    /// How long an unused connection is kept; `None` keeps it open.
+    pub idle_timeout: Option<Duration>,
+    /// The server keeps state between calls: it is never closed for being idle, and the loss of its connection is
+    /// reported instead of hidden by a new one.
+    pub stateful: bool,
+    /// Limits for waits of every kind.
+    pub timeout: Timeouts,
+    /// What is requested from the server.
+    pub features: Features,
+    /// Which tools may be used, and how.
+    pub tools: ToolRules,
+    /// Globs of tools that the meta surface lists directly.
+    pub expose: Vec<String>,
+    /// How the server is reached.
+    pub endpoint: Endpoint,
+    /// The part of the entry that identifies the server for the catalog cache.
+    pub launch_text: LaunchText,
+}
+
+/// The fields of an entry that decide what is launched or contacted, as the file writes them, with variables
+/// unexpanded. Entries with equal text lead to equal catalogs, and a token that is renewed leaves the text unchanged.
+/// May hold secrets that the file spells out.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct LaunchText(String);
+
+impl LaunchText {
+    /// Makes the text from the fields' names and their JSON. The order of the fields does not matter.
+    pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
+        let mut lines: Vec<_> = fields.into_iter().map(|(name, json)| format!("{name}={json}\n")).collect();
+        lines.sort();
+        Self(lines.concat())
+    }
+
+    /// One `name=json` line per field.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for LaunchText {
+    /// Hides the text, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LaunchText(…)")
+    }
+}
+
+/// When a group connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// At start, and the connection stays open.
+    Eager,
+    /// At start to read the catalog, then on use.
+    Hybrid,
+    /// On first use.
+    Pure,
+}
+
+impl Mode {
+    /// The word for the mode in config files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Hybrid => "hybrid",
+            Self::Pure => "pure",
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Endpoint {
+    /// A program that dynamic-mcp starts.
+    Stdio(StdioConfig),
+    /// A remote server.
+    Http(HttpConfig),
+}
+
+/// A child process that speaks MCP on its stdin and stdout.
+#[derive(Clone, PartialEq)]
+pub struct StdioConfig {
+    /// The program, as a name to find in `PATH` or as a path.
+    pub command: String,
+    /// The program's arguments.
+    pub args: Vec<String>,
+    /// The variables of `env_file`, overridden by those of `env`. May hold secrets.
+    pub env: BTreeMap<String, String>,
+    /// The working directory; `None` leaves the choice to the launcher.
+    pub cwd: Option<PathBuf>,
+    /// Which of our own environment variables the process inherits.
+    pub inherit_env: InheritEnv,
+}
+
+impl fmt::Debug for StdioConfig {
+    /// Shows the names of variables only: arguments and values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioConfig")
+            .field("command", &self.command)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("cwd", &self.cwd)
+            .field("inherit_env", &self.inherit_env)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which of our own environment variables a child process inherits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum InheritEnv {
+    /// The safe ones, which hold no secrets.
+    #[default]
+    Safe,
+    /// The safe ones and these.
+    Named(Vec<String>),
+    /// All of them.
+    All,
+}
+
+/// A remote server, reached by HTTP.
+#[derive(Clone, PartialEq)]
+pub struct HttpConfig {
+    /// The address. May hold secrets in its query.
+    pub url: String,
+    /// The transport; `None` is Streamable HTTP with a fallback to HTTP+SSE if the server does not support it.
+    pub kind: Option<HttpTransportKind>,
+    /// Headers for every request. May hold secrets.
+    pub headers: Vec<(String, String)>,
+    /// A PEM file of certificates to trust in addition to the system's.
+    pub ca_file: Option<PathBuf>,
+    /// How to log in; `None` if the config does not say.
+    pub oauth: Option<OAuthConfig>,
+}
+
+impl fmt::Debug for HttpConfig {
+    /// Hides the URL, whose query may hold a key, and the values of headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpConfig")
+            .field("kind", &self.kind)
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("ca_file", &self.ca_file)
+            .field("oauth", &self.oauth)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An HTTP transport of MCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpTransportKind {
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE, the transport of revision 2024-11-05.
+    Sse,
+}
+
+/// How to log in to a remote server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OAuthConfig {
+    /// The grant by which tokens are obtained.
+    pub flow: OAuthFlow,
+    /// The id of a client that was registered by hand.
+    pub client_id: Option<String>,
+    /// The secret of that client.
+    pub client_secret: Option<String>,
+    /// A private key in PEM that authenticates the client in place of a secret (RFC 7523).
+    pub private_key: Option<String>,
+    /// The URL of a Client ID Metadata Document, which serves as the client's id.
+    pub client_metadata_url: Option<String>,
+    /// The scopes to request; empty requests what the server asks for.
+    pub scopes: Vec<String>,
+    /// The loopback port of the redirect URI; `None` is any free port.
+    pub redirect_port: Option<u16>,
+    /// Refuses authorization servers that do not declare support for PKCE.
+    pub require_pkce: bool,
+    /// Lets the server send the login to private addresses, such as a company's own authorization server.
+    pub allow_private_addresses: bool,
+}
+
+impl Default for OAuthConfig {
+    fn default() -> Self {
+        Self {
+            flow: OAuthFlow::Browser,
+            client_id: None,
+            client_secret: None,
+            private_key: None,
+            client_metadata_url: None,
+            scopes: Vec::new(),
+            redirect_port: None,
+            require_pkce: true,
+            allow_private_addresses: false,
+        }
+    }
+}
+
+impl fmt::Debug for OAuthConfig {
+    /// Hides the secret and the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthConfig")
+            .field("flow", &self.flow)
+            .field("client_id", &self.client_id)
+            .field("scopes", &self.scopes)
+            .field("redirect_port", &self.redirect_port)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The grant by which tokens are obtained (RFC 6749).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OAuthFlow {
+    /// The authorization code grant: a person logs in with a browser.
+    Browser,
+    /// The client credentials grant: the program logs in with a secret or a key.
+    ClientCredentials,
+}
+
+/// How long each kind of wait may take at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// A caller's wait for a connection.
+    pub wait: Duration,
+    /// Opening the transport: starting a process or opening a socket.
+    pub connect: Duration,
+    /// The answer to `initialize`; `None` is 60 s for a child process and 5 s for a remote server.
+    pub initialize: Option<Duration>,
+    /// One page of a list.
+    pub list: Duration,
+    /// A tool call without progress.
+    pub tools: Duration,
+    /// A request about resources.
+    pub resources: Duration,
+    /// A request about prompts.
+    pub prompts: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(20),
+            connect: Duration::from_secs(5),
+            initialize: None,
+            list: Duration::from_secs(5),
+            tools: Duration::from_secs(300),
+            resources: Duration::from_secs(60),
+            prompts: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What is requested from a server; a feature that is `false` is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Tools.
+    pub tools: bool,
+    /// Resources and resource templates.
+    pub resources: bool,
+    /// Prompts.
+    pub prompts: bool,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self { tools: true, resources: true, prompts: true }
+    }
+}
+
+/// Globs over the names that a server gives its tools. They hold on every route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolRules {
+    /// The only tools that may be used; empty allows all.
+    pub allow: Vec<String>,
+    /// Tools that may not be used.
+    pub deny: Vec<String>,
+    /// Tools whose calls the user confirms one by one.
+    pub ask: Vec<String>,
+    /// Tools that count as read-only whatever their annotations say.
+    pub read_only: Vec<String>,
+}

@@ -1,0 +1,92 @@
+//! The directories where dynamic-mcp keeps its own files, one of each kind per user.
+//!
+//! They follow the XDG Base Directory Specification: a variable such as `XDG_CONFIG_HOME` counts only if it is an
+//! absolute path, and without it the directory lies below the home directory. On Windows `%APPDATA%` holds the
+//! configuration and `%LOCALAPPDATA%` everything else.
+//!
+//! Every function returns `None` if neither its variable nor the home directory is set.
+
+use std::path::PathBuf;
+
+use crate::config::vars::Env;
+
+/// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`.
+pub fn config_dir(env: &Env) -> Option<PathBuf> {
+    app_dir(env, if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" }, ".config")
+}
+
+/// The directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`.
+pub fn cache_dir(env: &Env) -> Option<PathBuf> {
+    app_dir(env, if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" }, ".cache")
+}
+
+/// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else `~/.local/share/dynamic-mcp`.
+pub fn data_dir(env: &Env) -> Option<PathBuf> {
+    app_dir(env, if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_DATA_HOME" }, ".local/share")
+}
+
+/// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
+/// [`config_dir`].
+pub fn default_config_file(env: &Env) -> Option<PathBuf> {
+    let named = env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from);
+    named.or_else(|| Some(config_dir(env)?.join("servers.json")))
+}
+
+/// Our directory in the base directory that `variable` names, else in `below_home` of the home directory.
+fn app_dir(env: &Env, variable: &str, below_home: &str) -> Option<PathBuf> {
+    let base = env.get(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let base = base.or_else(|| Some(env.home()?.join(below_home)))?;
+    Some(base.join("dynamic-mcp"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    type Dir = fn(&Env) -> Option<PathBuf>;
+
+    /// What `dir` returns under these environment variables.
+    fn dir_under(dir: Dir, variables: &[(&str, &str)]) -> Option<PathBuf> {
+        dir(&Env::new(variables.iter().copied(), "/"))
+    }
+
+    #[test]
+    fn without_a_variable_each_directory_is_below_the_home_directory() {
+        let cases: [(Dir, &str); 3] = [
+            (config_dir, "/h/.config/dynamic-mcp"),
+            (cache_dir, "/h/.cache/dynamic-mcp"),
+            (data_dir, "/h/.local/share/dynamic-mcp"),
+        ];
+        for (dir, expected) in cases {
+            assert_eq!(dir_under(dir, &[("HOME", "/h")]).as_deref(), Some(Path::new(expected)));
+            assert_eq!(dir_under(dir, &[]), None);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_xdg_variable_counts_only_if_it_is_an_absolute_path() {
+        let cases: [(Dir, &str); 3] =
+            [(config_dir, "XDG_CONFIG_HOME"), (cache_dir, "XDG_CACHE_HOME"), (data_dir, "XDG_DATA_HOME")];
+        for (dir, variable) in cases {
+            let named = dir_under(dir, &[(variable, "/x"), ("HOME", "/h")]);
+            assert_eq!(named.as_deref(), Some(Path::new("/x/dynamic-mcp")));
+            for relative in ["x", ""] {
+                let ignored = dir_under(dir, &[(variable, relative), ("HOME", "/h")]);
+                assert_eq!(ignored, dir_under(dir, &[("HOME", "/h")]), "{variable}={relative}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_default_config_file_is_the_one_that_the_environment_names() {
+        let file = |variables: &[(&str, &str)]| dir_under(default_config_file, variables);
+        assert_eq!(file(&[("DYNAMIC_MCP_CONFIG", "x.json"), ("HOME", "/h")]), Some("x.json".into()));
+        let in_home = Some("/h/.config/dynamic-mcp/servers.json".into());
+        assert_eq!(file(&[("DYNAMIC_MCP_CONFIG", ""), ("HOME", "/h")]), in_home);
+        assert_eq!(file(&[("HOME", "/h")]), in_home);
+        assert_eq!(file(&[]), None);
+    }
+}
