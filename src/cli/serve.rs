@@ -2,7 +2,8 @@
 
 use super::Cli;
 use super::cache::cache_dir;
-use crate::auth::Kept;
+use super::paths::{config_files, token_store};
+use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::load::{self, Overrides};
 use crate::config::vars::Env;
@@ -39,7 +40,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let transport = Transport {
         ambient: Arc::new(ambient),
         warden: Warden::new(),
-        logins: Arc::new(Kept(super::login::vault(env, &config.settings, false))),
+        logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
     };
     let groups = GroupManager::new(config, transport, Cache::open(cache_dir(cli, env)));
     let session = Session::new(groups.clone(), Peer::new(output.clone()));
@@ -82,13 +83,6 @@ async fn follow(
         if let Ok(config) = read.await {
             groups.apply(config).await;
         }
-    }
-}
-
-pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
-    match cli.config.is_empty() {
-        true => load::default_path(env).into_iter().collect(),
-        false => cli.config.clone(),
     }
 }
 
