@@ -1,7 +1,7 @@
 //! Delays exit until refreshed tokens are stored.
 //!
-//! The answer to a token request holds the only refresh token that still works, so whoever sends such a request holds a
-//! `ShutdownGuard` from before the request until its answer is stored.
+//! The answer to a token request has the only refresh token that still works. So the task that sends such a request holds
+//! a `ShutdownGuard`, from before the request until the answer is stored.
 
 use tokio::sync::watch;
 
