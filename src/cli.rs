@@ -9,6 +9,7 @@ use std::process::ExitCode;
 pub mod cache;
 pub mod demo;
 pub mod login;
+mod paths;
 pub mod serve;
 
 /// One MCP server in front of all your MCP servers: they start when they are used, and their tools cost almost no

@@ -1,51 +1,62 @@
-//! Which addresses a server may send us to: a public one to public ones only, whatever it writes them like.
+//! Classifies addresses, and decides which of them a server may lead a login to.
+//!
+//! A public server may lead only to public addresses, in any notation. Otherwise it could make this machine send
+//! requests into a private network, or to the metadata service of a cloud.
 
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::Host;
 
+/// The kinds of addresses that the policy distinguishes (RFC 6890 lists the special ones).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AddressClass {
     Public,
     Loopback,
     Private,
-    /// Link-local (where clouds keep their secrets), multicast, reserved.
-    Never,
+    /// Link-local (cloud metadata services), multicast and reserved addresses: never allowed.
+    Forbidden,
 }
 
-/// How far the requests of a login may go.
+/// Which addresses the requests of one server's login may reach.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reach {
-    server: Kind,
+pub(super) struct EgressPolicy {
+    /// The class of the server's own address.
+    server: AddressClass,
+    /// `oauth.allow_private_addresses` in the config.
     allow_private: bool,
 }
 
-impl Reach {
-    /// By what the config's address says, never by what its name resolves to: that is the server's choice.
-    pub(super) fn of(server: &Url, allow_private: bool) -> Self {
-        let kind =
-            if is_loopback(server) { Kind::Loopback } else { literal(server).map_or(Kind::Public, kind) };
-        Self { server: kind, allow_private }
+impl EgressPolicy {
+    /// The policy for the server at this address. Only the URL in the config counts, never what its name resolves to,
+    /// because the server's owner chooses that.
+    pub(super) fn new(server: &Url, allow_private: bool) -> Self {
+        let class = match is_loopback(server) {
+            true => AddressClass::Loopback,
+            false => ip_literal(server).map_or(AddressClass::Public, classify),
+        };
+        Self { server: class, allow_private }
     }
 
-    pub(super) fn is_loopback(self) -> bool {
-        self.server == Kind::Loopback
+    /// Whether the server runs on this machine.
+    pub(super) fn server_is_loopback(self) -> bool {
+        self.server == AddressClass::Loopback
     }
 
-    pub(super) fn allows(self, address: IpAddr) -> bool {
-        match kind(address) {
-            Kind::Public => true,
-            Kind::Loopback => self.server == Kind::Loopback,
-            Kind::Private => self.allow_private || self.server == Kind::Private,
-            Kind::Never => false,
+    /// Whether a connection to this address is allowed.
+    pub(super) fn allows_address(self, address: IpAddr) -> bool {
+        match classify(address) {
+            AddressClass::Public => true,
+            AddressClass::Loopback => self.server == AddressClass::Loopback,
+            AddressClass::Private => self.allow_private || self.server == AddressClass::Private,
+            AddressClass::Forbidden => false,
         }
     }
 
-    /// As far as can be said without resolving its name.
+    /// Whether a URL's host is allowed, as far as that is known before its name is resolved.
     pub(super) fn allows_host(self, url: &Url) -> bool {
-        match literal(url) {
-            Some(address) => self.allows(address),
-            None => self.server == Kind::Loopback || !is_loopback(url),
+        match ip_literal(url) {
+            Some(address) => self.allows_address(address),
+            None => self.server == AddressClass::Loopback || !is_loopback(url),
         }
     }
 }
@@ -57,11 +68,11 @@ pub(super) fn is_loopback(url: &Url) -> bool {
             let name = name.trim_end_matches('.');
             name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
         }
-        _ => literal(url).is_some_and(|address| kind(address) == Kind::Loopback),
+        _ => ip_literal(url).is_some_and(|address| classify(address) == AddressClass::Loopback),
     }
 }
 
-fn literal(url: &Url) -> Option<IpAddr> {
+fn ip_literal(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         Host::Ipv4(address) => Some(address.into()),
         Host::Ipv6(address) => Some(address.into()),
@@ -69,37 +80,39 @@ fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
-fn kind(address: IpAddr) -> Kind {
+fn classify(address: IpAddr) -> AddressClass {
     match address {
-        IpAddr::V4(address) => kind_of_v4(address),
-        IpAddr::V6(address) => embedded(address).map_or_else(|| kind_of_v6(address), kind_of_v4),
+        IpAddr::V4(address) => classify_v4(address),
+        IpAddr::V6(address) => embedded_v4(address).map_or_else(|| classify_v6(address), classify_v4),
     }
 }
 
-fn kind_of_v4(address: Ipv4Addr) -> Kind {
+fn classify_v4(address: Ipv4Addr) -> AddressClass {
     let [a, b, c, _] = address.octets();
     match (a, b, c) {
-        (127, ..) => Kind::Loopback,
-        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Kind::Private,
-        (0 | 224..=255, ..) | (169, 254, _) | (192, 0, 0) | (198, 18..=19, _) => Kind::Never,
-        _ => Kind::Public,
+        (127, ..) => AddressClass::Loopback,
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => AddressClass::Private,
+        (0 | 224..=255, ..) | (169, 254, _) | (192, 0, 0) | (198, 18..=19, _) => AddressClass::Forbidden,
+        _ => AddressClass::Public,
     }
 }
 
-fn kind_of_v6(address: Ipv6Addr) -> Kind {
+fn classify_v6(address: Ipv6Addr) -> AddressClass {
     let [a, b, c, ..] = address.segments();
     match (a, b, c) {
-        _ if address.is_loopback() => Kind::Loopback,
-        (0xfc00..=0xfdff, ..) => Kind::Private,
-        // Unspecified, link-local, multicast, Teredo, NAT64 for local use.
-        (0xfe80..=0xfebf | 0xff00..=0xffff, ..) | (0x2001, 0, _) | (0x64, 0xff9b, 1) => Kind::Never,
-        _ if address.is_unspecified() => Kind::Never,
-        _ => Kind::Public,
+        _ if address.is_loopback() => AddressClass::Loopback,
+        (0xfc00..=0xfdff, ..) => AddressClass::Private,
+        // Link-local, multicast, Teredo, local-use NAT64.
+        (0xfe80..=0xfebf | 0xff00..=0xffff, ..) | (0x2001, 0, _) | (0x64, 0xff9b, 1) => {
+            AddressClass::Forbidden
+        }
+        _ if address.is_unspecified() => AddressClass::Forbidden,
+        _ => AddressClass::Public,
     }
 }
 
-/// The IPv4 address inside a mapped, compatible, NAT64 or 6to4 one.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// The IPv4 address inside an IPv4-mapped, IPv4-compatible, NAT64 or 6to4 address.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match [a, b, c, d, e, f] {
@@ -114,10 +127,11 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
+    /// Whether a login at `server` may send a request to `other`.
     fn allowed(server: &str, allow_private: bool, other: &str) -> bool {
-        let reach = Reach::of(&server.parse().unwrap(), allow_private);
+        let policy = EgressPolicy::new(&server.parse().unwrap(), allow_private);
         let url: Url = other.parse().unwrap();
-        reach.allows_host(&url)
+        policy.allows_host(&url)
     }
 
     const PRIVATE: [&str; 7] = [
@@ -141,7 +155,7 @@ mod tests {
         "https://[::1]/",
         "https://[::ffff:127.0.0.1]/",
     ];
-    const NEVER: [&str; 12] = [
+    const FORBIDDEN: [&str; 12] = [
         "https://169.254.169.254/",
         "https://[::ffff:169.254.169.254]/",
         "https://[64:ff9b::169.254.169.254]/",
@@ -157,8 +171,8 @@ mod tests {
     ];
 
     #[test]
-    fn a_public_server_sends_us_to_public_addresses_only() {
-        for url in PRIVATE.iter().chain(&LOOPBACK).chain(&NEVER) {
+    fn a_public_server_may_lead_only_to_public_addresses() {
+        for url in PRIVATE.iter().chain(&LOOPBACK).chain(&FORBIDDEN) {
             assert!(!allowed("https://mcp.example.com/mcp", false, url), "{url}");
         }
         for url in ["https://login.example.com/", "https://8.8.8.8/", "https://[2606:4700::1]/"] {
@@ -167,34 +181,34 @@ mod tests {
     }
 
     #[test]
-    fn private_addresses_are_for_who_allows_them_or_is_at_one() {
+    fn private_addresses_need_permission_or_a_private_server() {
         for url in PRIVATE {
             assert!(allowed("https://mcp.example.com/", true, url), "{url}");
             assert!(allowed("https://10.1.1.1/", false, url), "{url}");
         }
-        for url in LOOPBACK.iter().chain(&NEVER) {
+        for url in LOOPBACK.iter().chain(&FORBIDDEN) {
             assert!(!allowed("https://mcp.example.com/", true, url), "{url}");
             assert!(!allowed("https://10.1.1.1/", false, url), "{url}");
         }
     }
 
     #[test]
-    fn this_machine_is_for_servers_on_it() {
+    fn only_a_server_on_this_machine_may_lead_to_this_machine() {
         for url in LOOPBACK {
             assert!(allowed("http://127.0.0.1:8000/mcp", false, url), "{url}");
         }
-        for url in NEVER.iter().chain(&PRIVATE) {
+        for url in FORBIDDEN.iter().chain(&PRIVATE) {
             assert!(!allowed("http://127.0.0.1:8000/mcp", false, url), "{url}");
         }
     }
 
     #[test]
-    fn a_name_is_judged_by_what_it_resolves_to() {
-        let reach = Reach::of(&"https://mcp.example.com/".parse().unwrap(), false);
+    fn a_resolved_address_is_checked_like_a_literal_one() {
+        let policy = EgressPolicy::new(&"https://mcp.example.com/".parse().unwrap(), false);
         for (address, allowed) in
             [("10.0.0.1", false), ("127.0.0.1", false), ("::1", false), ("8.8.8.8", true)]
         {
-            assert_eq!(reach.allows(address.parse().unwrap()), allowed, "{address}");
+            assert_eq!(policy.allows_address(address.parse().unwrap()), allowed, "{address}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A client proves who it is with a private key (RFC 7523).
+//! Client assertions: JWTs by which a client authenticates with its private key (RFC 7523).
 
 use super::error::AuthError;
-use super::token_store::now;
+use super::token_store::unix_time;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -12,25 +12,26 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
-/// For one request.
-const LIFETIME: u64 = 300;
+/// How long an assertion is valid, in seconds. It is made for one request and sent at once.
+const ASSERTION_LIFETIME_SECS: u64 = 300;
 
-enum Key {
+/// A private key of one of the supported types.
+enum SigningKey {
     Ec(EcdsaKeyPair),
     Ed(Ed25519KeyPair),
     Rsa(RsaKeyPair),
 }
 
-impl Key {
-    fn read(pem: &str) -> Result<Self, AuthError> {
-        let unusable = || {
+impl SigningKey {
+    fn from_pem(pem: &str) -> Result<Self, AuthError> {
+        let unsupported = || {
             AuthError::Refused(
-                "`oauth.private_key` is no private key in PKCS #8 (PEM) of EC P-256, Ed25519 or RSA; \
-                 `openssl pkcs8 -topk8 -nocrypt -in KEY` makes one of other forms"
+                "`oauth.private_key` is not a PKCS #8 private key in PEM (EC P-256, Ed25519 or RSA); \
+                 `openssl pkcs8 -topk8 -nocrypt -in KEY` converts other formats"
                     .to_owned(),
             )
         };
-        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unusable())?;
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unsupported())?;
         let der = der.secret_pkcs8_der();
         let random = SystemRandom::new();
         if let Ok(key) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random) {
@@ -39,9 +40,10 @@ impl Key {
         if let Ok(key) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
             return Ok(Self::Ed(key));
         }
-        RsaKeyPair::from_pkcs8(der).map(Self::Rsa).map_err(|_| unusable())
+        RsaKeyPair::from_pkcs8(der).map(Self::Rsa).map_err(|_| unsupported())
     }
 
+    /// The `alg` of its signatures (RFC 7518, RFC 8037).
     fn algorithm(&self) -> &'static str {
         match self {
             Self::Ec(_) => "ES256",
@@ -64,10 +66,10 @@ impl Key {
     }
 }
 
-/// A signed word for this client to this authorization server, good for one use.
-pub(super) fn signed(pem: &str, client_id: &str, audience: &str) -> Result<String, AuthError> {
-    let failed = |_| AuthError::Refused("`oauth.private_key` cannot sign".to_owned());
-    let key = Key::read(pem)?;
+/// Makes an assertion that authenticates this client to `audience`, an authorization server. It is good for one use.
+pub(super) fn sign_assertion(pem: &str, client_id: &str, audience: &str) -> Result<String, AuthError> {
+    let failed = |_| AuthError::Refused("signing with `oauth.private_key` failed".to_owned());
+    let key = SigningKey::from_pem(pem)?;
     let mut id = [0; 16];
     SystemRandom::new().fill(&mut id).map_err(failed)?;
     let header = json!({"alg": key.algorithm(), "typ": "JWT"});
@@ -75,8 +77,8 @@ pub(super) fn signed(pem: &str, client_id: &str, audience: &str) -> Result<Strin
         "iss": client_id,
         "sub": client_id,
         "aud": audience,
-        "iat": now(),
-        "exp": now() + LIFETIME,
+        "iat": unix_time(),
+        "exp": unix_time() + ASSERTION_LIFETIME_SECS,
         "jti": BASE64_URL_SAFE_NO_PAD.encode(id),
     });
     let encode = |json: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
@@ -96,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_signed_with_the_key() {
+    fn an_assertion_is_signed_with_the_key_and_unique() {
         let der =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
-        let word = signed(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
-        let (message, signature) = word.rsplit_once('.').unwrap();
+        let assertion = sign_assertion(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
+        let (message, signature) = assertion.rsplit_once('.').unwrap();
         let key =
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.as_ref(), &SystemRandom::new())
                 .unwrap();
@@ -108,24 +110,24 @@ mod tests {
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
         public.verify(message.as_bytes(), &signature).unwrap();
         let (header, claims) = message.split_once('.').unwrap();
-        let read = |part| -> serde_json::Value {
+        let decode = |part| -> serde_json::Value {
             serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
         };
-        assert_eq!(read(header)["alg"], "ES256");
-        let claims = read(claims);
+        assert_eq!(decode(header)["alg"], "ES256");
+        let claims = decode(claims);
         assert_eq!((&claims["iss"], &claims["sub"]), (&json!("me"), &json!("me")));
         assert_eq!(claims["aud"], "https://login.example.com");
-        assert!(claims["exp"].as_u64().unwrap() <= now() + LIFETIME);
-        let again = signed(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
-        assert_ne!(word, again, "a word is good once");
+        assert!(claims["exp"].as_u64().unwrap() <= unix_time() + ASSERTION_LIFETIME_SECS);
+        let again = sign_assertion(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
+        assert_ne!(assertion, again, "an assertion is good once");
     }
 
     #[test]
-    fn what_is_no_key_is_said_without_showing_it() {
+    fn the_error_for_an_invalid_key_does_not_show_it() {
         let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        assert!(signed(&pem(der.as_ref()), "me", "a").is_ok());
+        assert!(sign_assertion(&pem(der.as_ref()), "me", "a").is_ok());
         for text in ["MARKER", "-----BEGIN PRIVATE KEY-----\nTUFSS0VS\n-----END PRIVATE KEY-----"] {
-            let error = signed(text, "me", "a").unwrap_err().to_string();
+            let error = sign_assertion(text, "me", "a").unwrap_err().to_string();
             assert!(
                 error.contains("PKCS #8") && !error.contains("MARKER") && !error.contains("TUFSS0VS"),
                 "{error}"

@@ -1,4 +1,5 @@
-//! Where the browser comes back to: one address on this machine, for one visit.
+//! Receives the browser at the end of a login: an HTTP server on the loopback interface that serves one authorization
+//! response (RFC 8252 section 7.3).
 
 use super::error::AuthError;
 use super::secret::Secret;
@@ -11,111 +12,118 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// A browser sends its request at once.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LARGEST: usize = 16 << 10;
-/// At the same time.
-const VISITS: usize = 32;
-const PATH: &str = "/callback";
+/// To read a request or write a response. A browser on this machine takes milliseconds.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a connection could not be accepted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_REQUEST_BYTES: usize = 16 << 10;
+/// Connections that are served at the same time.
+const MAX_CONNECTIONS: usize = 32;
+const CALLBACK_PATH: &str = "/callback";
 
-const DONE: &str = include_str!("pages/done.html");
-const FAILED: &str = include_str!("pages/failed.html");
-const STRANGE: &str = include_str!("pages/strange.html");
+const SUCCESS_PAGE: &str = include_str!("pages/success.html");
+const FAILURE_PAGE: &str = include_str!("pages/failure.html");
+const UNEXPECTED_PAGE: &str = include_str!("pages/unexpected.html");
 
-pub(super) struct Callback {
+/// Listens for the browser.
+pub(super) struct CallbackServer {
     listener: TcpListener,
     port: u16,
 }
 
-/// The browser's visit, not answered yet.
-pub(super) struct Came {
+/// A request from the browser that is not answered yet.
+pub(super) struct CallbackRequest {
     stream: TcpStream,
     url: Url,
 }
 
-impl Callback {
+impl CallbackServer {
+    /// Listens on this port, or on any free one.
     pub(super) async fn listen(port: Option<u16>) -> Result<Self, AuthError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = bound.map_err(|error| {
             let port = port.map(|port| format!(" {port} (`oauth.redirect_port`)")).unwrap_or_default();
-            let other = match error.kind() {
+            let hint = match error.kind() {
                 ErrorKind::AddrInUse => {
-                    "; if another login waits there, finish that one, or give it 5 minutes"
+                    "; if another login is waiting on it, finish that login or wait 5 minutes"
                 }
                 _ => "",
             };
-            AuthError::Refused(format!(
-                "the port{port} for the browser's return cannot be opened: {error}{other}"
-            ))
+            AuthError::Refused(format!("cannot listen for the browser on port{port}: {error}{hint}"))
         })?;
         Ok(Self { listener, port })
     }
 
-    pub(super) fn address(&self) -> String {
-        address(self.port)
+    /// The address that the authorization server is to send the browser to.
+    pub(super) fn redirect_uri(&self) -> String {
+        redirect_uri(self.port)
     }
 
-    /// Waits for the visit that has our state. Whatever else comes is sent away: any page in the browser can come.
-    pub(super) async fn came(&mut self, state: &Secret) -> Came {
-        // Browsers open connections that they may need, and say nothing on them.
-        let mut visits = JoinSet::new();
+    /// Waits for the request that carries `state`. Other requests get an error page: any page in the browser can send
+    /// them.
+    pub(super) async fn accept(&mut self, state: &Secret) -> CallbackRequest {
+        // Requests are read concurrently, because browsers open connections in advance and send nothing on them.
+        let mut requests = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if visits.len() < VISITS => match accepted {
+                accepted = self.listener.accept(), if requests.len() < MAX_CONNECTIONS => match accepted {
                     Ok((stream, _)) => {
-                        visits.spawn(timeout(PATIENCE, read(stream, self.port)));
+                        requests.spawn(timeout(IO_TIMEOUT, read_request(stream, self.port)));
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "a visit was lost");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        tracing::debug!(%error, "a connection of the browser could not be accepted");
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     }
                 },
-                Some(visit) = visits.join_next() => {
-                    let Ok(Ok(Some(mut came))) = visit else { continue };
-                    if came.url.path() == PATH && came.parameter("state").as_deref() == Some(state.expose()) {
-                        return came;
+                Some(request) = requests.join_next() => {
+                    let Ok(Ok(Some(mut request))) = request else { continue };
+                    let is_callback = request.url.path() == CALLBACK_PATH;
+                    if is_callback && request.parameter("state").as_deref() == Some(state.expose()) {
+                        return request;
                     }
-                    let status = if came.url.path() == PATH { "400 Bad Request" } else { "404 Not Found" };
-                    came.respond(status, STRANGE).await;
+                    let status = if is_callback { "400 Bad Request" } else { "404 Not Found" };
+                    request.respond(status, UNEXPECTED_PAGE).await;
                 }
             }
         }
     }
 }
 
-/// `None`: not a GET of a browser to us. A page that made our port look like its own origin names another host.
-async fn read(mut stream: TcpStream, port: u16) -> Option<Came> {
+/// Reads a GET request. `None` if it is something else, or names another host: a page may have made its own name
+/// resolve to this machine (DNS rebinding).
+async fn read_request(mut stream: TcpStream, port: u16) -> Option<CallbackRequest> {
     let mut bytes = Vec::new();
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut request = httparse::Request::new(&mut headers);
         if request.parse(&bytes).ok()?.is_complete() {
             let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"))?.value;
-            let ours = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-            let is_ours = ours.iter().any(|ours| ours.as_bytes() == host) && request.method == Some("GET");
-            let url = Url::parse(&address(port)).ok()?.join(request.path?).ok()?;
-            return is_ours.then_some(Came { stream, url });
+            let own_hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+            let is_own = own_hosts.iter().any(|own| own.as_bytes() == host);
+            let url = Url::parse(&redirect_uri(port)).ok()?.join(request.path?).ok()?;
+            return (is_own && request.method == Some("GET")).then_some(CallbackRequest { stream, url });
         }
-        if bytes.len() > LARGEST || stream.read_buf(&mut bytes).await.ok()? == 0 {
+        if bytes.len() > MAX_REQUEST_BYTES || stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
 }
 
-/// By its number: `localhost` may be another address for the browser than for us.
-fn address(port: u16) -> String {
-    format!("http://127.0.0.1:{port}{PATH}")
+/// With the number of the address, because the browser may resolve `localhost` to another one.
+fn redirect_uri(port: u16) -> String {
+    format!("http://127.0.0.1:{port}{CALLBACK_PATH}")
 }
 
-impl Came {
+impl CallbackRequest {
+    /// The value of a query parameter.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    /// Tells the person. The pages are constant: nothing that came is shown.
-    pub(super) async fn answer(mut self, done: bool) {
-        let page = if done { DONE } else { FAILED };
+    /// Shows the user whether the login succeeded. The pages are constant: nothing of the request is repeated.
+    pub(super) async fn answer(mut self, succeeded: bool) {
+        let page = if succeeded { SUCCESS_PAGE } else { FAILURE_PAGE };
         self.respond("200 OK", page).await;
     }
 
@@ -126,12 +134,12 @@ impl Came {
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
             page.len()
         );
-        let answered = async {
+        let written = async {
             self.stream.write_all(head.as_bytes()).await?;
             self.stream.write_all(page.as_bytes()).await?;
             self.stream.shutdown().await
         };
-        // Whoever does not read it has closed the window.
-        drop(timeout(PATIENCE, answered).await);
+        // An error means that the browser closed the window.
+        drop(timeout(IO_TIMEOUT, written).await);
     }
 }

@@ -1,102 +1,98 @@
-//! A server refused a request for who sent it: what to do.
+//! Decides what to do about a request that the server refused with 401 or 403.
 
+use super::account::Account;
 use super::error::AuthError;
+use super::scopes::merge_scopes;
 use super::secret::Secret;
-use super::token_store::{Record, now};
-use super::{Account, refresh};
-use crate::config::OAuthFlow;
+use super::token_store::{StoredLogin, unix_time};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use std::sync::Arc;
 
-/// A token that is refused so soon after it was got is not refused for its age.
-const JUST_GOT: u64 = 10;
+/// A token that is refused sooner than this many seconds after it was received is not refused because of its age.
+const MIN_REFUSAL_AGE_SECS: u64 = 10;
 
-/// What helps.
+/// Whether a refused request may be sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remedy {
-    /// There is another token: the request may be sent once more.
-    Again,
-    /// It is not about who we are.
+pub enum RetryDecision {
+    /// There is another token now: the request may be sent once more.
+    Retry,
+    /// The refusal is not about the token.
     Unrelated,
 }
 
 impl Account {
-    /// A request was answered with 401 (`forbidden`: 403). `sent` is the token that it had.
-    pub async fn refused(
+    /// Handles a refused request: `is_forbidden` for 403, else 401. `challenge` is the `WWW-Authenticate` header,
+    /// `sent` the token of the request.
+    ///
+    /// # Errors
+    ///
+    /// `LoginNeeded` if the user has to log in; other errors if a login would not help, or a refresh failed.
+    pub async fn handle_refusal(
         self: &Arc<Self>,
-        forbidden: bool,
+        is_forbidden: bool,
         challenge: Option<&str>,
         sent: Option<Secret>,
-    ) -> Result<Remedy, AuthError> {
+    ) -> Result<RetryDecision, AuthError> {
+        if !is_forbidden {
+            return self.handle_unauthorized(sent).await;
+        }
         let challenge = challenge.map(|text| WWWAuthenticateParams::parse(text, &self.url));
-        match (forbidden, challenge) {
-            (false, _) => self.unauthorized(sent).await,
-            (true, Some(challenge)) if challenge.is_insufficient_scope() => {
+        match challenge {
+            Some(challenge) if challenge.is_insufficient_scope() => {
                 let scopes = challenge.scope.unwrap_or_default();
                 self.step_up(scopes.split_whitespace().map(str::to_owned).collect(), sent).await
             }
-            (true, _) => Ok(Remedy::Unrelated),
+            _ => Ok(RetryDecision::Unrelated),
         }
     }
 
-    async fn unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<Remedy, AuthError> {
-        // Another instance may have renewed it, or a person logged in, this very second.
-        let record = self.read().await?;
-        if self.oauth.flow == OAuthFlow::Browser
-            && record.as_ref().is_none_or(|record| record.access_token.is_none())
-        {
-            return Err(self.login_needed("the server asks for one"));
+    async fn handle_unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<RetryDecision, AuthError> {
+        // Not from the cache: another process may have refreshed the token, or the user logged in, a moment ago.
+        let login = self.read_login().await?;
+        let has_token = login.as_ref().is_some_and(|login| login.access_token.is_some());
+        if !has_token && !self.uses_client_credentials() {
+            return Err(self.login_needed("the server requires a login"));
         }
-        if let Some(record) = &record
-            && let Some(token) = record.fresh_token()
+        if let Some(login) = &login
+            && let Some(token) = login.fresh_token()
         {
             if sent.as_ref() != Some(token) {
-                return Ok(Remedy::Again);
+                return Ok(RetryDecision::Retry);
             }
-            if now().saturating_sub(record.received_at) < JUST_GOT {
-                return Err(self.login_needed("it refuses the token that it was just given"));
+            if unix_time().saturating_sub(login.received_at) < MIN_REFUSAL_AGE_SECS {
+                return Err(self.login_needed("the server rejects a token that was just issued"));
             }
         }
-        refresh::renew(self, sent).await.map(|_| Remedy::Again)
+        self.refresh(sent).await.map(|_| RetryDecision::Retry)
     }
 
-    /// The server wants more than was granted. A person is asked for it once: what a login that asked for it did not
-    /// bring, another would not bring either.
+    /// Asks for more scopes than were granted (step-up authorization). The user is asked once: scopes that a login
+    /// requested and did not get would not come from another login either.
     async fn step_up(
         self: &Arc<Self>,
         scopes: Vec<String>,
         sent: Option<Secret>,
-    ) -> Result<Remedy, AuthError> {
-        let lock = self.vault.lock(&self.key).await?;
-        let before = self.read().await?;
-        let record = before.clone().unwrap_or_else(|| Record::new(self.url.as_str()));
-        if record.access_token.is_some() && record.access_token != sent {
-            return Ok(Remedy::Again);
+    ) -> Result<RetryDecision, AuthError> {
+        let lock = self.store.lock(&self.key).await?;
+        let previous = self.read_login().await?;
+        let login = previous.clone().unwrap_or_else(|| StoredLogin::new(self.url.as_str()));
+        if login.access_token.is_some() && login.access_token != sent {
+            return Ok(RetryDecision::Retry);
         }
-        let named = scopes.join(" ");
-        if scopes.iter().all(|scope| record.asked.contains(scope) || record.granted.contains(scope)) {
-            let why = format!(
-                "it refuses this for want of rights ({named}) that were asked for at the login already"
-            );
-            return Err(AuthError::Refused(why));
+        let names = scopes.join(" ");
+        let is_known =
+            |scope: &String| login.requested_scopes.contains(scope) || login.granted_scopes.contains(scope);
+        if scopes.iter().all(is_known) {
+            return Err(AuthError::Refused(format!(
+                "this request needs more permissions ({names}), which the last login already asked for"
+            )));
         }
-        let wanted = union([&record.wanted, &record.granted, &scopes]);
-        self.save(&Record { wanted, ..record }, before).await;
+        let missing_scopes = merge_scopes([login.missing_scopes.as_slice(), &login.granted_scopes, &scopes]);
+        self.save_login(&StoredLogin { missing_scopes, ..login }, previous).await;
         drop(lock);
-        match self.oauth.flow {
-            OAuthFlow::ClientCredentials => refresh::renew(self, sent).await.map(|_| Remedy::Again),
-            OAuthFlow::Browser => Err(self.login_needed(&format!("it wants more rights for this ({named})"))),
+        match self.uses_client_credentials() {
+            true => self.refresh(sent).await.map(|_| RetryDecision::Retry),
+            false => Err(self.login_needed(&format!("this request needs more permissions: {names}"))),
         }
     }
-}
-
-/// Each once, in the order they came.
-pub(super) fn union<'a>(lists: impl IntoIterator<Item = &'a Vec<String>>) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for scope in lists.into_iter().flatten() {
-        if !all.contains(scope) {
-            all.push(scope.clone());
-        }
-    }
-    all
 }

@@ -1,7 +1,11 @@
-//! The login as the transport sees it: a header for each request, a verdict on each refusal.
+//! The logins as the transport sees them: a header for each request, and a decision about each refused one.
 
+use super::account::{Account, url_and_key};
+use super::challenge::RetryDecision;
+use super::error::AuthError;
+use super::login::LoginStart;
+use super::secret::Secret;
 use super::token_store::TokenStore;
-use super::{Account, AuthError, Remedy, Secret};
 use crate::config::{GroupName, HttpConfig, OAuthFlow};
 use crate::transport::remote::credentials::{
     AuthChallenge, BoxFuture, ChallengeOutcome, Credentials, LoginService, PendingLogin,
@@ -12,32 +16,42 @@ use reqwest::header::HeaderValue;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The logins of this user. Without a vault nobody is logged in.
-pub struct Kept(pub Option<TokenStore>);
+/// The logins of this user.
+pub struct OAuthLogins {
+    /// `None` if there is no directory for logins. Then only servers whose config has the header can be used.
+    store: Option<TokenStore>,
+}
 
-impl LoginService for Kept {
+impl OAuthLogins {
+    /// The logins in this store.
+    pub fn new(store: Option<TokenStore>) -> Self {
+        Self { store }
+    }
+}
+
+impl LoginService for OAuthLogins {
     fn of(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
-        if is_written(http) {
-            return Ok(Arc::new(Written));
+        if has_authorization_header(http) {
+            return Ok(Arc::new(ConfigCredentials));
         }
-        let Some(vault) = self.0.clone() else {
-            return Err(RemoteError::config("there is no place for logins: HOME is not set"));
+        let Some(store) = self.store.clone() else {
+            return Err(RemoteError::config("there is no directory for logins because HOME is not set"));
         };
-        let account = Account::new(group, http, vault).map_err(|trouble| fault(&trouble))?;
-        Ok(Arc::new(Bearer(account)))
+        let account = Account::new(group, http, store).map_err(|error| remote_error(&error))?;
+        Ok(Arc::new(OAuthCredentials(account)))
     }
 
     fn changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
-        let vault = self.0.clone().filter(|_| !is_written(http));
-        let key = super::place(group, http).map(|(_, key)| key);
-        Box::pin(async move { vault?.changed(&key.ok()?).await })
+        let store = self.store.clone().filter(|_| !has_authorization_header(http));
+        let key = url_and_key(group, http).map(|(_, key)| key);
+        Box::pin(async move { store?.modified(&key.ok()?).await })
     }
 
     fn settled(&self) -> BoxFuture<'static, ()> {
-        let vault = self.0.clone();
+        let store = self.store.clone();
         Box::pin(async move {
-            if let Some(vault) = vault {
-                vault.errands.settled().await;
+            if let Some(store) = store {
+                store.shutdown.close_and_wait().await;
             }
         })
     }
@@ -47,60 +61,64 @@ impl LoginService for Kept {
         group: &GroupName,
         http: &HttpConfig,
     ) -> BoxFuture<'static, Result<Option<PendingLogin>, RemoteError>> {
-        let alone = http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials);
-        let vault = self.0.clone().filter(|_| !alone && !is_written(http));
-        let account = vault.map(|vault| Account::new(group, http, vault));
+        let needs_no_user = has_authorization_header(http)
+            || http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials);
+        let store = self.store.clone().filter(|_| !needs_no_user);
+        let account = store.map(|store| Account::new(group, http, store));
         Box::pin(async move {
             let Some(account) = account else { return Ok(None) };
-            let begun = async { account?.begin().await };
-            let super::LoginStart::Waiting(login) = begun.await.map_err(|trouble| fault(&trouble))? else {
+            let start = async { account?.start_login().await };
+            let LoginStart::Waiting(login) = start.await.map_err(|error| remote_error(&error))? else {
                 return Ok(None);
             };
             let url = login.url().to_string();
             let done =
-                Box::pin(async move { login.finish().await.map(drop).map_err(|trouble| fault(&trouble)) });
+                Box::pin(async move { login.finish().await.map(drop).map_err(|error| remote_error(&error)) });
             Ok(Some(PendingLogin { url, done }))
         })
     }
 }
 
-fn is_written(http: &HttpConfig) -> bool {
+/// Whether the config sets the `Authorization` header itself. It is sent as it is, in place of a login.
+pub fn has_authorization_header(http: &HttpConfig) -> bool {
     http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
-/// The config has the header itself.
-struct Written;
+/// For a server whose config sets the `Authorization` header.
+struct ConfigCredentials;
 
-impl Credentials for Written {
+impl Credentials for ConfigCredentials {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, RemoteError>> {
         Box::pin(async { Ok(None) })
     }
 
     fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
-        let verdict = match refusal.status {
+        let outcome = match refusal.status {
             StatusCode::UNAUTHORIZED => {
-                let how = "the server refused the Authorization in \"headers\"";
-                ChallengeOutcome::Final(RemoteError::login_needed(how))
+                let reason = "the server rejected the `Authorization` header in \"headers\"";
+                ChallengeOutcome::Final(RemoteError::login_needed(reason))
             }
             _ => ChallengeOutcome::Unrelated,
         };
-        Box::pin(async { verdict })
+        Box::pin(async { outcome })
     }
 }
 
-struct Bearer(Arc<Account>);
+/// For a server that may require a login.
+struct OAuthCredentials(Arc<Account>);
 
-impl Credentials for Bearer {
+impl Credentials for OAuthCredentials {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, RemoteError>> {
         Box::pin(async {
-            match self.0.token().await {
-                Ok(token) => Ok(token.as_ref().and_then(header)),
-                // There is no login any more. If the server needs one, it refuses this, and then that is said again.
-                Err(trouble @ (AuthError::LoginNeeded(_) | AuthError::Refused(_))) => {
-                    tracing::debug!(%trouble, "there is no token for a request");
+            match self.0.access_token().await {
+                Ok(token) => Ok(token.as_ref().and_then(bearer_header)),
+                // The login has ended. If the server requires one, it refuses the request, and the error is reported
+                // then.
+                Err(error @ (AuthError::LoginNeeded(_) | AuthError::Refused(_))) => {
+                    tracing::debug!(%error, "a request is sent without a token");
                     Ok(None)
                 }
-                Err(trouble) => Err(fault(&trouble)),
+                Err(error) => Err(remote_error(&error)),
             }
         })
     }
@@ -110,39 +128,39 @@ impl Credentials for Bearer {
             let challenge = refusal.challenge.as_ref().and_then(|value| value.to_str().ok());
             let sent = refusal.sent.as_ref().and_then(|value| value.to_str().ok());
             let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(Secret::new);
-            let forbidden = refusal.status == StatusCode::FORBIDDEN;
-            match self.0.refused(forbidden, challenge, sent).await {
-                Ok(Remedy::Again) => ChallengeOutcome::Again,
-                Ok(Remedy::Unrelated) => ChallengeOutcome::Unrelated,
-                // What this request lacks, others may do without: the connection is as good as before.
-                Err(AuthError::LoginNeeded(how)) if forbidden => {
+            let is_forbidden = refusal.status == StatusCode::FORBIDDEN;
+            match self.0.handle_refusal(is_forbidden, challenge, sent).await {
+                Ok(RetryDecision::Retry) => ChallengeOutcome::Again,
+                Ok(RetryDecision::Unrelated) => ChallengeOutcome::Unrelated,
+                // Other requests may work without these scopes, so the connection goes on.
+                Err(AuthError::LoginNeeded(how)) if is_forbidden => {
                     ChallengeOutcome::Final(RemoteError::rights_needed(refusal.status, &how))
                 }
-                Err(trouble) if forbidden => {
-                    ChallengeOutcome::Final(RemoteError::status(refusal.status, Some(&trouble.to_string())))
+                Err(error) if is_forbidden => {
+                    ChallengeOutcome::Final(RemoteError::status(refusal.status, Some(&error.to_string())))
                 }
-                Err(trouble) => ChallengeOutcome::Final(fault(&trouble)),
+                Err(error) => ChallengeOutcome::Final(remote_error(&error)),
             }
         })
     }
 }
 
-fn header(token: &Secret) -> Option<HeaderValue> {
+fn bearer_header(token: &Secret) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose())).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-fn fault(trouble: &AuthError) -> RemoteError {
-    match trouble {
+fn remote_error(error: &AuthError) -> RemoteError {
+    match error {
         AuthError::LoginNeeded(how) => RemoteError::login_needed(how),
         AuthError::Unreachable(why) => {
-            RemoteError::unreachable(&format!("its login cannot be renewed: {why}"))
+            RemoteError::unreachable(&format!("its login cannot be refreshed: {why}"))
         }
         AuthError::Refused(why) => RemoteError::login_failed(why),
-        // Another login would not help.
+        // Not `login_failed`: another login would not help.
         AuthError::Store(why) => RemoteError::config(format!("its login cannot be used: {why}")),
-        // It may be unlocked, or free, any time.
+        // Temporary: the keyring may be unlocked, and the other process may finish, at any time.
         AuthError::Keyring(_, why) | AuthError::Busy(why) => RemoteError::unreachable(why),
     }
 }

@@ -1,68 +1,79 @@
-//! Where to log in: the server's word, its resource metadata, the metadata of its authorization server.
+//! Finds the authorization server of a server: from its challenge, its protected resource metadata (RFC 9728) and the
+//! metadata of the authorization server (RFC 8414, OpenID Connect Discovery).
 
-use super::Account;
-use super::egress::{Gate, PATIENCE};
+use super::account::Account;
+use super::egress::{Egress, REQUEST_TIMEOUT};
 use super::error::AuthError;
-use super::secret::cleaned;
-use crate::config::OAuthFlow;
+use super::secret::sanitize;
 use crate::transport::remote::tls;
 use oauth2::http::Request;
-use reqwest::Url;
+use reqwest::{StatusCode, Url};
+use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 use std::sync::Arc;
 
-/// Ready for requests to the authorization server.
-pub(super) struct Found {
+/// An authorization server whose metadata has been read and checked.
+pub(super) struct AuthorizationServer {
+    /// rmcp's client for it.
     pub(super) manager: AuthorizationManager,
-    pub(super) gate: Arc<Gate>,
+    /// What `manager` sends its requests with.
+    pub(super) egress: Arc<Egress>,
+    /// What the server says about itself.
     pub(super) metadata: AuthorizationMetadata,
 }
 
-impl Found {
+impl AuthorizationServer {
+    /// The identifier of the server, if it has metadata.
     pub(super) fn issuer(&self) -> Option<String> {
         self.metadata.issuer.clone()
     }
 
-    pub(super) fn says(&self, flag: &str) -> bool {
-        self.metadata.additional_fields.get(flag).and_then(|value| value.as_bool()).unwrap_or_default()
+    /// Whether this boolean member of the metadata is true.
+    pub(super) fn supports(&self, member: &str) -> bool {
+        self.metadata.additional_fields.get(member).and_then(|value| value.as_bool()).unwrap_or_default()
     }
 
-    pub(super) fn address(&self, name: &str) -> Option<&str> {
-        self.metadata.additional_fields.get(name).and_then(|value| value.as_str())
+    /// Where tokens are revoked (RFC 7009), if the server does that.
+    pub(super) fn revocation_endpoint(&self) -> Option<&str> {
+        self.metadata.additional_fields.get("revocation_endpoint").and_then(|value| value.as_str())
     }
 
-    /// As rmcp chooses: only where a server takes it in no better way.
-    pub(super) fn takes_secret_in_form(&self) -> bool {
+    /// Whether the client's secret is sent in the form. As in rmcp, only if the server does not accept the
+    /// `Authorization` header.
+    pub(super) fn uses_client_secret_post(&self) -> bool {
         let methods = self.metadata.additional_fields.get("token_endpoint_auth_methods_supported");
-        let has =
-            |wanted: &str| methods.and_then(|m| m.as_array()).is_some_and(|m| m.iter().any(|m| m == wanted));
-        has("client_secret_post") && !has("client_secret_basic")
+        let supports = |method: &str| {
+            methods.and_then(|methods| methods.as_array()).is_some_and(|all| all.iter().any(|m| m == method))
+        };
+        supports("client_secret_post") && !supports("client_secret_basic")
     }
 
-    /// What rmcp failed at.
-    pub(super) fn trouble(&self, error: &rmcp::transport::auth::AuthError, secrets: &[&str]) -> AuthError {
-        AuthError::of(error, &self.gate, secrets)
+    /// Explains an error of `manager`, with `secrets` removed.
+    pub(super) fn explain(&self, error: &RmcpError, secrets: &[&str]) -> AuthError {
+        self.egress.explain(error, secrets)
     }
 }
 
-/// What a server answers to who has no token.
-pub(super) enum Answer {
-    /// That it wants one: its `WWW-Authenticate`.
+/// What a server answers to a request without a token.
+pub(super) enum ProbeOutcome {
+    /// It requires a token, and sends this `WWW-Authenticate` header.
     Challenge(Option<String>),
-    /// Anything else.
-    Open,
+    /// It answers anything but 401.
+    NoChallenge,
 }
 
 impl Account {
-    pub(super) async fn gate(&self) -> Result<Arc<Gate>, AuthError> {
-        let tls = tls::config(self.ca_file.as_deref(), PATIENCE).await;
-        let tls = tls.map_err(|fault| AuthError::Refused(fault.to_string()))?;
-        Gate::new(&self.url, self.oauth.allow_private_addresses, tls)
+    /// Makes the HTTP client for this login.
+    async fn egress(&self) -> Result<Arc<Egress>, AuthError> {
+        let tls = tls::config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
+        let tls = tls.map_err(|error| AuthError::Refused(error.to_string()))?;
+        Egress::new(&self.url, self.oauth.allow_private_addresses, tls)
     }
 
-    /// Asks the server for what it answers with 401, if it does. A ping leaves no session behind.
-    pub(super) async fn knock(&self) -> Result<Answer, AuthError> {
-        let gate = self.gate().await?;
+    /// Sends a request without a token, to see whether the server requires one. The request is a ping, which leaves no
+    /// session behind.
+    pub(super) async fn probe(&self) -> Result<ProbeOutcome, AuthError> {
+        let egress = self.egress().await?;
         let mut request = Request::post(self.url.as_str())
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
@@ -71,69 +82,70 @@ impl Account {
         }
         let body = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec();
         let request = request.body(body).map_err(|error| AuthError::Refused(error.to_string()))?;
-        let answer = gate.send(request).await?;
-        if answer.status() != 401 {
-            return Ok(Answer::Open);
+        let response = egress.send(request).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(ProbeOutcome::NoChallenge);
         }
-        let challenges = answer.headers().get_all("www-authenticate");
-        let bearer = challenges.iter().filter_map(|value| value.to_str().ok());
-        let bearer = bearer.max_by_key(|value| value.contains("resource_metadata"));
-        Ok(Answer::Challenge(bearer.map(str::to_owned)))
+        let challenges = response.headers().get_all("www-authenticate");
+        let challenges = challenges.iter().filter_map(|value| value.to_str().ok());
+        let bearer = challenges.max_by_key(|value| value.contains("resource_metadata"));
+        Ok(ProbeOutcome::Challenge(bearer.map(str::to_owned)))
     }
 
-    /// Finds the authorization server and looks at what it says of itself.
-    pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<Found, AuthError> {
-        let gate = self.gate().await?;
-        let manager = AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), gate.clone()).await;
-        let mut manager = manager.map_err(|error| AuthError::of(&error, &gate, &[]))?;
-        let found = manager.resolve_metadata_from_challenge(challenge).await;
-        let found = found.map_err(|error| AuthError::of(&error, &gate, &[]))?;
-        let metadata = found.metadata;
-        check(&metadata, &gate)?;
-        if self.oauth.flow == OAuthFlow::Browser
-            && found.source != AuthorizationMetadataSource::LegacyEndpointFallback
-        {
+    /// Finds the authorization server and checks its metadata. `challenge`: the server's `WWW-Authenticate` header.
+    pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<AuthorizationServer, AuthError> {
+        let egress = self.egress().await?;
+        let explain = |error: RmcpError| egress.explain(&error, &[]);
+        let manager =
+            AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), egress.clone()).await;
+        let mut manager = manager.map_err(explain)?;
+        let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(explain)?;
+        let metadata = resolved.metadata;
+        check_endpoints(&metadata, &egress)?;
+        // Servers of MCP 2025-03-26 may have no metadata to announce PKCE in; that revision requires them to support
+        // it.
+        let can_announce_pkce = resolved.source != AuthorizationMetadataSource::LegacyEndpointFallback;
+        if !self.uses_client_credentials() && can_announce_pkce {
             self.check_pkce(&metadata)?;
         }
         manager.set_metadata(metadata.clone());
-        Ok(Found { manager, gate, metadata })
+        Ok(AuthorizationServer { manager, egress, metadata })
     }
 
-    /// A server that does not say so may not check it, and then a stolen code is enough. Servers of 2025-03-26 without
-    /// metadata cannot say anything; of them the specification asked for PKCE already.
+    /// Checks that the server announces PKCE with S256 (RFC 7636). A server that does not announce it may not check it,
+    /// and then a stolen authorization code is enough to log in.
     fn check_pkce(&self, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
         match &metadata.code_challenge_methods_supported {
             Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
             Some(_) => {
-                Err(AuthError::Refused("its authorization server does not know PKCE with S256".to_owned()))
+                Err(AuthError::Refused("its authorization server does not support PKCE with S256".to_owned()))
             }
             None if !self.oauth.require_pkce => Ok(()),
             None => Err(AuthError::Refused(
-                "its authorization server does not say that it knows PKCE; \
-                 if it is known to, set `oauth.require_pkce` to false"
+                "its authorization server does not announce support for PKCE; \
+                 if you know that it supports PKCE, set `oauth.require_pkce` to false"
                     .to_owned(),
             )),
         }
     }
 }
 
-/// All addresses before the first is used, so that a login does not stop halfway.
-fn check(metadata: &AuthorizationMetadata, gate: &Gate) -> Result<(), AuthError> {
-    let registration = metadata.registration_endpoint.as_ref();
-    for written in
-        [&metadata.authorization_endpoint, &metadata.token_endpoint].into_iter().chain(registration)
-    {
-        address(written, gate)?;
+/// Checks all endpoints before the first is used, so that a login does not stop halfway.
+fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
+    let required = [&metadata.authorization_endpoint, &metadata.token_endpoint];
+    for endpoint in required.into_iter().chain(&metadata.registration_endpoint) {
+        parse_endpoint(endpoint, egress)?;
     }
     Ok(())
 }
 
-/// An address out of metadata, as it was understood: what is opened is not what was written.
-pub(super) fn address(written: &str, gate: &Gate) -> Result<Url, AuthError> {
-    let url: Option<Url> = written.parse().ok().filter(|_| !written.contains(char::is_control));
+/// Parses and checks an address from metadata. Only the parsed form is used afterwards: another program might read the
+/// text differently.
+pub(super) fn parse_endpoint(text: &str, egress: &Egress) -> Result<Url, AuthError> {
+    let url: Option<Url> = text.parse().ok().filter(|_| !text.contains(char::is_control));
     let url = url.ok_or_else(|| {
-        AuthError::Refused(format!("the login leads to {:?}, which is no address", cleaned(written, &[])))
+        AuthError::Refused(format!("the login leads to {:?}, which is not a valid URL", sanitize(text, &[])))
     })?;
-    gate.check(&url)?;
+    egress.check(&url)?;
     Ok(url)
 }

@@ -1,95 +1,133 @@
-//! Every request of a login passes here, wherever rmcp got its address from. A server that we connect to can name
-//! any address: only https is let out (or this machine, for a server on this machine), no private address for a
-//! server that is public, no redirect but those that discovery follows itself within an origin.
+//! The HTTP client that every request of a login goes through.
+//!
+//! A server can name any address in its metadata, so each destination is checked, whichever document it came from. A
+//! request passes if it uses https, or if it goes from a server on this machine to this machine. A public server cannot
+//! lead to a private address (`addresses`), neither by a literal nor by a name that resolves to one. Redirects are not
+//! followed here; rmcp follows those of metadata within one origin, and each of them is checked like any request.
 
-use super::addresses::{self, Reach};
+use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
-use super::secret::cleaned;
+use super::secret::sanitize;
 use crate::transport::remote::proxy;
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, StatusCode, Url, redirect};
+use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use rustls::ClientConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One request with its answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Metadata and tokens are small.
-const LARGEST: usize = 1 << 20;
+/// For one request with its response.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Metadata documents and token responses are much smaller.
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
-pub(super) struct Gate {
+/// A guarded HTTP client for the login at one server.
+pub(super) struct Egress {
+    /// Resolves names with `allowed`, and follows no redirects.
     client: Client,
-    rules: Rules,
-    trouble: Mutex<Option<AuthError>>,
+    /// What `check` checks.
+    allowed: AllowedDestinations,
+    /// Why the last request that rmcp made failed: rmcp drops the reason.
+    last_error: Mutex<Option<AuthError>>,
 }
 
 /// Where requests may go.
 #[derive(Clone)]
-struct Rules {
-    /// The server's own host is where the config says; its address is not the server's choice.
-    own_host: String,
-    /// Those are the user's choice too.
-    proxies: Vec<String>,
-    reach: Reach,
+struct AllowedDestinations {
+    /// The server's own host may have any address, because the user chose it in the config.
+    server_host: String,
+    /// The proxies of the environment, which the user also chose.
+    proxy_hosts: Vec<String>,
+    /// For all other hosts.
+    policy: EgressPolicy,
 }
 
-impl Gate {
-    /// For the logins at one server.
+impl Egress {
+    /// Makes a client for the login at `server`, which trusts the authorities in `tls`.
     pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, AuthError> {
-        let rules = Rules {
-            own_host: server.host_str().unwrap_or_default().to_owned(),
-            proxies: proxy::hosts(),
-            reach: Reach::of(server, allow_private),
+        let allowed = AllowedDestinations {
+            server_host: server.host_str().unwrap_or_default().to_owned(),
+            proxy_hosts: proxy::hosts(),
+            policy: EgressPolicy::new(server, allow_private),
         };
         let client = Client::builder()
             .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
-            .timeout(PATIENCE)
+            .timeout(REQUEST_TIMEOUT)
             .redirect(redirect::Policy::none())
-            .dns_resolver(Arc::new(rules.clone()))
-            .tls_backend_preconfigured(tls);
-        let client =
-            client.build().map_err(|error| AuthError::Refused(format!("no HTTP client: {error}")))?;
-        Ok(Arc::new(Self { client, rules, trouble: Mutex::default() }))
+            .dns_resolver(Arc::new(allowed.clone()))
+            .tls_backend_preconfigured(tls)
+            .build();
+        let client = client
+            .map_err(|error| AuthError::Refused(format!("the HTTP client could not be created: {error}")))?;
+        Ok(Arc::new(Self { client, allowed, last_error: Mutex::default() }))
     }
 
-    /// Whether a request may go there.
+    /// Checks that a request may go to `url`, as far as that is known before its host is resolved.
     pub(super) fn check(&self, url: &Url) -> Result<(), AuthError> {
         let refuse = |why: &str| {
             let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
             Err(AuthError::Refused(format!("the login leads to {shown}, {why}")))
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return refuse("with a user name in the address");
+            return refuse("whose URL contains a user name or password");
         }
-        let Some(host) = url.host_str() else { return refuse("which names no host") };
+        let Some(host) = url.host_str() else { return refuse("whose URL has no host") };
         match url.scheme() {
             "https" => {}
-            "http" if self.rules.reach.is_loopback() && addresses::is_loopback(url) => {}
-            _ => return refuse("which is not https"),
+            "http" if self.allowed.policy.server_is_loopback() && addresses::is_loopback(url) => {}
+            _ => return refuse("which does not use https"),
         }
-        let own = host == self.rules.own_host;
-        if !own && self.rules.proxies.iter().any(|proxy| proxy == host) {
-            return refuse("the proxy's own address");
+        if host == self.allowed.server_host {
+            return Ok(());
         }
-        if !own && !self.rules.reach.allows_host(url) {
-            return refuse("a private address (`oauth.allow_private_addresses` allows a company's own)");
+        if self.allowed.proxy_hosts.iter().any(|proxy| proxy == host) {
+            return refuse("which is the proxy itself");
+        }
+        if !self.allowed.policy.allows_host(url) {
+            return refuse(
+                "which is a private or reserved address \
+                 (set `oauth.allow_private_addresses` to true if your organization uses private ones)",
+            );
         }
         Ok(())
     }
 
-    /// What stopped the last request, once.
-    pub(super) fn take_trouble(&self) -> Option<AuthError> {
-        self.trouble.lock().take()
+    /// Takes the reason why the last request that rmcp made failed.
+    pub(super) fn take_last_error(&self) -> Option<AuthError> {
+        self.last_error.lock().take()
     }
 
-    /// Sends a form to an address out of metadata.
-    pub(super) async fn post(
+    /// Explains an error of rmcp, with `secrets` removed. If this client stopped the request, or the request failed,
+    /// its own error is returned.
+    pub(super) fn explain(&self, error: &RmcpError, secrets: &[&str]) -> AuthError {
+        if let Some(error) = self.take_last_error() {
+            return error;
+        }
+        let text = sanitize(&error.to_string(), secrets);
+        match error {
+            RmcpError::PkceUnsupported => AuthError::Refused(
+                "its authorization server does not support PKCE with S256, which a safe login requires"
+                    .to_owned(),
+            ),
+            RmcpError::DiscoveryRequestFailed { .. } => AuthError::Unreachable(text),
+            RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+                AuthError::Refused(format!(
+                    "the authorization server {expected_issuer} claims to be {}",
+                    sanitize(received_issuer, secrets)
+                ))
+            }
+            _ => AuthError::Refused(text),
+        }
+    }
+
+    /// Sends a form to an address from metadata.
+    pub(super) async fn post_form(
         &self,
         address: &str,
         form: &[(&str, &str)],
@@ -106,11 +144,16 @@ impl Gate {
         self.send(request.map_err(|error| AuthError::Refused(error.to_string()))?).await
     }
 
-    /// Sends a request and reads its whole answer.
+    /// Sends a request and reads its response.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the destination is not allowed or the response is too large; `Unreachable` if the request fails, or
+    /// a POST is answered with a status that says nothing about what was posted (5xx, 429).
     pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, AuthError> {
-        let posted = request.method() == "POST";
+        let is_post = request.method() == "POST";
         let mut request = reqwest::Request::try_from(request)
-            .map_err(|_| AuthError::Refused("the login leads to something that is no address".to_owned()))?;
+            .map_err(|_| AuthError::Refused("the login leads to an invalid URL".to_owned()))?;
         self.check(request.url())?;
         for (name, value) in request.headers_mut() {
             value.set_sensitive(name == AUTHORIZATION);
@@ -119,25 +162,25 @@ impl Gate {
         let origin = url.origin().ascii_serialization();
         let failed = |error: &reqwest::Error| {
             let proxy = proxy::failed(error, &url).map(|(_, what)| what);
-            AuthError::Unreachable(proxy.unwrap_or_else(|| format!("{origin}: {}", reason(error))))
+            let what = || format!("the request to {origin} failed: {}", root_cause(error));
+            AuthError::Unreachable(proxy.unwrap_or_else(what))
         };
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
-        if status == 407
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
             && let Some((_, what)) = proxy::refused(&url)
         {
             return Err(AuthError::Unreachable(what));
         }
-        // A token endpoint that is not well says nothing of the token.
-        if posted && (status.is_server_error() || status == 429) {
+        if is_post && (status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS) {
             return Err(AuthError::Unreachable(format!("{origin} answered with HTTP status {status}")));
         }
         let mut body = Vec::new();
-        // Asked what it answers to who has no login, a server may answer with a stream that does not end.
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let endless = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
-        while !endless && let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
-            if body.len() + chunk.len() > LARGEST {
+        // A server may answer the probe for a login with an event stream, which does not end.
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_stream = content_type.is_some_and(|value| value.starts_with("text/event-stream"));
+        while !is_stream && let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 return Err(AuthError::Refused(format!("{origin} answered with more than 1 MiB")));
             }
             body.extend_from_slice(&chunk);
@@ -149,56 +192,61 @@ impl Gate {
     }
 }
 
-impl OAuthHttpClient for Gate {
+impl OAuthHttpClient for Egress {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            self.send(request.request).await.map_err(|trouble| {
-                *self.trouble.lock() = Some(trouble.clone());
-                Box::new(trouble) as OAuthHttpClientError
+            self.send(request.request).await.map_err(|error| {
+                *self.last_error.lock() = Some(error.clone());
+                Box::new(error) as OAuthHttpClientError
             })
         })
     }
 }
 
-impl Resolve for Rules {
-    /// The addresses that are connected to are the ones that were looked at.
+impl Resolve for AllowedDestinations {
+    /// Resolves a name to the allowed ones of its addresses. The client connects to exactly these, so a second lookup
+    /// cannot lead elsewhere.
     fn resolve(&self, name: Name) -> Resolving {
-        let rules = self.clone();
+        let allowed = self.clone();
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let own = name.as_str() == rules.own_host || rules.proxies.iter().any(|p| p == name.as_str());
-            let allowed: Vec<SocketAddr> =
-                found.filter(|address| own || rules.reach.allows(address.ip())).collect();
-            match allowed.is_empty() {
-                true => Err("the login leads to a host at a private address".into()),
-                false => Ok(Box::new(allowed.into_iter()) as Addrs),
+            let resolved = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let is_users_choice = name.as_str() == allowed.server_host
+                || allowed.proxy_hosts.iter().any(|proxy| proxy == name.as_str());
+            let addresses: Vec<SocketAddr> = resolved
+                .filter(|address| is_users_choice || allowed.policy.allows_address(address.ip()))
+                .collect();
+            match addresses.is_empty() {
+                true => Err("its host has a private or reserved address".into()),
+                false => Ok(Box::new(addresses.into_iter()) as Addrs),
             }
         })
     }
 }
 
-/// What a refusing answer says, if it says it as OAuthConfig does.
-pub(super) fn said(answer: &HttpResponse, secrets: &[&str]) -> String {
+/// The reason in an error response of an authorization server (RFC 6749 section 5.2), or else its HTTP status.
+pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str]) -> String {
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct OAuthErrorResponse {
         error: String,
         error_description: Option<String>,
     }
-    match serde_json::from_slice::<Said>(answer.body()) {
-        Ok(Said { error, error_description: Some(more) }) => cleaned(&format!("{error} ({more})"), secrets),
-        Ok(Said { error, .. }) => cleaned(&error, secrets),
-        Err(_) => format!("HTTP status {}", answer.status()),
+    match serde_json::from_slice::<OAuthErrorResponse>(response.body()) {
+        Ok(OAuthErrorResponse { error, error_description: Some(description) }) => {
+            sanitize(&format!("{error} ({description})"), secrets)
+        }
+        Ok(OAuthErrorResponse { error, .. }) => sanitize(&error, secrets),
+        Err(_) => format!("HTTP status {}", response.status()),
     }
 }
 
-/// What went wrong, without the address, which may have a secret in it.
-fn reason(error: &reqwest::Error) -> String {
+/// The innermost cause of an error. The outer ones contain the URL, which may hold a secret.
+fn root_cause(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
     match error.is_timeout() {
-        true => "no answer in time".to_owned(),
+        true => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
         false => innermost.to_string(),
     }
 }
@@ -208,20 +256,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_proxy_at_a_private_address_is_reached_and_nobody_is_sent_to_it() {
+    async fn a_proxy_at_a_private_address_is_used_but_no_server_may_lead_to_it() {
         drop(rustls::crypto::ring::default_provider().install_default());
         let server: Url = "https://mcp.example/".parse().unwrap();
-        let rules = |proxies: &[&str]| Rules {
-            own_host: "mcp.example".to_owned(),
-            proxies: proxies.iter().map(|proxy| (*proxy).to_owned()).collect(),
-            reach: Reach::of(&server, false),
+        let allowed = |proxies: &[&str]| AllowedDestinations {
+            server_host: "mcp.example".to_owned(),
+            proxy_hosts: proxies.iter().map(|proxy| (*proxy).to_owned()).collect(),
+            policy: EgressPolicy::new(&server, false),
         };
-        let resolve = |rules: Rules| rules.resolve("localhost".parse().unwrap());
-        assert!(resolve(rules(&[])).await.is_err());
-        assert!(resolve(rules(&["localhost"])).await.is_ok());
-        let gate =
-            Gate { client: Client::new(), rules: rules(&["proxy.example"]), trouble: Mutex::default() };
-        assert!(gate.check(&"https://login.example/".parse().unwrap()).is_ok());
-        assert!(gate.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
+        let resolve = |allowed: AllowedDestinations| allowed.resolve("localhost".parse().unwrap());
+        assert!(resolve(allowed(&[])).await.is_err());
+        assert!(resolve(allowed(&["localhost"])).await.is_ok());
+        let allowed = allowed(&["proxy.example"]);
+        let egress = Egress { client: Client::new(), allowed, last_error: Mutex::default() };
+        assert!(egress.check(&"https://login.example/".parse().unwrap()).is_ok());
+        assert!(egress.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
     }
 }

@@ -1,53 +1,46 @@
-//! Why there is no token, told by what the reader can do about it.
+//! Why a login cannot be used, by what the reader of the error can do about it.
 
-use super::egress::Gate;
-use super::keyring::Unusable;
-use super::secret::cleaned;
-use rmcp::transport::auth::AuthError as RmcpError;
-
-/// Messages are fragments that follow "group X: ". None has a token, a secret or a code in it.
+/// Why there is no usable token.
+///
+/// The texts are fragments that follow "group X: ". None contains a token, a client secret or an authorization code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// A person has to log in.
+    /// The user has to log in.
     #[error("{0}")]
     LoginNeeded(String),
-    /// A server cannot be reached, or is not well: later it may work.
+    /// A server cannot be reached or reports an internal error. A later attempt may succeed.
     #[error("{0}")]
     Unreachable(String),
-    /// What a server asks for is not done, or it refuses what we ask for.
+    /// A server asks for something unsafe or unsupported, or rejects what it was sent. Another attempt does not help.
     #[error("{0}")]
     Refused(String),
-    /// The file of the login cannot be used.
+    /// The file of the login cannot be read or written.
     #[error("{0}")]
     Store(String),
-    /// Another process changes the login, for longer than that takes.
+    /// Another process has held the lock of the login for longer than a refresh takes.
     #[error("{0}")]
     Busy(String),
-    /// The login is in the keyring, which cannot be used at the moment.
+    /// The login is in the keyring, which cannot be used at the moment. The text names the way out.
     #[error("{1}")]
-    Keyring(Unusable, String),
+    Keyring(KeyringError, String),
 }
 
-impl AuthError {
-    /// What rmcp says went wrong. What stopped at the gate is told as the gate tells it: rmcp drops the reason.
-    pub(super) fn of(error: &RmcpError, gate: &Gate, secrets: &[&str]) -> Self {
-        if let Some(trouble) = gate.take_trouble() {
-            return trouble;
-        }
-        let text = cleaned(&error.to_string(), secrets);
-        match error {
-            RmcpError::PkceUnsupported => Self::Refused(
-                "its authorization server does not know PKCE with S256, without which a login is not safe"
-                    .to_owned(),
-            ),
-            RmcpError::DiscoveryRequestFailed { .. } => Self::Unreachable(text),
-            RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
-                Self::Refused(format!(
-                    "the authorization server {expected_issuer} answered in the name of {}",
-                    cleaned(received_issuer, secrets)
-                ))
-            }
-            _ => Self::Refused(text),
-        }
-    }
+/// Why the system's keyring cannot be used. The texts complete "the system's keyring …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyringError {
+    /// The config turns it off.
+    #[error("is turned off (`keyring` in `settings`)")]
+    Disabled,
+    /// There is none, or the environment does not lead to it.
+    #[error("cannot be reached")]
+    Unavailable,
+    /// The user has to unlock it.
+    #[error("is locked")]
+    Locked,
+    /// A call took longer than its timeout.
+    #[error("does not answer")]
+    TimedOut,
+    /// It rejected a call.
+    #[error("does not work: {0}")]
+    Failed(String),
 }

@@ -1,10 +1,13 @@
-//! The system's keyring, where there is one: the Secret Service, the keychain of macOS, Windows' credential manager.
+//! The system's keyring: the Secret Service, the keychain of macOS, or the credential manager of Windows.
 //!
-//! It may be locked, or never answer. Nobody waits for it for long, and only where a person just ran a command is that
-//! person asked to unlock it: a proxy opens no windows by itself. (Those of macOS and Windows may, whoever asks them.)
+//! A keyring may be locked, and it may never answer. So each call has a timeout, and a keyring that is locked or does
+//! not answer is not asked again for a while: requests of the client wait for it. Only the commands that a user runs
+//! may have the user asked to unlock it; the proxy opens no windows. (The keyrings of macOS and Windows may ask on
+//! their own.)
 
+use super::error::KeyringError;
 use super::secret::Secret;
-use super::token_store::Key;
+use crate::config::GroupName;
 use crate::config::vars::Env;
 use crate::transport::remote::credentials::BoxFuture;
 use parking_lot::Mutex;
@@ -20,104 +23,107 @@ mod system;
 #[path = "keyring/secret_service.rs"]
 mod system;
 
-/// Who all our entries belong to.
-const SERVICE: &str = "dynamic-mcp";
+/// The service name of all entries of this program.
+const SERVICE_NAME: &str = "dynamic-mcp";
 /// A keyring that works answers in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// For a person to type a password.
-const UNLOCKING: Duration = Duration::from_secs(60);
-/// One that is locked or silent is not asked again for so long: requests wait for it.
-const HOLD: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+/// For the user to type a password.
+const UNLOCK_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a keyring that is locked or did not answer is not asked again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Keeps one text for each login.
-pub trait Ring: Send + Sync {
-    /// Has the person unlock it, if it is locked. The others ask nobody for that.
-    fn unlock<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>>;
-    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>>;
-    fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>>;
-    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>>;
+/// Names an entry of the keyring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyringEntry {
+    /// The entry's user name, which is unique among the entries of this program.
+    pub username: String,
+    /// The group whose login it is, for the label that the user sees.
+    pub group: GroupName,
 }
 
-/// Why the keyring cannot be used. Completes "the system's keyring …".
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
-    #[error("is turned off (`keyring` in `settings`)")]
-    Off,
-    #[error("cannot be reached from here")]
-    Missing,
-    #[error("is locked")]
-    Locked,
-    #[error("does not answer")]
-    Silent,
-    #[error("does not work: {0}")]
-    Failed(String),
+/// A kind of keyring: stores one text for each entry.
+pub trait KeyringBackend: Send + Sync {
+    /// Has the user unlock the keyring, if it is locked. The other methods ask the user for nothing.
+    fn unlock<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
+    /// Reads an entry. `None` if there is none.
+    fn get<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>>;
+    /// Writes an entry, in place of an earlier one.
+    fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>>;
+    /// Removes an entry, if there is one.
+    fn remove<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
 }
 
-/// The keyring, or why it is not used.
+/// The user's keyring, or why there is none. Clones share its state.
 #[derive(Clone)]
-pub struct Keyring(Result<Arc<Asked>, Unusable>);
+pub struct Keyring(Result<Arc<KeyringState>, KeyringError>);
 
-struct Asked {
-    ring: Box<dyn Ring>,
-    /// There is one who can unlock it.
-    person: bool,
-    trouble: Mutex<Option<(Instant, Unusable)>>,
+struct KeyringState {
+    /// The keyring itself.
+    backend: Box<dyn KeyringBackend>,
+    /// Whether the user may be asked to unlock it.
+    may_prompt: bool,
+    /// When and how it last failed, if it was locked or did not answer.
+    last_failure: Mutex<Option<(Instant, KeyringError)>>,
 }
 
 impl Keyring {
-    /// The logins are in files.
-    pub fn off() -> Self {
-        Self(Err(Unusable::Off))
+    /// A keyring that is turned off: logins are in files.
+    pub fn disabled() -> Self {
+        Self(Err(KeyringError::Disabled))
     }
 
-    /// That of this user; nothing is asked of it yet. With `person` there is one who can unlock it.
-    pub fn of_system(env: &Env, person: bool) -> Self {
-        match system::ring(env, person) {
-            Some(ring) => Self::new(ring, person),
-            None => Self(Err(Unusable::Missing)),
+    /// The keyring of this user, which is not asked for anything yet. `may_prompt`: a user is there to unlock it.
+    pub fn of_system(env: &Env, may_prompt: bool) -> Self {
+        match system::backend(env, may_prompt) {
+            Some(backend) => Self::new(backend, may_prompt),
+            None => Self(Err(KeyringError::Unavailable)),
         }
     }
 
-    fn new(ring: impl Ring + 'static, person: bool) -> Self {
-        Self(Ok(Arc::new(Asked { ring: Box::new(ring), person, trouble: Mutex::default() })))
+    fn new(backend: impl KeyringBackend + 'static, may_prompt: bool) -> Self {
+        let backend = Box::new(backend);
+        Self(Ok(Arc::new(KeyringState { backend, may_prompt, last_failure: Mutex::default() })))
     }
 
-    /// Where there is a person, has them unlock it. That lasts: nobody else may have to wait for it.
-    pub(super) async fn unlock(&self, key: &Key) {
-        if self.0.as_ref().is_ok_and(|asked| asked.person) {
-            // Whoever needs it meets what is wrong with it again.
-            drop(self.ask(UNLOCKING, |ring| ring.unlock(key)).await);
+    /// Has the user unlock the keyring, where it may ask one. That may take a minute, so no lock may be held.
+    pub(super) async fn unlock(&self, entry: &KeyringEntry) {
+        if self.0.as_ref().is_ok_and(|state| state.may_prompt) {
+            // The call that needs the keyring reports the same error.
+            drop(self.call(UNLOCK_TIMEOUT, |backend| backend.unlock(entry)).await);
         }
     }
 
-    pub(super) async fn get(&self, key: &Key) -> Result<Option<Secret>, Unusable> {
-        self.ask(PATIENCE, |ring| ring.get(key)).await
+    /// Reads an entry. `None` if there is none.
+    pub(super) async fn get(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
+        self.call(CALL_TIMEOUT, |backend| backend.get(entry)).await
     }
 
-    pub(super) async fn put(&self, key: &Key, text: Secret) -> Result<(), Unusable> {
-        self.ask(PATIENCE, |ring| ring.put(key, text)).await
+    /// Writes an entry, in place of an earlier one.
+    pub(super) async fn set(&self, entry: &KeyringEntry, text: Secret) -> Result<(), KeyringError> {
+        self.call(CALL_TIMEOUT, |backend| backend.set(entry, text)).await
     }
 
-    pub(super) async fn remove(&self, key: &Key) -> Result<(), Unusable> {
-        self.ask(PATIENCE, |ring| ring.remove(key)).await
+    /// Removes an entry, if there is one.
+    pub(super) async fn remove(&self, entry: &KeyringEntry) -> Result<(), KeyringError> {
+        self.call(CALL_TIMEOUT, |backend| backend.remove(entry)).await
     }
 
-    async fn ask<'a, T>(
+    async fn call<'a, T>(
         &'a self,
-        patience: Duration,
-        what: impl FnOnce(&'a dyn Ring) -> BoxFuture<'a, Result<T, Unusable>>,
-    ) -> Result<T, Unusable> {
-        let asked = self.0.as_ref().map_err(Clone::clone)?;
-        let known = asked.trouble.lock().clone();
-        if let Some((at, trouble)) = known
-            && at.elapsed() < HOLD
+        limit: Duration,
+        request: impl FnOnce(&'a dyn KeyringBackend) -> BoxFuture<'a, Result<T, KeyringError>>,
+    ) -> Result<T, KeyringError> {
+        let state = self.0.as_ref().map_err(Clone::clone)?;
+        let last_failure = state.last_failure.lock().clone();
+        if let Some((at, error)) = last_failure
+            && at.elapsed() < RETRY_INTERVAL
         {
-            return Err(trouble);
+            return Err(error);
         }
-        let outcome = timeout(patience, what(&*asked.ring)).await.unwrap_or(Err(Unusable::Silent));
-        if let Err(trouble @ (Unusable::Locked | Unusable::Silent)) = &outcome {
-            let known = Some((Instant::now(), trouble.clone()));
-            *asked.trouble.lock() = known;
+        let outcome = timeout(limit, request(&*state.backend)).await.unwrap_or(Err(KeyringError::TimedOut));
+        if let Err(error @ (KeyringError::Locked | KeyringError::TimedOut)) = &outcome {
+            let failure = Some((Instant::now(), error.clone()));
+            *state.last_failure.lock() = failure;
         }
         outcome
     }

@@ -1,199 +1,192 @@
-//! A person logs in, in a browser.
+//! Logs in with a browser: the authorization code flow (RFC 6749 section 4.1) with PKCE.
 
-use super::Account;
-use super::callback::{Callback, Came};
-use super::challenge::union;
-use super::discovery::{Answer, Found, address};
+use super::account::Account;
+use super::callback::{CallbackRequest, CallbackServer};
+use super::discovery::{AuthorizationServer, ProbeOutcome, parse_endpoint};
 use super::error::AuthError;
-use super::refresh::renewed;
-use super::secret::{Secret, cleaned};
-use super::token_store::Record;
+use super::secret::{Secret, sanitize};
+use super::token_store::StoredLogin;
 use reqwest::Url;
 use rmcp::transport::auth::OAuthClientConfig;
 use std::sync::Arc;
 
-/// What registered clients are called where the user is asked.
-const NAME: &str = "dynamic-mcp";
+/// The name of registered clients, which authorization servers show to the user.
+const CLIENT_NAME: &str = "dynamic-mcp";
 
-/// Waits for the browser to come back.
-pub struct Login {
+/// A login that waits for the browser.
+pub struct BrowserLogin {
+    /// The account that gets the tokens.
     account: Arc<Account>,
-    found: Found,
+    server: AuthorizationServer,
+    /// This program as the authorization server knows it.
     client: OAuthClientConfig,
+    /// The scopes that are requested.
     scopes: Vec<String>,
+    /// What the user opens in the browser.
     url: Url,
+    /// Ties the browser's return to this login (RFC 6749 section 10.12).
     state: Secret,
-    callback: Callback,
+    /// Where the browser returns to.
+    callback: CallbackServer,
 }
 
-/// The browser came back.
-pub struct Returned {
-    login: Login,
-    came: Came,
+/// The browser has returned with the answer of the authorization server (RFC 6749 section 4.1.2).
+pub struct AuthorizationResponse {
+    login: BrowserLogin,
+    request: CallbackRequest,
 }
 
+/// How a login begins.
 pub enum LoginStart {
-    /// The server answers without one, and says nothing of where to get one.
+    /// The server answers without a login, and names no authorization server.
     NotNeeded,
-    /// The URL is to be opened.
-    Waiting(Box<Login>),
+    /// The user has to open the URL of the login.
+    Waiting(Box<BrowserLogin>),
 }
 
 impl Account {
-    /// Finds out where to log in, registers us there and listens for the browser's return.
-    pub async fn begin(self: &Arc<Self>) -> Result<LoginStart, AuthError> {
-        let (open, challenge) = match self.knock().await? {
-            Answer::Challenge(challenge) => (false, challenge),
-            // It may want a login for some of its tools only.
-            Answer::Open => (true, None),
+    /// Finds the authorization server, registers a client there if necessary, and listens for the browser.
+    pub async fn start_login(self: &Arc<Self>) -> Result<LoginStart, AuthError> {
+        let (is_open, challenge) = match self.probe().await? {
+            ProbeOutcome::Challenge(challenge) => (false, challenge),
+            // It may require a login for some of its tools.
+            ProbeOutcome::NoChallenge => (true, None),
         };
-        let mut found = match self.discover(challenge.as_deref()).await {
-            Ok(found) if open && found.issuer().is_none() => return Ok(LoginStart::NotNeeded),
-            found => found?,
+        let mut server = match self.discover(challenge.as_deref()).await {
+            Ok(server) if is_open && server.issuer().is_none() => return Ok(LoginStart::NotNeeded),
+            server => server?,
         };
-        // Before anything is asked of anybody: what cannot be kept, or a port that is taken, is the end of it.
-        self.vault.try_out().await?;
-        let callback = Callback::listen(self.oauth.redirect_port).await?;
-        self.vault.unlock(&self.key).await;
-        let before = match self.read().await {
-            // The way out of that is a login.
+        // Before a client is registered and the user is asked: both would be in vain.
+        self.store.check_writable().await?;
+        let callback = CallbackServer::listen(self.oauth.redirect_port).await?;
+        self.store.unlock_keyring(&self.key).await;
+        let previous = match self.read_login().await {
+            // The login that begins here replaces the one that cannot be read.
             Err(AuthError::Keyring(..)) => None,
-            before => before?,
+            previous => previous?,
         };
-        let scopes = self.scopes(&found, before.map(|record| record.wanted).unwrap_or_default()).await;
-        let client = self.client(&mut found, &callback.address(), &scopes).await?;
-        let named: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let url = found.manager.get_authorization_url(&named).await;
-        let url = address(&url.map_err(|error| found.trouble(&error, &[]))?, &found.gate)?;
+        let missing_scopes = previous.map(|login| login.missing_scopes).unwrap_or_default();
+        let scopes = self.scopes_to_request(&server, &missing_scopes).await;
+        let client = self.configure_client(&mut server, &callback.redirect_uri(), &scopes).await?;
+        let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let url = server.manager.get_authorization_url(&names).await;
+        let url = parse_endpoint(&url.map_err(|error| server.explain(&error, &[]))?, &server.egress)?;
         let state = url.query_pairs().find(|(name, _)| name == "state").map(|(_, value)| value.into_owned());
         let state = Secret::new(state.unwrap_or_default());
         let account = self.clone();
-        Ok(LoginStart::Waiting(Box::new(Login { account, found, client, scopes, url, state, callback })))
+        let login = BrowserLogin { account, server, client, scopes, url, state, callback };
+        Ok(LoginStart::Waiting(Box::new(login)))
     }
 
-    /// The config's word, else the server's; and whatever it has missed since the last login.
-    pub(super) async fn scopes(&self, found: &Found, wanted: Vec<String>) -> Vec<String> {
-        let chosen = match self.oauth.scopes.is_empty() {
-            true => found.manager.select_initial_scopes(&[]).await,
-            false => self.oauth.scopes.clone(),
-        };
-        let mut scopes = union([&chosen, &wanted]);
-        // Without it, some servers give no refresh token.
-        const OFFLINE: &str = "offline_access";
-        let offered = found.metadata.scopes_supported.iter().flatten().any(|scope| scope == OFFLINE);
-        let alone = self.oauth.flow == crate::config::OAuthFlow::ClientCredentials;
-        if offered && !alone && !scopes.is_empty() && !scopes.iter().any(|scope| scope == OFFLINE) {
-            scopes.push(OFFLINE.to_owned());
-        }
-        scopes
-    }
-
-    /// Who we are to the authorization server: as the config says, by a published document, or registered now.
-    async fn client(
+    /// Identifies this program to the authorization server: as the config's client, by a client ID metadata document,
+    /// or by registration (RFC 7591), in the order that the MCP specification gives.
+    async fn configure_client(
         &self,
-        found: &mut Found,
-        redirect: &str,
+        server: &mut AuthorizationServer,
+        redirect_uri: &str,
         scopes: &[String],
     ) -> Result<OAuthClientConfig, AuthError> {
         let oauth = &self.oauth;
         let client = if let Some(id) = &oauth.client_id {
-            let client = OAuthClientConfig::new(id, redirect);
+            let client = OAuthClientConfig::new(id, redirect_uri);
             match &oauth.client_secret {
                 Some(secret) => client.with_client_secret(secret),
                 None => client,
             }
         } else if let Some(document) = &oauth.client_metadata_url
-            && found.says("client_id_metadata_document_supported")
+            && server.supports("client_id_metadata_document_supported")
         {
-            OAuthClientConfig::new(document, redirect)
-        } else if found.metadata.registration_endpoint.is_some() {
+            OAuthClientConfig::new(document, redirect_uri)
+        } else if server.metadata.registration_endpoint.is_some() {
             let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-            let client = found.manager.register_client(NAME, redirect, &scopes).await;
-            client.map_err(|error| found.trouble(&error, &[]))?
+            let client = server.manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await;
+            client.map_err(|error| server.explain(&error, &[]))?
         } else {
             return Err(AuthError::Refused(
-                "its authorization server registers no clients by itself: \
+                "its authorization server does not register clients automatically: \
                  register one there and set `oauth.client_id` (and `oauth.redirect_port`)"
                     .to_owned(),
             ));
         };
-        found.manager.configure_client(client.clone()).map_err(|error| found.trouble(&error, &[]))?;
+        let configured = server.manager.configure_client(client.clone());
+        configured.map_err(|error| server.explain(&error, &[]))?;
         Ok(client)
     }
 }
 
-impl Login {
-    /// To be opened in a browser on this machine.
+impl BrowserLogin {
+    /// The URL to open in a browser on this machine.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Waits for the browser.
-    pub async fn returned(mut self) -> Returned {
-        let came = self.callback.came(&self.state).await;
-        Returned { login: self, came }
+    /// Waits for the browser to return.
+    pub async fn wait_for_browser(mut self) -> AuthorizationResponse {
+        let request = self.callback.accept(&self.state).await;
+        AuthorizationResponse { login: self, request }
     }
 
-    /// Waits for the browser, gets the tokens and keeps them. Returns what was granted.
+    /// Waits for the browser to return, gets the tokens and stores them. Returns the granted scopes.
     pub async fn finish(self) -> Result<Vec<String>, AuthError> {
-        self.returned().await.redeem().await
+        self.wait_for_browser().await.redeem().await
     }
 
-    async fn redeem(&self, came: &Came) -> Result<Vec<String>, AuthError> {
-        let issuer = came.parameter("iss");
-        let expected = self.found.issuer();
-        let mixed_up = match (&issuer, &expected) {
-            (Some(issuer), expected) => Some(issuer) != expected.as_ref(),
-            (None, _) => self.found.says("authorization_response_iss_parameter_supported"),
+    async fn redeem(&self, request: &CallbackRequest) -> Result<Vec<String>, AuthError> {
+        // Checked first (RFC 9207): nothing from another authorization server may be used or shown.
+        let issuer = request.parameter("iss");
+        let expected = self.server.issuer();
+        let is_from_other_server = match &issuer {
+            Some(_) => issuer != expected,
+            None => self.server.supports("authorization_response_iss_parameter_supported"),
         };
-        if mixed_up {
-            // Not a word of what it says: it is not from who we asked.
+        if is_from_other_server {
             return Err(AuthError::Refused(
-                "the browser came back from another authorization server".to_owned(),
+                "the browser returned from another authorization server".to_owned(),
             ));
         }
-        if let Some(error) = came.parameter("error") {
-            let more =
-                came.parameter("error_description").map(|more| format!(" ({more})")).unwrap_or_default();
-            return Err(AuthError::Refused(cleaned(&format!("the login was refused: {error}{more}"), &[])));
+        if let Some(error) = request.parameter("error") {
+            let description = request.parameter("error_description");
+            let description = description.map(|text| format!(" ({text})")).unwrap_or_default();
+            let message = format!("the authorization server refused the login: {error}{description}");
+            return Err(AuthError::Refused(sanitize(&message, &[])));
         }
-        let code = came.parameter("code").unwrap_or_default();
-        let manager = &self.found.manager;
+        let code = request.parameter("code").unwrap_or_default();
+        let manager = &self.server.manager;
         let response =
             manager.exchange_code_for_token_with_issuer(&code, self.state.expose(), issuer.as_deref()).await;
         let secret = self.client.client_secret.clone().unwrap_or_default();
-        let response = response.map_err(|error| self.found.trouble(&error, &[&code, &secret]))?;
-        let record = Record {
+        let response = response.map_err(|error| self.server.explain(&error, &[&code, &secret]))?;
+        let login = StoredLogin {
             issuer: expected,
             client_id: self.client.client_id.clone(),
             client_secret: self.client.client_secret.clone().map(Secret::new),
-            asked: self.scopes.clone(),
-            ..Record::new(self.account.url.as_str())
+            requested_scopes: self.scopes.clone(),
+            ..StoredLogin::new(self.account.url.as_str())
         };
-        let record = renewed(record, &response)?;
-        // It may have been locked again while the person was in the browser.
-        self.account.vault.unlock(&self.account.key).await;
-        let _lock = self.account.vault.lock(&self.account.key).await?;
-        self.account.write(&record).await?;
-        Ok(record.granted)
+        let login = login.with_tokens(&response)?;
+        // The keyring may have been locked again while the user was in the browser.
+        self.account.store.unlock_keyring(&self.account.key).await;
+        let _lock = self.account.store.lock(&self.account.key).await?;
+        self.account.write_login(&login).await?;
+        Ok(login.granted_scopes)
     }
 }
 
-impl Returned {
-    /// Gets the tokens and keeps them. Returns what was granted. A task of its own, as a renewal: who waits for it may
-    /// go away.
+impl AuthorizationResponse {
+    /// Exchanges the authorization code for tokens and stores them. Returns the granted scopes. Like a refresh, this
+    /// runs in a task of its own, because the caller may be cancelled.
     pub async fn redeem(self) -> Result<Vec<String>, AuthError> {
-        let Self { login, came } = self;
-        let redeeming = tokio::spawn(async move {
-            let errand = login.account.vault.errands.begin();
-            let outcome = match errand {
-                Some(_) => login.redeem(&came).await,
-                None => Err(AuthError::Unreachable("dynamic-mcp ends".to_owned())),
+        let Self { login, request } = self;
+        let task = tokio::spawn(async move {
+            let guard = login.account.store.shutdown.guard();
+            let outcome = match guard {
+                Some(_) => login.redeem(&request).await,
+                None => Err(AuthError::Unreachable("dynamic-mcp is shutting down".to_owned())),
             };
-            came.answer(outcome.is_ok()).await;
-            drop(errand);
+            request.answer(outcome.is_ok()).await;
+            drop(guard);
             outcome
         });
-        redeeming.await.unwrap_or_else(|_| Err(AuthError::Unreachable("the login was given up".to_owned())))
+        task.await.unwrap_or_else(|_| Err(AuthError::Unreachable("the login was aborted".to_owned())))
     }
 }

@@ -1,13 +1,14 @@
-//! New tokens without a person: by refresh token, or by the client's own credentials.
+//! Gets tokens without the user: by refresh token (RFC 6749 section 6), or by client credentials (section 4.4).
 
-use super::discovery::Found;
+use super::account::Account;
+use super::assertion::sign_assertion;
+use super::discovery::AuthorizationServer;
+use super::egress::describe_error_response;
 use super::error::AuthError;
 use super::secret::Secret;
-use super::token_store::{Record, now};
-use super::{Account, assertion};
-use crate::config::OAuthFlow;
+use super::token_store::StoredLogin;
 use oauth2::basic::BasicTokenType;
-use oauth2::{AccessToken, RefreshToken, TokenResponse};
+use oauth2::{AccessToken, RefreshToken};
 use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{
     ClientCredentialsConfig, CredentialStore, InMemoryCredentialStore, OAuthClientConfig, OAuthTokenResponse,
@@ -15,145 +16,187 @@ use rmcp::transport::auth::{
 };
 use std::sync::Arc;
 
-/// Another record than the one whose token is `refused`, or than one that expires soon. A task of its own: whoever
-/// waits may go away, and the answer to a request that was sent must not get lost, for it has the only refresh token
-/// that still works. Its requests have their deadlines, so it ends; the process waits for it as long as it can.
-pub(super) async fn renew(account: &Arc<Account>, refused: Option<Secret>) -> Result<Record, AuthError> {
-    let account = account.clone();
-    let renewing = tokio::spawn(async move { account.renew_alone(refused).await });
-    renewing.await.unwrap_or_else(|_| Err(AuthError::Unreachable("the renewal was given up".to_owned())))
-}
-
 impl Account {
-    /// Of all instances of this user one renews; the others find what it got.
-    async fn renew_alone(&self, refused: Option<Secret>) -> Result<Record, AuthError> {
-        let _lock = self.vault.lock(&self.key).await?;
-        let record = self.read().await?;
-        if let Some(record) = &record
-            && let Some(token) = record.fresh_token()
-            && refused.as_ref() != Some(token)
-        {
-            return Ok(record.clone());
+    /// The access token for the next request, if there is one. A token that is about to expire is refreshed first.
+    ///
+    /// # Errors
+    ///
+    /// `LoginNeeded` or `Refused` if there was a login and it has ended. Other errors mean that the login cannot be
+    /// used at the moment.
+    pub async fn access_token(self: &Arc<Self>) -> Result<Option<Secret>, AuthError> {
+        let login = self.cached_login().await?;
+        if let Some(token) = login.as_ref().and_then(StoredLogin::fresh_token) {
+            return Ok(Some(token.clone()));
         }
-        let before = record.clone();
-        let refreshed =
-            record.as_ref().and_then(|record| Some((record.clone(), record.refresh_token.clone()?)));
-        if refreshed.is_none() && self.oauth.flow == OAuthFlow::Browser {
+        let has_refresh_token = login.as_ref().is_some_and(|login| login.refresh_token.is_some());
+        if !self.uses_client_credentials() && !has_refresh_token {
+            // The server decides whether it accepts an old token, or no token.
+            return Ok(login.and_then(|login| login.access_token));
+        }
+        match self.refresh(None).await {
+            Ok(login) => Ok(login.access_token),
+            Err(
+                error @ (AuthError::Unreachable(_)
+                | AuthError::Busy(_)
+                | AuthError::Keyring(..)
+                | AuthError::Store(_)),
+            ) => {
+                let token = login.as_ref().and_then(StoredLogin::valid_token);
+                token.cloned().map(Some).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gets a login whose access token is not `rejected` and does not expire soon.
+    ///
+    /// This runs in a task of its own, because the caller may be cancelled: the answer to a request that was sent has
+    /// the only refresh token that still works. The task ends, because its requests have timeouts, and the process
+    /// delays its exit for it.
+    pub(super) async fn refresh(
+        self: &Arc<Self>,
+        rejected: Option<Secret>,
+    ) -> Result<StoredLogin, AuthError> {
+        let account = self.clone();
+        let task = tokio::spawn(async move { account.refresh_locked(rejected).await });
+        task.await.unwrap_or_else(|_| Err(AuthError::Unreachable("the refresh was aborted".to_owned())))
+    }
+
+    /// Refreshes the login under its lock: one process of the user does so, and the others find the result.
+    async fn refresh_locked(&self, rejected: Option<Secret>) -> Result<StoredLogin, AuthError> {
+        let _lock = self.store.lock(&self.key).await?;
+        let login = self.read_login().await?;
+        if let Some(login) = &login
+            && let Some(token) = login.fresh_token()
+            && rejected.as_ref() != Some(token)
+        {
+            return Ok(login.clone());
+        }
+        let previous = login.clone();
+        let with_refresh_token =
+            login.as_ref().and_then(|login| Some((login.clone(), login.refresh_token.clone()?)));
+        if with_refresh_token.is_none() && !self.uses_client_credentials() {
             return Err(self.login_needed("the login has expired"));
         }
-        let found = self.discover(None).await?;
-        let over = || AuthError::Unreachable("dynamic-mcp ends".to_owned());
-        let _errand = self.vault.errands.begin().ok_or_else(over)?;
-        let renewed = match refreshed.filter(|_| self.oauth.flow == OAuthFlow::Browser) {
-            Some((record, token)) => self.refresh(found, record, &token).await?,
-            None => self.ask_as_client(found, record).await?,
+        let server = self.discover(None).await?;
+        let shutting_down = || AuthError::Unreachable("dynamic-mcp is shutting down".to_owned());
+        let _guard = self.store.shutdown.guard().ok_or_else(shutting_down)?;
+        let refreshed = match with_refresh_token.filter(|_| !self.uses_client_credentials()) {
+            Some((login, token)) => self.use_refresh_token(server, login, &token).await?,
+            None => self.use_client_credentials(server, login).await?,
         };
-        self.save(&renewed, before).await;
-        Ok(renewed)
+        self.save_login(&refreshed, previous).await;
+        Ok(refreshed)
     }
 
-    async fn refresh(
+    async fn use_refresh_token(
         &self,
-        mut found: Found,
-        record: Record,
+        mut server: AuthorizationServer,
+        login: StoredLogin,
         refresh_token: &Secret,
-    ) -> Result<Record, AuthError> {
-        if found.issuer() != record.issuer {
-            return Err(self.login_needed("its authorization server is another than at the last login"));
+    ) -> Result<StoredLogin, AuthError> {
+        if server.issuer() != login.issuer {
+            return Err(self.login_needed("its authorization server has changed since the last login"));
         }
-        match self.exchange(&mut found, &record, refresh_token).await {
-            Ok(response) => renewed(record, &response),
-            Err(error) => {
-                let secrets = [refresh_token.expose()];
-                match found.gate.take_trouble() {
-                    Some(trouble) => Err(trouble),
-                    None => {
-                        tracing::debug!(group = %self.name, "a refresh was refused: {}", found.trouble(&error, &secrets));
-                        if matches!(error, RmcpError::TokenRefreshRejected(_)) {
-                            self.save(&record.clone().without_tokens(), Some(record)).await;
-                        }
-                        Err(self.login_needed("the login is over"))
-                    }
-                }
-            }
+        let error = match self.exchange_refresh_token(&mut server, &login, refresh_token).await {
+            Ok(response) => return login.with_tokens(&response),
+            Err(error) => error,
+        };
+        if let Some(error) = server.egress.take_last_error() {
+            return Err(error);
         }
+        let reason = server.explain(&error, &[refresh_token.expose()]);
+        tracing::debug!(group = %self.group, "the authorization server did not refresh the tokens: {reason}");
+        if matches!(error, RmcpError::TokenRefreshRejected(_)) {
+            self.save_login(&login.clone().without_tokens(), Some(login)).await;
+        }
+        Err(self.login_needed("the login has ended"))
     }
 
-    async fn exchange(
+    async fn exchange_refresh_token(
         &self,
-        found: &mut Found,
-        record: &Record,
+        server: &mut AuthorizationServer,
+        login: &StoredLogin,
         refresh_token: &Secret,
     ) -> Result<OAuthTokenResponse, RmcpError> {
-        let mut client = OAuthClientConfig::new(&record.client_id, "http://127.0.0.1/callback");
-        if let Some(secret) = &record.client_secret {
+        let mut client = OAuthClientConfig::new(&login.client_id, "http://127.0.0.1/callback");
+        if let Some(secret) = &login.client_secret {
             client = client.with_client_secret(secret.expose());
         }
-        found.manager.configure_client(client)?;
-        let access = record.access_token.as_ref().map_or("", Secret::expose);
+        server.manager.configure_client(client)?;
+        let access_token = login.access_token.as_ref().map_or("", Secret::expose);
         let mut tokens = OAuthTokenResponse::new(
-            AccessToken::new(access.to_owned()),
+            AccessToken::new(access_token.to_owned()),
             BasicTokenType::Bearer,
             VendorExtraTokenFields::default(),
         );
         tokens.set_refresh_token(Some(RefreshToken::new(refresh_token.expose().to_owned())));
-        let stored = StoredCredentials::new(
-            record.client_id.clone(),
+        let credentials = StoredCredentials::new(
+            login.client_id.clone(),
             Some(tokens),
-            record.granted.clone(),
-            Some(record.received_at),
+            login.granted_scopes.clone(),
+            Some(login.received_at),
         );
         let store = InMemoryCredentialStore::new();
-        store.save(stored.with_issuer(record.issuer.clone())).await?;
-        found.manager.set_credential_store(store);
-        found.manager.refresh_token().await
+        store.save(credentials.with_issuer(login.issuer.clone())).await?;
+        server.manager.set_credential_store(store);
+        server.manager.refresh_token().await
     }
 
-    /// By the client's own secret or key.
-    async fn ask_as_client(&self, mut found: Found, record: Option<Record>) -> Result<Record, AuthError> {
-        let client_id = self.oauth.client_id.clone().unwrap_or_default();
-        let wanted = record.map(|record| record.wanted).unwrap_or_default();
-        let scopes = self.scopes(&found, wanted.clone()).await;
-        let secret = self.oauth.client_secret.clone().unwrap_or_default();
-        let response = match &self.oauth.private_key {
-            Some(key) => self.ask_with_key(&found, &client_id, key, &scopes).await?,
-            None => {
-                let config = ClientCredentialsConfig::ClientSecret {
-                    client_id: client_id.clone(),
-                    client_secret: secret.clone(),
-                    scopes: scopes.clone(),
-                    resource: Some(self.url.to_string()),
-                };
-                let refused = |found: &Found, error: RmcpError| found.trouble(&error, &[&secret]);
-                found
-                    .manager
-                    .validate_client_credentials_metadata(&config)
-                    .map_err(|e| refused(&found, e))?;
-                found.manager.configure_client_credentials(&config).map_err(|e| refused(&found, e))?;
-                let response = found.manager.exchange_client_credentials(&config).await;
-                response.map_err(|e| refused(&found, e))?
-            }
-        };
-        let record = Record {
-            issuer: found.issuer(),
-            client_id,
-            asked: scopes,
-            wanted,
-            ..Record::new(self.url.as_str())
-        };
-        renewed(record, &response)
-    }
-
-    /// RFC 7523. rmcp can do it as well, with a second library for cryptography.
-    async fn ask_with_key(
+    /// Gets tokens with the client's own secret or key.
+    async fn use_client_credentials(
         &self,
-        found: &Found,
+        mut server: AuthorizationServer,
+        login: Option<StoredLogin>,
+    ) -> Result<StoredLogin, AuthError> {
+        let client_id = self.oauth.client_id.clone().unwrap_or_default();
+        let missing_scopes = login.map(|login| login.missing_scopes).unwrap_or_default();
+        let scopes = self.scopes_to_request(&server, &missing_scopes).await;
+        let response = match &self.oauth.private_key {
+            Some(key) => self.authenticate_with_key(&server, &client_id, key, &scopes).await?,
+            None => self.authenticate_with_secret(&mut server, &client_id, &scopes).await?,
+        };
+        let login = StoredLogin {
+            issuer: server.issuer(),
+            client_id,
+            requested_scopes: scopes,
+            missing_scopes,
+            ..StoredLogin::new(self.url.as_str())
+        };
+        login.with_tokens(&response)
+    }
+
+    async fn authenticate_with_secret(
+        &self,
+        server: &mut AuthorizationServer,
+        client_id: &str,
+        scopes: &[String],
+    ) -> Result<OAuthTokenResponse, AuthError> {
+        let secret = self.oauth.client_secret.clone().unwrap_or_default();
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id: client_id.to_owned(),
+            client_secret: secret.clone(),
+            scopes: scopes.to_vec(),
+            resource: Some(self.url.to_string()),
+        };
+        let exchanged = async {
+            server.manager.validate_client_credentials_metadata(&config)?;
+            server.manager.configure_client_credentials(&config)?;
+            server.manager.exchange_client_credentials(&config).await
+        };
+        exchanged.await.map_err(|error| server.explain(&error, &[&secret]))
+    }
+
+    /// Sends a client assertion (RFC 7523 section 2.2). rmcp can do that too, but with a second cryptography library.
+    async fn authenticate_with_key(
+        &self,
+        server: &AuthorizationServer,
         client_id: &str,
         key: &str,
         scopes: &[String],
     ) -> Result<OAuthTokenResponse, AuthError> {
-        let audience = found.issuer().unwrap_or_else(|| found.metadata.token_endpoint.clone());
-        let assertion = assertion::signed(key, client_id, &audience)?;
+        let audience = server.issuer().unwrap_or_else(|| server.metadata.token_endpoint.clone());
+        let assertion = sign_assertion(key, client_id, &audience)?;
         let form = [
             ("grant_type", "client_credentials"),
             ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
@@ -162,35 +205,15 @@ impl Account {
             ("resource", self.url.as_str()),
         ];
         let form: Vec<_> = form.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-        let answer = found.gate.post(&found.metadata.token_endpoint, &form, None).await?;
-        if !answer.status().is_success() {
+        let response = server.egress.post_form(&server.metadata.token_endpoint, &form, None).await?;
+        if !response.status().is_success() {
             return Err(AuthError::Refused(format!(
-                "its authorization server refused the client: {}",
-                super::egress::said(&answer, &[&assertion])
+                "its authorization server rejected the client: {}",
+                describe_error_response(&response, &[&assertion])
             )));
         }
-        serde_json::from_slice(answer.body()).map_err(|_| {
-            AuthError::Refused("its authorization server answered with something that is no token".to_owned())
+        serde_json::from_slice(response.body()).map_err(|_| {
+            AuthError::Refused("its authorization server sent an invalid token response".to_owned())
         })
     }
-}
-
-/// The record with the tokens of an answer. What the answer leaves out stays as it was.
-pub(super) fn renewed(record: Record, response: &OAuthTokenResponse) -> Result<Record, AuthError> {
-    if response.token_type() != &BasicTokenType::Bearer {
-        return Err(AuthError::Refused("its authorization server gives no bearer tokens".to_owned()));
-    }
-    let granted = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
-    let expires_at = response.expires_in().map(|period| now() + period.as_secs());
-    let refresh_token = response.refresh_token().map(|token| Secret::new(token.secret().clone()));
-    // Without a word of it, it is what was asked for.
-    let known = if record.granted.is_empty() { record.asked.clone() } else { record.granted };
-    Ok(Record {
-        access_token: Some(Secret::new(response.access_token().secret().clone())),
-        refresh_token: refresh_token.or(record.refresh_token),
-        received_at: now(),
-        expires_at,
-        granted: granted.unwrap_or(known),
-        ..record
-    })
 }

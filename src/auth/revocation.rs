@@ -1,92 +1,105 @@
-//! The end of a login.
+//! Ends a login: revokes its tokens (RFC 7009) and removes it from the token store.
 
-use super::Account;
-use super::error::AuthError;
-use super::keyring::Unusable;
-use super::token_store::{Record, not_forgotten};
+use super::account::Account;
+use super::discovery::AuthorizationServer;
+use super::egress::describe_error_response;
+use super::error::{AuthError, KeyringError};
+use super::secret::Secret;
+use super::token_store::{StoredLogin, logout_blocked};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use std::sync::Arc;
 
-/// How a login ended.
+/// What a logout achieved.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LogoutOutcome {
-    /// There was none.
-    Nothing,
-    /// The authorization server was told, and no token works any more.
+    /// There was no login.
+    NotLoggedIn,
+    /// The authorization server has revoked the tokens.
     Revoked,
-    /// Only here: the tokens work until they expire.
-    Forgotten(String),
-    /// The same, and nobody could ask the keyring that it is in for it, so that it may be left there.
-    Left(Unusable),
+    /// The login is removed here, but its tokens work until they expire. The text says why.
+    NotRevoked(String),
+    /// The same, and its entry may still be in the keyring, which cannot be asked.
+    EntryLeft(KeyringError),
 }
 
 impl Account {
-    /// Revokes the tokens where that can be done (RFC 7009), and forgets them also where not: of a login in the keyring
-    /// unless that is there and does not give it.
-    pub async fn log_out(self: &Arc<Self>) -> Result<LogoutOutcome, AuthError> {
-        self.vault.unlock(&self.key).await;
-        let _lock = self.vault.lock(&self.key).await?;
-        let record = match self.read().await {
-            // Nobody can ask it; nobody here uses what is in it.
-            Err(AuthError::Keyring(Unusable::Off | Unusable::Missing, _)) => None,
-            Err(AuthError::Keyring(why, _)) => return Err(not_forgotten(&self.key, why)),
-            record => record?,
+    /// Revokes the tokens if the authorization server supports that, and removes the login in any case.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Keyring` if the login is in a keyring that is locked or does not answer: then the login stays.
+    pub async fn log_out(&self) -> Result<LogoutOutcome, AuthError> {
+        self.store.unlock_keyring(&self.key).await;
+        let _lock = self.store.lock(&self.key).await?;
+        let login = match self.read_login().await {
+            // Such a keyring cannot be asked, and no process here uses what is in it.
+            Err(AuthError::Keyring(KeyringError::Disabled | KeyringError::Unavailable, _)) => None,
+            Err(AuthError::Keyring(why, _)) => return Err(logout_blocked(&self.key, why)),
+            login => login?,
         };
-        let ended = match &record {
-            None => LogoutOutcome::Nothing,
-            Some(record) if record.access_token.is_none() && record.refresh_token.is_none() => {
-                LogoutOutcome::Nothing
-            }
-            Some(record) => match self.revoke(record).await {
+        let has_tokens = |login: &StoredLogin| login.access_token.is_some() || login.refresh_token.is_some();
+        let outcome = match login.filter(has_tokens) {
+            None => LogoutOutcome::NotLoggedIn,
+            Some(login) => match self.revoke(&login).await {
                 Ok(()) => LogoutOutcome::Revoked,
-                Err(why) => LogoutOutcome::Forgotten(why.to_string()),
+                Err(error) => LogoutOutcome::NotRevoked(error.to_string()),
             },
         };
-        let left = self.vault.remove(&self.key).await?;
-        self.saw(None, None);
-        Ok(left.map_or(ended, LogoutOutcome::Left))
+        let entry_left = self.store.remove(&self.key).await?;
+        self.update_cache(None, None);
+        Ok(entry_left.map_or(outcome, LogoutOutcome::EntryLeft))
     }
 
-    async fn revoke(&self, record: &Record) -> Result<(), AuthError> {
-        let found = self.discover(None).await?;
-        if found.issuer() != record.issuer {
+    async fn revoke(&self, login: &StoredLogin) -> Result<(), AuthError> {
+        let server = self.discover(None).await?;
+        if server.issuer() != login.issuer {
             return Err(AuthError::Refused(
-                "the authorization server is another than at the login".to_owned(),
+                "the authorization server has changed since the login".to_owned(),
             ));
         }
-        let nowhere = || AuthError::Refused("the authorization server revokes no tokens".to_owned());
-        let endpoint = found.address("revocation_endpoint").ok_or_else(nowhere)?;
-        // The refresh token first: with it goes what was made with it.
-        let tokens = [("refresh_token", &record.refresh_token), ("access_token", &record.access_token)];
+        let unsupported =
+            || AuthError::Refused("the authorization server does not support revocation".to_owned());
+        let endpoint = server.revocation_endpoint().ok_or_else(unsupported)?;
+        // The refresh token first: revoking it also revokes the access tokens that were made with it.
+        let tokens = [("refresh_token", &login.refresh_token), ("access_token", &login.access_token)];
         for (kind, token) in tokens {
-            let Some(token) = token else { continue };
-            let mut form = vec![
-                ("token", token.expose()),
-                ("token_type_hint", kind),
-                ("client_id", record.client_id.as_str()),
-            ];
-            let mut basic = None;
-            if let Some(secret) = &record.client_secret {
-                match found.takes_secret_in_form() {
-                    true => form.push(("client_secret", secret.expose())),
-                    false => {
-                        let encode = |text: &str| -> String {
-                            url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
-                        };
-                        let pair = format!("{}:{}", encode(&record.client_id), encode(secret.expose()));
-                        basic = Some(format!("Basic {}", BASE64_STANDARD.encode(pair)));
-                    }
-                }
-            }
-            let answer = found.gate.post(endpoint, &form, basic.as_deref()).await?;
-            if !answer.status().is_success() {
-                let secret = record.client_secret.as_ref().map_or("", |secret| secret.expose());
-                return Err(AuthError::Refused(super::egress::said(&answer, &[token.expose(), secret])));
+            if let Some(token) = token {
+                revoke_token(&server, endpoint, login, kind, token).await?;
             }
         }
         Ok(())
     }
+}
+
+async fn revoke_token(
+    server: &AuthorizationServer,
+    endpoint: &str,
+    login: &StoredLogin,
+    kind: &str,
+    token: &Secret,
+) -> Result<(), AuthError> {
+    let mut form =
+        vec![("token", token.expose()), ("token_type_hint", kind), ("client_id", login.client_id.as_str())];
+    let mut authorization = None;
+    if let Some(secret) = &login.client_secret {
+        match server.uses_client_secret_post() {
+            true => form.push(("client_secret", secret.expose())),
+            false => authorization = Some(basic_authorization(&login.client_id, secret)),
+        }
+    }
+    let response = server.egress.post_form(endpoint, &form, authorization.as_deref()).await?;
+    if !response.status().is_success() {
+        let secret = login.client_secret.as_ref().map_or("", Secret::expose);
+        return Err(AuthError::Refused(describe_error_response(&response, &[token.expose(), secret])));
+    }
+    Ok(())
+}
+
+/// The `Authorization` header that authenticates a client (RFC 6749 section 2.3.1).
+fn basic_authorization(client_id: &str, secret: &Secret) -> String {
+    let encode = |text: &str| -> String { url::form_urlencoded::byte_serialize(text.as_bytes()).collect() };
+    let credentials = format!("{}:{}", encode(client_id), encode(secret.expose()));
+    format!("Basic {}", BASE64_STANDARD.encode(credentials))
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
-//! What must not be seen: tokens, secrets, codes.
+//! Text that must not be shown: tokens, client secrets, authorization codes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// A token, client secret or authorization code. Its `Debug` output hides the text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
-    /// To be sent or written, never to be shown.
+
+    /// The text, to be sent or stored and never to be shown.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -23,20 +26,21 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a server said, fit to be shown: one short line without anything that is secret.
-pub(super) fn cleaned(text: &str, secrets: &[&str]) -> String {
-    /// Enough for a sentence; servers answer with whole pages too.
-    const LONGEST: usize = 300;
+/// Makes text from a server fit to be shown: one short line without `secrets`, control characters and invisible
+/// characters.
+pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
+    /// Enough for a sentence: servers also answer with whole pages.
+    const MAX_CHARS: usize = 300;
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "…");
     }
-    let shown = |c: char| if c.is_control() || is_invisible(c) { ' ' } else { c };
-    let line: String = text.chars().map(shown).take(LONGEST).collect();
+    let visible = |c: char| if c.is_control() || is_invisible(c) { ' ' } else { c };
+    let line: String = text.chars().map(visible).take(MAX_CHARS).collect();
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Marks of direction, zero-width characters and tags: they make text look like another.
+/// Whether a character can make text look like different text: direction marks, zero-width characters and tags.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }

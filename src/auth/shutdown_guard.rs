@@ -1,43 +1,46 @@
-//! What must not be cut off: a request whose answer has the only tokens that still work, until they are kept. Whoever
-//! asked for it may go away, and the process waits for it before it ends.
+//! Delays exit until refreshed tokens are stored.
+//!
+//! The answer to a token request has the only refresh token that still works. So the task that sends such a request holds
+//! a `ShutdownGuard`, from before the request until the answer is stored.
 
 use tokio::sync::watch;
 
-/// Those of this process. Clones share them.
+/// Counts the guards of this process. Clones share the count.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Errands(watch::Sender<State>);
+pub(super) struct ShutdownTracker(watch::Sender<ShutdownState>);
 
 #[derive(Debug, Default)]
-struct State {
-    under_way: usize,
-    /// The process ends: none begins any more.
-    over: bool,
+struct ShutdownState {
+    /// Guards that are not dropped yet.
+    active: usize,
+    /// Set when the process begins to shut down: no further guard is given out.
+    closed: bool,
 }
 
-/// One that is under way until this is dropped.
-pub(super) struct Errand(Errands);
+/// Delays exit until it is dropped.
+pub(super) struct ShutdownGuard(ShutdownTracker);
 
-impl Errands {
-    /// `None`: the process ends, and may not be there any more when the answer comes.
-    pub(super) fn begin(&self) -> Option<Errand> {
-        let begun = self.0.send_if_modified(|state| {
-            state.under_way += usize::from(!state.over);
-            !state.over
+impl ShutdownTracker {
+    /// Returns a guard, or `None` if the process is shutting down: it may be gone before an answer arrives.
+    pub(super) fn guard(&self) -> Option<ShutdownGuard> {
+        let is_open = self.0.send_if_modified(|state| {
+            state.active += usize::from(!state.closed);
+            !state.closed
         });
-        begun.then(|| Errand(self.clone()))
+        is_open.then(|| ShutdownGuard(self.clone()))
     }
 
-    /// No other begins; waits for those that are under way.
-    pub(super) async fn settled(&self) {
-        self.0.send_modify(|state| state.over = true);
-        // Its sender is here.
-        drop(self.0.subscribe().wait_for(|state| state.under_way == 0).await);
+    /// Gives out no further guard, and waits until all guards are dropped.
+    pub(super) async fn close_and_wait(&self) {
+        self.0.send_modify(|state| state.closed = true);
+        // Cannot fail: `self` keeps the sender alive.
+        drop(self.0.subscribe().wait_for(|state| state.active == 0).await);
     }
 }
 
-impl Drop for Errand {
+impl Drop for ShutdownGuard {
     fn drop(&mut self) {
-        self.0.0.send_modify(|state| state.under_way -= 1);
+        self.0.0.send_modify(|state| state.active -= 1);
     }
 }
 
@@ -47,15 +50,15 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn the_end_waits_for_what_is_under_way_and_nothing_else_begins() {
-        let errands = Errands::default();
-        let (one, two) = (errands.begin().unwrap(), errands.clone().begin().unwrap());
-        let mut settled = std::pin::pin!(errands.settled());
-        assert!(settled.as_mut().now_or_never().is_none());
-        assert!(errands.begin().is_none());
-        drop(one);
-        assert!(settled.as_mut().now_or_never().is_none());
-        drop(two);
-        assert!(settled.as_mut().now_or_never().is_some());
+    fn closing_waits_for_all_guards_and_refuses_new_ones() {
+        let tracker = ShutdownTracker::default();
+        let (first, second) = (tracker.guard().unwrap(), tracker.clone().guard().unwrap());
+        let mut closing = std::pin::pin!(tracker.close_and_wait());
+        assert!(closing.as_mut().now_or_never().is_none());
+        assert!(tracker.guard().is_none());
+        drop(first);
+        assert!(closing.as_mut().now_or_never().is_none());
+        drop(second);
+        assert!(closing.as_mut().now_or_never().is_some());
     }
 }

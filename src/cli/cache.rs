@@ -1,4 +1,4 @@
-//! `dynamic-mcp cache clear`, and where the cache is.
+//! `dynamic-mcp cache clear`, and the choice of the cache directory.
 
 use super::Cli;
 use crate::cache;
@@ -8,16 +8,16 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// `None` with `--no-cache`, or where there is no place for one.
+/// The cache directory. `None` with `--no-cache`, or if the home directory is not known.
 pub fn cache_dir(cli: &Cli, env: &Env) -> Option<PathBuf> {
     if cli.no_cache { None } else { dirs::cache_dir(env) }
 }
 
-/// Forgets what was learnt of every server.
+/// Removes the catalogs of all servers from the cache.
 pub fn clear(env: &Env) -> anyhow::Result<ExitCode> {
-    let dir = dirs::cache_dir(env)
-        .ok_or_else(|| anyhow::anyhow!("there is no cache directory: HOME is not set"))?;
+    let dir = dirs::cache_dir(env);
+    let dir = dir.ok_or_else(|| anyhow::anyhow!("there is no cache directory because HOME is not set"))?;
     let servers = cache::clear(&dir)?;
-    writeln!(std::io::stdout(), "forgot the tools of {servers} servers ({})", dir.display())?;
+    writeln!(std::io::stdout(), "removed the cached tools of {servers} servers from {}", dir.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,13 +2,13 @@
 
 use super::Cli;
 use super::cache::cache_dir;
-use crate::auth::Kept;
+use super::paths::{config_files, token_store};
+use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, Mode, Overrides};
-use crate::dirs;
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::Session;
 use crate::groups::GroupManager;
@@ -41,7 +41,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let transport = Transport {
         ambient: Arc::new(ambient),
         warden: Warden::new(),
-        logins: Arc::new(Kept(super::login::vault(env, &config.settings, false))),
+        logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
     };
     let clients = Arc::new(ClientRegistry::default());
     let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
@@ -85,13 +85,6 @@ async fn follow(
         if let Ok(config) = read.await {
             groups.apply(config).await;
         }
-    }
-}
-
-pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
-    match cli.config.is_empty() {
-        true => dirs::default_config_file(env).into_iter().collect(),
-        false => cli.config.clone(),
     }
 }
 

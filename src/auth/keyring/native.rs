@@ -1,6 +1,6 @@
-//! The keychain of macOS and the credential manager of Windows. Neither can be told to ask nobody.
+//! The keychain of macOS and the credential manager of Windows. Neither can be told not to ask the user.
 
-use super::{BoxFuture, Env, Key, Ring, SERVICE, Secret, Unusable};
+use super::{BoxFuture, Env, KeyringBackend, KeyringEntry, KeyringError, SERVICE_NAME, Secret};
 #[cfg(target_os = "macos")]
 use apple_native_keyring_store::keychain::Store;
 use keyring_core::api::CredentialStoreApi;
@@ -10,76 +10,77 @@ use std::sync::Arc;
 #[cfg(windows)]
 use windows_native_keyring_store::Store;
 
-/// One question at a time: whoever is asked for consent is asked once.
+/// A keyring of the operating system. One call runs at a time, so that the user is asked for consent once.
 #[derive(Default)]
-pub(super) struct Native(Arc<Mutex<()>>);
+pub(super) struct NativeKeyring(Arc<Mutex<()>>);
 
-/// Every user has one.
-pub(super) fn ring(_env: &Env, _person: bool) -> Option<Native> {
-    Some(Native::default())
+/// The keyring of this user: every user has one.
+pub(super) fn backend(_env: &Env, _may_prompt: bool) -> Option<NativeKeyring> {
+    Some(NativeKeyring::default())
 }
 
-impl Native {
-    /// Off the only thread, for it may last. Whoever gave up before its turn wants nothing any more.
-    fn ask<T: Send + 'static>(
+impl NativeKeyring {
+    /// Runs a call on another thread, because it may take long. A call whose caller has given up before its turn is not
+    /// made.
+    fn call<T: Send + 'static>(
         &self,
-        key: &Key,
-        what: impl FnOnce(&Entry) -> keyring_core::Result<T> + Send + 'static,
-    ) -> BoxFuture<'static, Result<T, Unusable>> {
-        let (turns, user) = (self.0.clone(), key.id().to_owned());
+        entry: &KeyringEntry,
+        request: impl FnOnce(&Entry) -> keyring_core::Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, KeyringError>> {
+        let (one_at_a_time, username) = (self.0.clone(), entry.username.clone());
         Box::pin(async move {
-            let waiting = Arc::new(());
-            let wanted = Arc::downgrade(&waiting);
+            let caller = Arc::new(());
+            let caller_waits = Arc::downgrade(&caller);
             let done = tokio::task::spawn_blocking(move || {
-                let _turn = turns.lock();
-                if wanted.strong_count() == 0 {
-                    return Err(Unusable::Silent);
+                let _turn = one_at_a_time.lock();
+                if caller_waits.strong_count() == 0 {
+                    return Err(KeyringError::TimedOut);
                 }
-                let entry = Store::new().and_then(|store| store.build(SERVICE, &user, None));
-                entry.and_then(|entry| what(&entry)).map_err(|error| unusable(&error))
+                let entry = Store::new().and_then(|store| store.build(SERVICE_NAME, &username, None));
+                entry.and_then(|entry| request(&entry)).map_err(|error| keyring_error(&error))
             });
             let done = done.await;
-            drop(waiting);
-            done.unwrap_or(Err(Unusable::Silent))
+            drop(caller);
+            done.unwrap_or(Err(KeyringError::TimedOut))
         })
     }
 }
 
-impl Ring for Native {
-    /// As far as reading does that: no call of theirs does nothing else.
-    fn unlock<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
-        self.ask(key, |entry| match entry.get_secret() {
+impl KeyringBackend for NativeKeyring {
+    /// Reads the entry, because there is no call that only unlocks.
+    fn unlock<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>> {
+        self.call(entry, |entry| match entry.get_secret() {
             Ok(_) | Err(Error::NoEntry) => Ok(()),
             Err(error) => Err(error),
         })
     }
 
-    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>> {
-        self.ask(key, |entry| match entry.get_secret() {
+    fn get<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>> {
+        self.call(entry, |entry| match entry.get_secret() {
             Ok(text) => Ok(String::from_utf8(text).ok().map(Secret::new)),
             Err(Error::NoEntry) => Ok(None),
             Err(error) => Err(error),
         })
     }
 
-    fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>> {
-        self.ask(key, move |entry| entry.set_secret(text.expose().as_bytes()))
+    fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>> {
+        self.call(entry, move |entry| entry.set_secret(text.expose().as_bytes()))
     }
 
-    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
-        self.ask(key, |entry| match entry.delete_credential() {
+    fn remove<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>> {
+        self.call(entry, |entry| match entry.delete_credential() {
             Err(Error::NoEntry) => Ok(()),
             done => done,
         })
     }
 }
 
-/// In a few words: the errors may have data of entries.
-fn unusable(error: &Error) -> Unusable {
+/// Describes an error without its details, which may contain data of entries.
+fn keyring_error(error: &Error) -> KeyringError {
     match error {
-        Error::NoStorageAccess(_) => Unusable::Locked,
-        Error::TooLong(..) => Unusable::Failed("the login is too long for it".to_owned()),
-        Error::PlatformFailure(error) => Unusable::Failed(error.to_string()),
-        _ => Unusable::Failed("it refuses the entry".to_owned()),
+        Error::NoStorageAccess(_) => KeyringError::Locked,
+        Error::TooLong(..) => KeyringError::Failed("the login is too large for it".to_owned()),
+        Error::PlatformFailure(error) => KeyringError::Failed(error.to_string()),
+        _ => KeyringError::Failed("it rejected the entry".to_owned()),
     }
 }

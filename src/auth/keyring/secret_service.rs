@@ -1,10 +1,10 @@
 //! The Secret Service of Linux and the BSDs: GNOME Keyring, KWallet, KeePassXC.
 //!
-//! Asked directly over D-Bus: what the `keyring` crate uses unlocks whatever is locked without being asked to, and waits
-//! for a person without an end. The secrets cross the user's own bus as they are: whoever may read along there may as
-//! well ask for them.
+//! It is called directly over D-Bus, because the library that the `keyring` crate uses unlocks locked collections
+//! without being asked to, and waits for the user without a timeout. The secrets cross the user's own bus
+//! unencrypted: a process that can listen there can also request them.
 
-use super::{BoxFuture, Env, Key, PATIENCE, Ring, SERVICE, Secret, Unusable};
+use super::{BoxFuture, CALL_TIMEOUT, Env, KeyringBackend, KeyringEntry, KeyringError, SERVICE_NAME, Secret};
 use futures_util::StreamExt;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,73 +14,82 @@ use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, OwnedVariant, 
 use zbus::{fdo, message};
 
 const BUS_NAME: &str = "org.freedesktop.secrets";
-const ROOT: &str = "/org/freedesktop/secrets";
+const SERVICE_PATH: &str = "/org/freedesktop/secrets";
 const SERVICE_INTERFACE: &str = "org.freedesktop.Secret.Service";
-const COLLECTION: &str = "org.freedesktop.Secret.Collection";
-const ITEM: &str = "org.freedesktop.Secret.Item";
-const PROMPT: &str = "org.freedesktop.Secret.Prompt";
+const COLLECTION_INTERFACE: &str = "org.freedesktop.Secret.Collection";
+const ITEM_INTERFACE: &str = "org.freedesktop.Secret.Item";
+const PROMPT_INTERFACE: &str = "org.freedesktop.Secret.Prompt";
 
-/// A session, how it is encrypted (not at all), the secret, its type.
-type Sealed = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
+/// The `Secret` struct of the Secret Service specification: session, encryption parameters, value, content type.
+type WireSecret = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
 
+/// The Secret Service on the user's session bus.
 pub(super) struct SecretService {
-    /// The address of the user's bus.
+    /// The address of the bus.
     bus: String,
-    person: bool,
+    /// Whether the user may be asked to unlock it.
+    may_prompt: bool,
 }
 
-/// `None`: this user has no session bus.
-pub(super) fn ring(env: &Env, person: bool) -> Option<SecretService> {
+/// The Secret Service of this user. `None` if the user has no session bus.
+pub(super) fn backend(env: &Env, may_prompt: bool) -> Option<SecretService> {
     let set = |name| env.get(name).filter(|value| !value.is_empty());
     let bus = match set("DBUS_SESSION_BUS_ADDRESS") {
         Some(address) => address.to_owned(),
         None => {
-            // Clients start us without most of their environment; then it is where systemd has it.
-            let usual = || Path::new("/run/user").join(nix::unistd::getuid().to_string());
-            let socket = set("XDG_RUNTIME_DIR").map_or_else(usual, PathBuf::from).join("bus");
+            // Some clients start this program without most of their environment. Then the bus is where systemd puts it.
+            let default_dir = || Path::new("/run/user").join(nix::unistd::getuid().to_string());
+            let socket = set("XDG_RUNTIME_DIR").map_or_else(default_dir, PathBuf::from).join("bus");
             format!("unix:path={}", socket.exists().then(|| socket.to_str())??)
         }
     };
-    Some(SecretService { bus, person })
+    Some(SecretService { bus, may_prompt })
 }
 
-impl Ring for SecretService {
-    fn unlock<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
-        Box::pin(async { self.open(self.person).await.map(drop) })
+impl KeyringBackend for SecretService {
+    fn unlock<'a>(&'a self, _entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>> {
+        Box::pin(async { self.open_session(self.may_prompt).await.map(drop) })
     }
 
-    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>> {
+    fn get<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>> {
         Box::pin(async {
-            let open = self.open(false).await?;
-            let Some(item) = open.items(key).await?.into_iter().next() else { return Ok(None) };
-            let (_, _, text, _): Sealed = open.call(item.as_str(), ITEM, "GetSecret", &open.session).await?;
+            let session = self.open_session(false).await?;
+            let Some(item) = session.search(entry).await?.into_iter().next() else { return Ok(None) };
+            let (_, _, text, _): WireSecret =
+                session.call(item.as_str(), ITEM_INTERFACE, "GetSecret", &session.path).await?;
             Ok(String::from_utf8(text).ok().map(Secret::new))
         })
     }
 
-    fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>> {
+    fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>> {
         Box::pin(async move {
-            let open = self.open(false).await?;
-            let label = format!("{SERVICE}: login to {}", key.name());
+            let session = self.open_session(false).await?;
+            let label = format!("{SERVICE_NAME}: login to {}", entry.group);
             let properties = HashMap::from([
                 ("org.freedesktop.Secret.Item.Label", Variant::from(label)),
-                ("org.freedesktop.Secret.Item.Attributes", Variant::from(attributes(key))),
+                ("org.freedesktop.Secret.Item.Attributes", Variant::from(attributes(entry))),
             ]);
-            let (session, text) = (open.session.clone(), text.expose().as_bytes().to_vec());
-            let sealed: Sealed = (session, Vec::new(), text, "application/json".to_owned());
-            let (_, prompt): (OwnedObjectPath, OwnedObjectPath) = open
-                .call(open.collection.as_str(), COLLECTION, "CreateItem", &(properties, sealed, true))
+            let value = text.expose().as_bytes().to_vec();
+            let secret: WireSecret = (session.path.clone(), Vec::new(), value, "application/json".to_owned());
+            let (_, prompt): (OwnedObjectPath, OwnedObjectPath) = session
+                .call(
+                    session.collection.as_str(),
+                    COLLECTION_INTERFACE,
+                    "CreateItem",
+                    &(properties, secret, true),
+                )
                 .await?;
-            agreed(&open, &prompt, self.person).await
+            complete_prompt(&session, &prompt, self.may_prompt).await
         })
     }
 
-    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
+    fn remove<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>> {
         Box::pin(async {
-            let open = self.open(false).await?;
-            for item in open.items(key).await? {
-                let prompt: OwnedObjectPath = open.call(item.as_str(), ITEM, "Delete", &()).await?;
-                agreed(&open, &prompt, self.person).await?;
+            let session = self.open_session(false).await?;
+            for item in session.search(entry).await? {
+                let prompt: OwnedObjectPath =
+                    session.call(item.as_str(), ITEM_INTERFACE, "Delete", &()).await?;
+                complete_prompt(&session, &prompt, self.may_prompt).await?;
             }
             Ok(())
         })
@@ -88,105 +97,120 @@ impl Ring for SecretService {
 }
 
 impl SecretService {
-    /// Connects, and sees to it that the keyring is unlocked: by a `person`, if there is one.
-    async fn open(&self, person: bool) -> Result<Open, Unusable> {
-        let connecting = Builder::address(self.bus.as_str()).method_timeout(PATIENCE).build();
-        let connection = timeout(PATIENCE, connecting).await.map_err(|_| Unusable::Silent)?;
+    /// Connects and makes sure that the default collection is unlocked: by the user, if `may_prompt`.
+    async fn open_session(&self, may_prompt: bool) -> Result<ServiceSession, KeyringError> {
+        let connecting = Builder::address(self.bus.as_str()).method_timeout(CALL_TIMEOUT).build();
+        let connection = timeout(CALL_TIMEOUT, connecting).await.map_err(|_| KeyringError::TimedOut)?;
         let connection = connection.map_err(|error| match error {
             zbus::Error::Connection(..) | zbus::Error::Address(_) | zbus::Error::Unsupported => {
-                Unusable::Missing
+                KeyringError::Unavailable
             }
-            error => unusable(error),
+            error => keyring_error(error),
         })?;
-        let nowhere = OwnedObjectPath::default();
-        let mut open = Open { connection, session: nowhere.clone(), collection: nowhere };
-        open.collection = open.call(ROOT, SERVICE_INTERFACE, "ReadAlias", &"default").await?;
-        if is_none(&open.collection) {
-            return Err(Unusable::Missing);
+        let unset = OwnedObjectPath::default();
+        let mut session = ServiceSession { connection, path: unset.clone(), collection: unset };
+        session.collection = session.call(SERVICE_PATH, SERVICE_INTERFACE, "ReadAlias", &"default").await?;
+        if is_null(&session.collection) {
+            return Err(KeyringError::Unavailable);
         }
         let (_, prompt): (Vec<OwnedObjectPath>, OwnedObjectPath) =
-            open.call(ROOT, SERVICE_INTERFACE, "Unlock", &vec![&open.collection]).await?;
-        agreed(&open, &prompt, person).await?;
+            session.call(SERVICE_PATH, SERVICE_INTERFACE, "Unlock", &vec![&session.collection]).await?;
+        complete_prompt(&session, &prompt, may_prompt).await?;
         let plain = ("plain", Variant::from(""));
-        let (_, session): (OwnedVariant, OwnedObjectPath) =
-            open.call(ROOT, SERVICE_INTERFACE, "OpenSession", &plain).await?;
-        open.session = session;
-        Ok(open)
+        let (_, path): (OwnedVariant, OwnedObjectPath) =
+            session.call(SERVICE_PATH, SERVICE_INTERFACE, "OpenSession", &plain).await?;
+        session.path = path;
+        Ok(session)
     }
 }
 
-/// Has a person agree, if the service wants it.
-async fn agreed(open: &Open, prompt: &OwnedObjectPath, person: bool) -> Result<(), Unusable> {
-    if is_none(prompt) {
+/// Has the user answer a prompt, if the service returned one.
+///
+/// # Errors
+///
+/// `KeyringError::Locked` if the user may not be asked, or dismisses the prompt.
+async fn complete_prompt(
+    session: &ServiceSession,
+    prompt: &OwnedObjectPath,
+    may_prompt: bool,
+) -> Result<(), KeyringError> {
+    if is_null(prompt) {
         return Ok(());
     }
-    if !person {
-        return Err(Unusable::Locked);
+    if !may_prompt {
+        return Err(KeyringError::Locked);
     }
     let rule = MatchRule::builder()
         .msg_type(message::Type::Signal)
         .path(prompt)
-        .interface(PROMPT)
+        .interface(PROMPT_INTERFACE)
         .member("Completed")
         .build()
-        .map_err(unusable)?;
-    let completed = MessageStream::for_match_rule(rule, &open.connection, None).await;
-    let mut completed = completed.map_err(unusable)?;
-    // No window of ours is below it.
-    let () = open.call(prompt.as_str(), PROMPT, "Prompt", &"").await?;
-    let answer = completed.next().await.ok_or(Unusable::Silent)?.map_err(unusable)?;
-    let (dismissed, _): (bool, OwnedVariant) = answer.body().deserialize().map_err(unusable)?;
-    if dismissed { Err(Unusable::Locked) } else { Ok(()) }
+        .map_err(keyring_error)?;
+    let completed = MessageStream::for_match_rule(rule, &session.connection, None).await;
+    let mut completed = completed.map_err(keyring_error)?;
+    // The argument is the id of the parent window, and there is none.
+    let () = session.call(prompt.as_str(), PROMPT_INTERFACE, "Prompt", &"").await?;
+    let signal = completed.next().await.ok_or(KeyringError::TimedOut)?.map_err(keyring_error)?;
+    let (is_dismissed, _): (bool, OwnedVariant) = signal.body().deserialize().map_err(keyring_error)?;
+    if is_dismissed { Err(KeyringError::Locked) } else { Ok(()) }
 }
 
-/// A connection with what it is for.
-struct Open {
+/// A connection to the bus with a session of the Secret Service.
+struct ServiceSession {
     connection: Connection,
-    session: OwnedObjectPath,
+    /// The object path of the session, which secrets are transferred in.
+    path: OwnedObjectPath,
+    /// The default collection.
     collection: OwnedObjectPath,
 }
 
-impl Open {
-    async fn call<B, R>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<R, Unusable>
+impl ServiceSession {
+    async fn call<B, R>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<R, KeyringError>
     where
         B: serde::Serialize + zbus::DynamicType,
         R: serde::de::DeserializeOwned + zbus::Type,
     {
         let answer = self.connection.call_method(Some(BUS_NAME), path, Some(interface), method, body).await;
-        answer.and_then(|answer| answer.body().deserialize()).map_err(unusable)
+        answer.and_then(|answer| answer.body().deserialize()).map_err(keyring_error)
     }
 
-    async fn items(&self, key: &Key) -> Result<Vec<OwnedObjectPath>, Unusable> {
+    /// The unlocked items of an entry.
+    async fn search(&self, entry: &KeyringEntry) -> Result<Vec<OwnedObjectPath>, KeyringError> {
         let (unlocked, _): (Vec<OwnedObjectPath>, Vec<OwnedObjectPath>) =
-            self.call(ROOT, SERVICE_INTERFACE, "SearchItems", &attributes(key)).await?;
+            self.call(SERVICE_PATH, SERVICE_INTERFACE, "SearchItems", &attributes(entry)).await?;
         Ok(unlocked)
     }
 }
 
-/// Those that the `keyring` crate gives its entries, so that other tools find ours.
-fn attributes(key: &Key) -> HashMap<&'static str, String> {
-    HashMap::from([("service", SERVICE.to_owned()), ("username", key.id().to_owned())])
+/// The attributes of an entry: those that the `keyring` crate uses, so that other tools find it.
+fn attributes(entry: &KeyringEntry) -> HashMap<&'static str, String> {
+    HashMap::from([("service", SERVICE_NAME.to_owned()), ("username", entry.username.clone())])
 }
 
-/// D-Bus has no word for nothing.
-fn is_none(path: &OwnedObjectPath) -> bool {
+/// Whether an object path stands for no object: D-Bus has no null.
+fn is_null(path: &OwnedObjectPath) -> bool {
     path.as_str() == "/"
 }
 
-/// In a few words; none of what the service says is repeated.
-fn unusable(error: zbus::Error) -> Unusable {
+/// Describes an error without the texts of the service.
+fn keyring_error(error: zbus::Error) -> KeyringError {
     match error {
-        zbus::Error::InputOutput(error) if error.kind() == std::io::ErrorKind::TimedOut => Unusable::Silent,
-        zbus::Error::InputOutput(error) => Unusable::Failed(error.to_string()),
+        zbus::Error::InputOutput(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            KeyringError::TimedOut
+        }
+        zbus::Error::InputOutput(error) => KeyringError::Failed(error.to_string()),
         zbus::Error::FDO(error) => match *error {
-            fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_) => Unusable::Missing,
-            fdo::Error::NoReply(_) | fdo::Error::Timeout(_) | fdo::Error::TimedOut(_) => Unusable::Silent,
-            _ => Unusable::Failed("the bus refuses it".to_owned()),
+            fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_) => KeyringError::Unavailable,
+            fdo::Error::NoReply(_) | fdo::Error::Timeout(_) | fdo::Error::TimedOut(_) => {
+                KeyringError::TimedOut
+            }
+            _ => KeyringError::Failed("the bus rejected the call".to_owned()),
         },
         zbus::Error::MethodError(name, ..) if name.as_str() == "org.freedesktop.Secret.Error.IsLocked" => {
-            Unusable::Locked
+            KeyringError::Locked
         }
-        zbus::Error::MethodError(name, ..) => Unusable::Failed(name.to_string()),
-        _ => Unusable::Failed("its answer makes no sense".to_owned()),
+        zbus::Error::MethodError(name, ..) => KeyringError::Failed(name.to_string()),
+        _ => KeyringError::Failed("its answer is invalid".to_owned()),
     }
 }

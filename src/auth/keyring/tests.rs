@@ -1,101 +1,110 @@
 use super::*;
-use crate::config::GroupName;
 use std::collections::HashMap;
 
-/// A keyring that does as it is told.
+/// A keyring that fails as it is told.
 #[derive(Clone, Default)]
-pub(in crate::auth) struct Fake {
+pub(in crate::auth) struct FakeKeyring {
+    /// The texts of the entries, by user name.
     pub(in crate::auth) entries: Arc<Mutex<HashMap<String, String>>>,
-    pub(in crate::auth) trouble: Arc<Mutex<Option<Unusable>>>,
-    /// How often it was asked.
-    pub(in crate::auth) asked: Arc<Mutex<usize>>,
+    failure: Arc<Mutex<Option<KeyringError>>>,
+    /// How many calls it has received.
+    calls: Arc<Mutex<usize>>,
 }
 
-impl Fake {
+impl FakeKeyring {
+    /// A keyring that may not ask the user.
     pub(in crate::auth) fn keyring(&self) -> Keyring {
         Keyring::new(self.clone(), false)
     }
 
-    /// With a person.
-    pub(in crate::auth) fn at_hand(&self) -> Keyring {
+    /// A keyring that may ask the user.
+    pub(in crate::auth) fn keyring_with_user(&self) -> Keyring {
         Keyring::new(self.clone(), true)
     }
 
-    pub(in crate::auth) fn fails(&self, trouble: Option<Unusable>) {
-        *self.trouble.lock() = trouble;
+    /// Makes all calls fail with this error from now on; `TimedOut`: they never end.
+    pub(in crate::auth) fn set_failure(&self, failure: Option<KeyringError>) {
+        *self.failure.lock() = failure;
     }
 
-    /// A silent one never answers.
-    fn does<'a, T: Send + 'a>(
+    pub(in crate::auth) fn calls(&self) -> usize {
+        *self.calls.lock()
+    }
+
+    fn call<'a, T: Send + 'a>(
         &'a self,
-        what: impl FnOnce(&mut HashMap<String, String>) -> T + Send + 'a,
-    ) -> BoxFuture<'a, Result<T, Unusable>> {
-        *self.asked.lock() += 1;
-        let trouble = self.trouble.lock().clone();
+        change: impl FnOnce(&mut HashMap<String, String>) -> T + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, KeyringError>> {
+        *self.calls.lock() += 1;
+        let failure = self.failure.lock().clone();
         Box::pin(async move {
-            match trouble {
-                Some(Unusable::Silent) => std::future::pending().await,
-                Some(trouble) => Err(trouble),
-                None => Ok(what(&mut self.entries.lock())),
+            match failure {
+                Some(KeyringError::TimedOut) => std::future::pending().await,
+                Some(error) => Err(error),
+                None => Ok(change(&mut self.entries.lock())),
             }
         })
     }
 }
 
-impl Ring for Fake {
-    fn unlock<'a>(&'a self, _key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
-        self.does(|_| ())
+impl KeyringBackend for FakeKeyring {
+    fn unlock<'a>(&'a self, _entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>> {
+        self.call(|_| ())
     }
 
-    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Secret>, Unusable>> {
-        self.does(|entries| entries.get(key.id()).cloned().map(Secret::new))
+    fn get<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>> {
+        self.call(|entries| entries.get(&entry.username).cloned().map(Secret::new))
     }
 
-    fn put<'a>(&'a self, key: &'a Key, text: Secret) -> BoxFuture<'a, Result<(), Unusable>> {
-        self.does(move |entries| drop(entries.insert(key.id().to_owned(), text.expose().to_owned())))
+    fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>> {
+        self.call(move |entries| drop(entries.insert(entry.username.clone(), text.expose().to_owned())))
     }
 
-    fn remove<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<(), Unusable>> {
-        self.does(|entries| drop(entries.remove(key.id())))
+    fn remove<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>> {
+        self.call(|entries| drop(entries.remove(&entry.username)))
     }
+}
+
+fn entry() -> KeyringEntry {
+    KeyringEntry { username: "a-1".to_owned(), group: GroupName::new("a") }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_silent_or_locked_is_left_alone_for_a_while() {
-    let fake = Fake::default();
-    let (keyring, key) = (fake.keyring(), Key::new(&GroupName::new("a"), "https://a.example/", None));
-    for trouble in [Unusable::Silent, Unusable::Locked] {
-        fake.fails(Some(trouble.clone()));
-        let begin = Instant::now();
+async fn a_keyring_that_is_locked_or_does_not_answer_is_not_asked_again_for_a_while() {
+    let fake = FakeKeyring::default();
+    let (keyring, entry) = (fake.keyring(), entry());
+    for error in [KeyringError::TimedOut, KeyringError::Locked] {
+        fake.set_failure(Some(error.clone()));
+        let started = Instant::now();
         for _ in 0..3 {
-            assert_eq!(keyring.get(&key).await, Err(trouble.clone()));
+            assert_eq!(keyring.get(&entry).await, Err(error.clone()));
         }
-        assert!(begin.elapsed() <= PATIENCE);
-        fake.fails(None);
-        assert_eq!(keyring.get(&key).await, Err(trouble));
-        tokio::time::advance(HOLD).await;
-        assert_eq!(keyring.get(&key).await, Ok(None));
+        assert!(started.elapsed() <= CALL_TIMEOUT);
+        fake.set_failure(None);
+        assert_eq!(keyring.get(&entry).await, Err(error));
+        tokio::time::advance(RETRY_INTERVAL).await;
+        assert_eq!(keyring.get(&entry).await, Ok(None));
     }
-    assert_eq!(*fake.asked.lock(), 4);
+    assert_eq!(fake.calls(), 4);
 }
 
 #[tokio::test]
-async fn one_that_refuses_a_login_may_take_another() {
-    let fake = Fake::default();
-    let (keyring, key) = (fake.keyring(), Key::new(&GroupName::new("a"), "https://a.example/", None));
-    fake.fails(Some(Unusable::Failed("too long".to_owned())));
-    assert!(keyring.put(&key, Secret::new("t")).await.is_err());
-    fake.fails(None);
-    assert_eq!(keyring.put(&key, Secret::new("t")).await, Ok(()));
+async fn a_keyring_that_rejects_a_login_is_asked_again_at_once() {
+    let fake = FakeKeyring::default();
+    let (keyring, entry) = (fake.keyring(), entry());
+    fake.set_failure(Some(KeyringError::Failed("too long".to_owned())));
+    assert!(keyring.set(&entry, Secret::new("t")).await.is_err());
+    fake.set_failure(None);
+    assert_eq!(keyring.set(&entry, Secret::new("t")).await, Ok(()));
 }
 
 #[cfg(all(unix, not(target_os = "macos")))]
 #[tokio::test]
-async fn where_there_is_no_bus_there_is_no_keyring_and_nobody_waits() {
-    let key = Key::new(&GroupName::new("a"), "https://a.example/", None);
+async fn without_a_bus_the_keyring_is_unavailable_at_once() {
+    let entry = entry();
     let dir = tempfile::tempdir().unwrap();
-    let nobody = dir.path().join("bus");
-    drop(std::os::unix::net::UnixListener::bind(&nobody).unwrap());
+    let closed_socket = dir.path().join("bus");
+    drop(std::os::unix::net::UnixListener::bind(&closed_socket).unwrap());
     let path = dir.path().to_str().unwrap();
     for (name, value) in [
         ("XDG_RUNTIME_DIR", path.to_owned()),
@@ -104,8 +113,8 @@ async fn where_there_is_no_bus_there_is_no_keyring_and_nobody_waits() {
         ("DBUS_SESSION_BUS_ADDRESS", "disabled:".to_owned()),
     ] {
         let keyring = Keyring::of_system(&Env::new([(name, value.as_str())], "/"), false);
-        let begin = Instant::now();
-        assert_eq!(keyring.get(&key).await, Err(Unusable::Missing), "{name}={value}");
-        assert!(begin.elapsed() < Duration::from_secs(1));
+        let started = Instant::now();
+        assert_eq!(keyring.get(&entry).await, Err(KeyringError::Unavailable), "{name}={value}");
+        assert!(started.elapsed() < Duration::from_secs(1));
     }
 }

@@ -1,73 +1,74 @@
 use super::*;
-use crate::auth::keyring::tests::Fake;
-use crate::auth::keyring::{Keyring, Unusable};
+use crate::auth::keyring::Keyring;
+use crate::auth::keyring::tests::FakeKeyring;
 use crate::auth::token_store::TokenStore;
 use crate::config::{GroupName, HttpConfig};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 const URL: &str = "https://a.example/";
 
-/// Logged in, with a login that is in that keyring.
-async fn kept_in(keyring: Keyring) -> (tempfile::TempDir, TokenStore, Arc<Account>) {
+/// An account with a login (without tokens) that is stored in this keyring.
+async fn logged_in_account(keyring: Keyring) -> (tempfile::TempDir, TokenStore, Arc<Account>) {
     let dir = tempfile::tempdir().unwrap();
-    let vault = TokenStore::new(dir.path().join("logins"), keyring);
-    let account = account(vault.clone());
-    vault.write(&account.key, &Record::new(URL)).await.unwrap();
-    (dir, vault, account)
+    let store = TokenStore::new(dir.path().join("logins"), keyring);
+    let account = account(store.clone());
+    store.write(&account.key, &StoredLogin::new(URL)).await.unwrap();
+    (dir, store, account)
 }
 
-fn account(vault: TokenStore) -> Arc<Account> {
+fn account(store: TokenStore) -> Arc<Account> {
     let http =
         HttpConfig { url: URL.to_owned(), kind: None, headers: Vec::new(), ca_file: None, oauth: None };
-    Account::new(&GroupName::new("a"), &http, vault).unwrap()
+    Account::new(&GroupName::new("a"), &http, store).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_person_who_unlocks_the_keyring() {
-    let fake = Fake::default();
-    let (_dir, vault, account) = kept_in(fake.at_hand()).await;
-    fake.fails(Some(Unusable::Silent));
-    let (asked, began) = (*fake.asked.lock(), Instant::now());
-    let logging_out = tokio::spawn({
+async fn the_lock_is_free_while_the_user_unlocks_the_keyring() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, account) = logged_in_account(fake.keyring_with_user()).await;
+    fake.set_failure(Some(KeyringError::TimedOut));
+    let (calls, started) = (fake.calls(), Instant::now());
+    let logout = tokio::spawn({
         let account = account.clone();
         async move { account.log_out().await }
     });
-    while *fake.asked.lock() == asked {
+    while fake.calls() == calls {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    drop(vault.lock(&account.key).await.unwrap());
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    assert!(matches!(logging_out.await.unwrap(), Err(AuthError::Keyring(..))));
-    assert!(began.elapsed() > Duration::from_secs(50), "it is waited for: {:?}", began.elapsed());
+    drop(store.lock(&account.key).await.unwrap());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(matches!(logout.await.unwrap(), Err(AuthError::Keyring(..))));
+    assert!(started.elapsed() > Duration::from_secs(50), "it waits for the user: {:?}", started.elapsed());
 }
 
 #[tokio::test]
-async fn a_login_whose_keyring_is_not_there_is_forgotten_and_that_an_entry_may_be_left_is_said() {
-    let fake = Fake::default();
-    for why in [Unusable::Off, Unusable::Missing] {
-        fake.fails(None);
-        let (_dir, vault, _) = kept_in(fake.keyring()).await;
-        fake.fails(Some(why.clone()));
-        let account = account(vault.clone());
-        assert!(matches!(vault.read(&account.key, URL).await, Err(AuthError::Keyring(..))));
-        assert_eq!(account.log_out().await, Ok(LogoutOutcome::Left(why)));
-        assert_eq!(vault.read(&account.key, URL).await, Ok(None));
-        assert_eq!(account.log_out().await, Ok(LogoutOutcome::Nothing));
+async fn a_logout_without_the_keyring_removes_the_login_and_reports_that_an_entry_may_be_left() {
+    let fake = FakeKeyring::default();
+    for why in [KeyringError::Disabled, KeyringError::Unavailable] {
+        fake.set_failure(None);
+        let (_dir, store, _) = logged_in_account(fake.keyring()).await;
+        fake.set_failure(Some(why.clone()));
+        let account = account(store.clone());
+        assert!(matches!(store.read(&account.key, URL).await, Err(AuthError::Keyring(..))));
+        assert_eq!(account.log_out().await, Ok(LogoutOutcome::EntryLeft(why)));
+        assert_eq!(store.read(&account.key, URL).await, Ok(None));
+        assert_eq!(account.log_out().await, Ok(LogoutOutcome::NotLoggedIn));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keyring_that_is_there_and_does_not_give_a_login_has_to_before_it_is_forgotten() {
-    for why in [Unusable::Locked, Unusable::Silent] {
-        let fake = Fake::default();
-        let (_dir, vault, account) = kept_in(fake.at_hand()).await;
-        fake.fails(Some(why));
-        let Err(AuthError::Keyring(_, what)) = account.log_out().await else { panic!("forgotten") };
-        assert!(what.ends_with("unlock it, then run `dynamic-mcp logout a` again"), "{what}");
-        fake.fails(None);
+async fn a_logout_with_a_locked_or_silent_keyring_fails_and_keeps_the_login() {
+    for why in [KeyringError::Locked, KeyringError::TimedOut] {
+        let fake = FakeKeyring::default();
+        let (_dir, store, account) = logged_in_account(fake.keyring_with_user()).await;
+        fake.set_failure(Some(why));
+        let Err(AuthError::Keyring(_, message)) = account.log_out().await else { panic!("logged out") };
+        assert!(message.ends_with("unlock it, then run `dynamic-mcp logout a` again"), "{message}");
+        fake.set_failure(None);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(account.log_out().await, Ok(LogoutOutcome::Nothing), "it has no tokens");
-        assert_eq!(vault.read(&account.key, URL).await, Ok(None));
+        assert_eq!(account.log_out().await, Ok(LogoutOutcome::NotLoggedIn), "the login has no tokens");
+        assert_eq!(store.read(&account.key, URL).await, Ok(None));
     }
 }

@@ -1,71 +1,75 @@
-//! A login's file: readable by its owner alone, and replaced as a whole.
+//! Reads and writes the file of a login. Only its owner can read it, and it is replaced atomically.
 
-use super::{AuthError, Kept};
+use super::stored_login::LoginFile;
+use crate::auth::error::AuthError;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Off the only thread: a slow disk holds up no call.
+/// Runs file operations on another thread, so that a slow disk does not delay calls.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
 ) -> Result<T, AuthError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(AuthError::Store("the file of the login could not be read".to_owned())))
+    done.unwrap_or_else(|_| Err(AuthError::Store("access to the file of the login was aborted".to_owned())))
 }
 
-pub(super) fn read(path: &Path) -> Result<Option<Kept>, AuthError> {
-    let mut file = match private().read(true).open(path) {
-        // Nor is there one that anybody knows of where the way to it is closed.
+/// Reads the file of a login. `None` if there is none, or its content is not a login.
+///
+/// # Errors
+///
+/// `AuthError::Store` if the file cannot be read, is a symbolic link, or can be read by other users.
+pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
+    let mut file = match private_file_options().read(true).open(path) {
+        // Also `None` if a directory on the way cannot be entered: no login was ever stored there.
         Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
-        file => file.map_err(|error| unusable(path, &error))?,
+        file => file.map_err(|error| store_error(path, &error))?,
     };
     #[cfg(unix)]
     {
-        let permissions = file.metadata().map_err(|error| unusable(path, &error))?.permissions();
+        let permissions = file.metadata().map_err(|error| store_error(path, &error))?.permissions();
         let mode = std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777;
         if mode & 0o077 != 0 {
             let path = path.display();
             let message = format!(
-                "{path} has tokens in it and may be read by others (mode {mode:o}): run `chmod 600 {path}`"
+                "{path} contains tokens and can be read by other users (mode {mode:o}): run `chmod 600 {path}`"
             );
             return Err(AuthError::Store(message));
         }
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    file.read_to_string(&mut text).map_err(|error| store_error(path, &error))?;
     Ok(serde_json::from_str(&text).ok())
 }
 
-pub(super) fn write(dir: &Path, path: &Path, kept: &Kept) -> Result<(), AuthError> {
+/// Replaces the file of a login.
+pub(super) fn write(dir: &Path, path: &Path, content: &LoginFile) -> Result<(), AuthError> {
     let written = || -> io::Result<()> {
-        make_private_dir(dir)?;
+        create_private_dir(dir)?;
         let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::remove_file(&temporary).ok();
-        let mut file = private().write(true).create_new(true).open(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(kept)?)?;
-        // A refresh token is used up once: a power failure must not leave the old one.
+        let mut file = create_private_file(&temporary)?;
+        file.write_all(&serde_json::to_vec_pretty(content)?)?;
+        // Otherwise a power failure could bring back the previous refresh token, which is used up.
         file.sync_all()?;
         fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
     };
-    written().map_err(|error| unusable(path, &error))
+    written().map_err(|error| store_error(path, &error))
 }
 
-/// Whether a login could be written, before there is one.
-pub(super) fn try_out(dir: &Path) -> Result<(), AuthError> {
+/// Checks that a file can be written to the directory.
+pub(super) fn check_writable(dir: &Path) -> Result<(), AuthError> {
     let path = dir.join(format!("{}.tmp", std::process::id()));
     let written = || -> io::Result<()> {
-        make_private_dir(dir)?;
-        fs::remove_file(&path).ok();
-        let mut file = private().write(true).create_new(true).open(&path)?;
-        let written = file.write_all(&[0; 4096]);
+        create_private_dir(dir)?;
+        let written = create_private_file(&path)?.write_all(&[0; 4096]);
         fs::remove_file(&path)?;
         written
     };
-    written().map_err(|error| unusable(dir, &error))
+    written().map_err(|error| store_error(dir, &error))
 }
 
-/// Readable by its owner alone; never through a link that somebody put there.
-pub(super) fn private() -> fs::OpenOptions {
+/// Options for files that only their owner can read, and that are never opened through a symbolic link.
+pub(super) fn private_file_options() -> fs::OpenOptions {
     let mut options = File::options();
     #[cfg(unix)]
     {
@@ -75,7 +79,14 @@ pub(super) fn private() -> fs::OpenOptions {
     options
 }
 
-pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
+/// Creates a file in place of one that an earlier process may have left.
+fn create_private_file(path: &Path) -> io::Result<File> {
+    fs::remove_file(path).ok();
+    private_file_options().write(true).create_new(true).open(path)
+}
+
+/// Creates a directory that only its owner can enter, unless it exists.
+pub(super) fn create_private_dir(dir: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -83,6 +94,7 @@ pub(super) fn make_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-pub(super) fn unusable(path: &Path, error: &io::Error) -> AuthError {
+/// The error for a file or directory that cannot be used.
+pub(super) fn store_error(path: &Path, error: &io::Error) -> AuthError {
     AuthError::Store(format!("{}: {error}", path.display()))
 }

@@ -1,328 +1,349 @@
+use super::files::private_file_options;
 use super::*;
-use crate::auth::keyring::tests::Fake;
+use crate::auth::keyring::tests::FakeKeyring;
+use crate::config::GroupName;
 use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
 
 const URL: &str = "https://a.example/";
+const OTHER_URL: &str = "https://b.example/";
 
-fn vault() -> (tempfile::TempDir, TokenStore, Key) {
-    with(Keyring::off())
+/// A store without a keyring in a new directory.
+fn file_store() -> (tempfile::TempDir, TokenStore, StoreKey) {
+    store_with(Keyring::disabled())
 }
 
-fn with(keyring: Keyring) -> (tempfile::TempDir, TokenStore, Key) {
+fn store_with(keyring: Keyring) -> (tempfile::TempDir, TokenStore, StoreKey) {
     let dir = tempfile::tempdir().unwrap();
-    let vault = TokenStore::new(dir.path().join("a").join("logins"), keyring);
-    (dir, vault, Key::new(&GroupName::new("a/../b"), URL, None))
+    let store = TokenStore::new(dir.path().join("a").join("logins"), keyring);
+    (dir, store, StoreKey::new(&GroupName::new("a/../b"), URL, None))
 }
 
-fn record(token: &str) -> Record {
-    Record { access_token: Some(Secret::new(token)), ..Record::new("https://a.example/") }
+fn login(token: &str) -> StoredLogin {
+    StoredLogin { access_token: Some(Secret::new(token)), ..StoredLogin::new(URL) }
+}
+
+fn file_text(store: &TokenStore, key: &StoreKey) -> String {
+    fs::read_to_string(store.file(key)).unwrap()
+}
+
+/// The text of the login's entry in the keyring.
+fn entry_text(fake: &FakeKeyring, store: &TokenStore, key: &StoreKey) -> String {
+    fake.entries.lock()[&key.keyring_entry(&store.dir).username].clone()
+}
+
+/// Keeps this process from writing the login's file, whichever user runs it. Returns the obstacle.
+fn obstruct(store: &TokenStore, key: &StoreKey) -> PathBuf {
+    let temporary = store.file(key).with_extension(format!("{}.tmp", std::process::id()));
+    fs::create_dir_all(temporary.join("obstacle")).unwrap();
+    temporary
 }
 
 #[tokio::test]
-async fn what_is_written_is_read_for_the_same_address_only() {
-    let (_dir, vault, key) = vault();
-    assert_eq!(vault.read(&key, "https://a.example/").await, Ok(None));
-    vault.write(&key, &record("one")).await.unwrap();
-    vault.write(&key, &record("two")).await.unwrap();
-    assert_eq!(vault.read(&key, "https://a.example/").await, Ok(Some(record("two"))));
-    assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
-    vault.remove(&key).await.unwrap();
-    vault.remove(&key).await.unwrap();
-    assert_eq!(vault.read(&key, "https://a.example/").await, Ok(None));
+async fn a_login_is_read_only_for_the_address_it_was_written_for() {
+    let (_dir, store, key) = file_store();
+    assert_eq!(store.read(&key, URL).await, Ok(None));
+    store.write(&key, &login("one")).await.unwrap();
+    store.write(&key, &login("two")).await.unwrap();
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("two"))));
+    assert_eq!(store.read(&key, OTHER_URL).await, Ok(None));
+    store.remove(&key).await.unwrap();
+    store.remove(&key).await.unwrap();
+    assert_eq!(store.read(&key, URL).await, Ok(None));
 }
 
 #[test]
-fn each_account_has_a_file_of_its_own_inside_the_directory() {
-    let key = |name, url, client| Key::new(&GroupName::new(name), url, client);
-    let one = key("a", "https://a.example/", None);
-    for other in [
-        key("b", "https://a.example/", None),
-        key("a", "https://b.example/", None),
-        key("a", "https://a.example/", Some("id")),
-    ] {
+fn each_account_has_its_own_file_inside_the_directory() {
+    let key = |name, url, client| StoreKey::new(&GroupName::new(name), url, client);
+    let one = key("a", URL, None);
+    for other in [key("b", URL, None), key("a", OTHER_URL, None), key("a", URL, Some("id"))] {
         assert_ne!(one, other);
     }
-    let file =
-        TokenStore::new("/dir".into(), Keyring::off()).file(&key("../../é x", "https://a.example/", None));
+    let file = TokenStore::new("/dir".into(), Keyring::disabled()).file(&key("../../é x", URL, None));
     assert_eq!(file.parent(), Some(Path::new("/dir")));
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_the_owner_reads_it() {
+async fn only_the_owner_can_read_a_login() {
     use std::os::unix::fs::PermissionsExt;
-    let (_dir, vault, key) = vault();
-    vault.write(&key, &record("t")).await.unwrap();
-    let file = vault.file(&key);
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("t")).await.unwrap();
+    let file = store.file(&key);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let Err(AuthError::Store(why)) = vault.read(&key, "https://a.example/").await else { panic!("read") };
-    assert!(why.contains("chmod 600"), "{why}");
+    let Err(AuthError::Store(message)) = store.read(&key, URL).await else { panic!("read") };
+    assert!(message.contains("chmod 600"), "{message}");
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_in_its_place_is_not_followed() {
-    let (dir, vault, key) = vault();
-    vault.write(&key, &record("t")).await.unwrap();
+async fn a_symbolic_link_in_place_of_the_file_is_not_followed() {
+    let (dir, store, key) = file_store();
+    store.write(&key, &login("t")).await.unwrap();
     let elsewhere = dir.path().join("elsewhere");
-    fs::rename(vault.file(&key), &elsewhere).unwrap();
-    std::os::unix::fs::symlink(&elsewhere, vault.file(&key)).unwrap();
-    assert!(matches!(vault.read(&key, "https://a.example/").await, Err(AuthError::Store(_))));
+    fs::rename(store.file(&key), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, store.file(&key)).unwrap();
+    assert!(matches!(store.read(&key, URL).await, Err(AuthError::Store(_))));
     let before = fs::read(&elsewhere).unwrap();
-    vault.write(&key, &record("other")).await.unwrap();
+    store.write(&key, &login("other")).await.unwrap();
     assert_eq!(fs::read(&elsewhere).unwrap(), before);
-    assert!(!fs::symlink_metadata(vault.file(&key)).unwrap().is_symlink());
+    assert!(!fs::symlink_metadata(store.file(&key)).unwrap().is_symlink());
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_as_none() {
-    let (_dir, vault, key) = vault();
-    vault.write(&key, &record("t")).await.unwrap();
+async fn a_damaged_file_counts_as_no_login() {
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("t")).await.unwrap();
     for text in ["", "{", "[]", r#"{"version": 2, "url": "https://a.example/"}"#] {
-        let mut file = private().write(true).truncate(true).open(vault.file(&key)).unwrap();
+        let mut file = private_file_options().write(true).truncate(true).open(store.file(&key)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        assert_eq!(vault.read(&key, "https://a.example/").await, Ok(None), "{text}");
+        assert_eq!(store.read(&key, URL).await, Ok(None), "{text}");
     }
 }
 
+#[test]
+fn the_format_of_a_login_is_stable() {
+    let text = r#"{"version":1,"url":"https://a.example/","issuer":"https://i.example","client_id":"c","client_secret":"s","access_token":"a","refresh_token":"r","received_at":1,"expires_at":2,"granted":["x"],"asked":["x","y"],"wanted":["z"]}"#;
+    let login: StoredLogin = serde_json::from_str(text).unwrap();
+    assert_eq!((login.granted_scopes.len(), login.requested_scopes.len()), (1, 2));
+    assert_eq!(login.missing_scopes, ["z"]);
+    assert_eq!(serde_json::to_string(&login).unwrap(), text);
+    let text = r#"{"version":1,"url":"https://a.example/","kept":"in the keyring"}"#;
+    let file: LoginFile = serde_json::from_str(text).unwrap();
+    assert!(matches!(&file, LoginFile::InKeyring(marker) if marker.url == URL));
+    assert_eq!(serde_json::to_string(&file).unwrap(), text);
+}
+
 #[tokio::test]
-async fn one_at_a_time_changes_a_login() {
-    let (_dir, vault, key) = vault();
-    let held = vault.lock(&key).await.unwrap();
-    let second = vault.lock(&key);
+async fn one_holder_at_a_time_locks_a_login() {
+    let (_dir, store, key) = file_store();
+    let first = store.lock(&key).await.unwrap();
+    let second = store.lock(&key);
     tokio::pin!(second);
     let waited = tokio::time::timeout(Duration::from_millis(100), &mut second).await;
-    assert!(waited.is_err(), "two hold it");
-    drop(held);
+    assert!(waited.is_err(), "two hold the lock");
+    drop(first);
     assert!(tokio::time::timeout(Duration::from_secs(5), second).await.unwrap().is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn waiting_too_long_for_the_lock_is_reported_as_busy() {
+    let (_dir, store, key) = file_store();
+    let _held = store.lock(&key).await.unwrap();
+    let error = store.lock(&key).await.err();
+    assert!(matches!(error, Some(AuthError::Busy(message)) if message.contains("another process")));
+}
+
 #[test]
-fn a_token_is_renewed_before_it_expires_and_no_sooner_than_its_last_quarter() {
-    let expiring = |received: u64, expires: u64| Record {
-        received_at: now() - received,
-        expires_at: Some(now() + expires),
-        ..record("t")
+fn a_token_is_refreshed_before_it_expires_but_not_before_its_last_quarter() {
+    let expiring = |age: u64, remaining: u64| StoredLogin {
+        received_at: unix_time() - age,
+        expires_at: Some(unix_time() + remaining),
+        ..login("t")
     };
-    assert!(record("t").fresh_token().is_some(), "without an end");
+    assert!(login("t").fresh_token().is_some(), "it does not expire");
     assert!(expiring(0, 3600).fresh_token().is_some());
     assert!(expiring(3600, 20).fresh_token().is_none());
-    assert!(expiring(3600, 20).live_token().is_some());
-    assert!(expiring(0, 8).fresh_token().is_some(), "a short one is used as well");
-    assert!(expiring(8, 0).live_token().is_none());
+    assert!(expiring(3600, 20).valid_token().is_some());
+    assert!(expiring(0, 8).fresh_token().is_some(), "a short-lived one is used too");
+    assert!(expiring(8, 0).valid_token().is_none());
 }
 
 #[test]
-fn debug_shows_no_token() {
-    let record = Record {
+fn debug_output_shows_no_token() {
+    let login = StoredLogin {
         refresh_token: Some(Secret::new("MARKER-R")),
         client_secret: Some(Secret::new("MARKER-S")),
-        ..record("MARKER-A")
+        ..login("MARKER-A")
     };
-    assert!(!format!("{record:?}").contains("MARKER"));
-}
-
-fn text(vault: &TokenStore, key: &Key) -> String {
-    fs::read_to_string(vault.file(key)).unwrap()
+    assert!(!format!("{login:?}").contains("MARKER"));
 }
 
 #[tokio::test]
-async fn a_login_is_in_the_keyring_and_its_file_says_so() {
-    let fake = Fake::default();
-    let (_dir, vault, key) = with(fake.keyring());
+async fn a_login_in_the_keyring_leaves_only_a_marker_in_its_file() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = store_with(fake.keyring());
     for token in ["MARKER-1", "MARKER-2"] {
-        let before = vault.changed(&key).await;
-        vault.write(&key, &record(token)).await.unwrap();
-        assert_ne!(vault.changed(&key).await, before);
-        assert_eq!(vault.read(&key, URL).await, Ok(Some(record(token))));
-        assert!(!text(&vault, &key).contains("MARKER"));
-        assert!(fake.entries.lock()[key.in_place(&vault.dir).id()].contains(token));
+        let modified = store.modified(&key).await;
+        store.write(&key, &login(token)).await.unwrap();
+        assert_ne!(store.modified(&key).await, modified);
+        assert_eq!(store.read(&key, URL).await, Ok(Some(login(token))));
+        assert!(!file_text(&store, &key).contains("MARKER"));
+        assert!(entry_text(&fake, &store, &key).contains(token));
     }
-    let asked = *fake.asked.lock();
-    assert_eq!(vault.read(&key, "https://b.example/").await, Ok(None));
-    assert_eq!(*fake.asked.lock(), asked, "it is asked for no other server's login");
+    let calls = fake.calls();
+    assert_eq!(store.read(&key, OTHER_URL).await, Ok(None));
+    assert_eq!(fake.calls(), calls, "the keyring is not asked for the login of another server");
 
-    vault.remove(&key).await.unwrap();
+    store.remove(&key).await.unwrap();
     assert!(fake.entries.lock().is_empty());
-    assert_eq!(vault.read(&key, URL).await, Ok(None));
+    assert_eq!(store.read(&key, URL).await, Ok(None));
 }
 
 #[tokio::test]
-async fn a_login_in_a_file_stays_there_until_somebody_logs_in_again() {
-    let fake = Fake::default();
-    let (dir, vault, key) = vault();
-    vault.write(&key, &record("MARKER-1")).await.unwrap();
-    let vault = TokenStore { keyring: fake.keyring(), ..vault };
-    vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
-    assert!(text(&vault, &key).contains("MARKER-2"), "others have no keyring");
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
-    assert_eq!(*fake.asked.lock(), 0);
-    vault.write(&key, &record("MARKER-3")).await.unwrap();
-    vault.save(&key, &record("MARKER-4"), Some(record("MARKER-3"))).await;
-    assert!(!text(&vault, &key).contains("MARKER"));
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-4"))));
+async fn a_login_in_a_file_moves_to_the_keyring_only_by_a_new_login() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("MARKER-1")).await.unwrap();
+    let store = TokenStore { keyring: fake.keyring(), ..store };
+    store.save(&key, &login("MARKER-2"), Some(login("MARKER-1"))).await;
+    assert!(file_text(&store, &key).contains("MARKER-2"), "other processes may have no keyring");
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("MARKER-2"))));
+    assert_eq!(fake.calls(), 0);
+    store.write(&key, &login("MARKER-3")).await.unwrap();
+    store.save(&key, &login("MARKER-4"), Some(login("MARKER-3"))).await;
+    assert!(!file_text(&store, &key).contains("MARKER"));
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("MARKER-4"))));
 
-    // New tokens need a place more than they need this one.
-    fake.fails(Some(Unusable::Failed("full".to_owned())));
-    vault.save(&key, &record("MARKER-5"), Some(record("MARKER-4"))).await;
-    assert!(text(&vault, &key).contains("MARKER-5"));
-    drop(dir);
+    // If the keyring fails, the tokens are stored in the file rather than lost.
+    fake.set_failure(Some(KeyringError::Failed("full".to_owned())));
+    store.save(&key, &login("MARKER-5"), Some(login("MARKER-4"))).await;
+    assert!(file_text(&store, &key).contains("MARKER-5"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keyring_that_cannot_be_used_costs_no_login() {
-    for trouble in
-        [Unusable::Missing, Unusable::Locked, Unusable::Silent, Unusable::Failed("too long".to_owned())]
-    {
-        let fake = Fake::default();
-        let (_dir, vault, key) = with(fake.keyring());
-        vault.write(&key, &record("one")).await.unwrap();
-        fake.fails(Some(trouble.clone()));
-        // What is there cannot be read, and the reader is told what to do.
-        let Err(AuthError::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("{trouble}") };
-        assert!(why.contains("login a/../b") && why.contains(&trouble.to_string()), "{why}");
-        // One that is there has to forget it first.
-        if trouble != Unusable::Missing {
-            let Err(AuthError::Keyring(..)) = vault.remove(&key).await else { panic!("{trouble}: gone") };
+async fn a_keyring_that_fails_is_reported_and_does_not_prevent_a_new_login() {
+    for error in [
+        KeyringError::Unavailable,
+        KeyringError::Locked,
+        KeyringError::TimedOut,
+        KeyringError::Failed("too long".to_owned()),
+    ] {
+        let fake = FakeKeyring::default();
+        let (_dir, store, key) = store_with(fake.keyring());
+        store.write(&key, &login("one")).await.unwrap();
+        fake.set_failure(Some(error.clone()));
+        let Err(AuthError::Keyring(_, message)) = store.read(&key, URL).await else { panic!("{error}") };
+        assert!(message.contains("login a/../b") && message.contains(&error.to_string()), "{message}");
+        // A keyring that is there has to remove its entry first.
+        if error != KeyringError::Unavailable {
+            let Err(AuthError::Keyring(..)) = store.remove(&key).await else { panic!("{error}: removed") };
         }
-        // What is new goes to the file; what is in the keyring is older then, and does not count.
-        vault.write(&key, &record("two")).await.unwrap();
-        assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))), "{trouble}");
+        // The new login is stored in the file, and the older entry does not count when the keyring works again.
+        store.write(&key, &login("two")).await.unwrap();
+        assert_eq!(store.read(&key, URL).await, Ok(Some(login("two"))), "{error}");
         tokio::time::advance(Duration::from_secs(60)).await;
-        fake.fails(None);
-        assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))), "{trouble}");
-        vault.remove(&key).await.unwrap();
+        fake.set_failure(None);
+        assert_eq!(store.read(&key, URL).await, Ok(Some(login("two"))), "{error}");
+        store.remove(&key).await.unwrap();
         assert!(fake.entries.lock().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_login_that_moves_to_the_keyring_is_in_its_file_until_it_is_there() {
-    let fake = Fake::default();
-    let (_dir, vault, key) = vault();
-    vault.write(&key, &record("one")).await.unwrap();
-    fake.fails(Some(Unusable::Silent));
-    let vault = TokenStore { keyring: fake.keyring(), ..vault };
-    // Cut off while the keyring keeps it waiting.
-    let written = tokio::time::timeout(Duration::from_millis(200), vault.write(&key, &record("two"))).await;
+async fn a_login_that_moves_to_the_keyring_is_in_its_file_until_the_keyring_has_it() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("one")).await.unwrap();
+    fake.set_failure(Some(KeyringError::TimedOut));
+    let store = TokenStore { keyring: fake.keyring(), ..store };
+    // Cancelled while the keyring does not answer.
+    let written = tokio::time::timeout(Duration::from_millis(200), store.write(&key, &login("two"))).await;
     assert!(written.is_err());
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("two"))));
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("two"))));
 }
 
 #[tokio::test]
-async fn an_entry_that_somebody_took_out_of_the_keyring_or_changed_is_as_none() {
-    let fake = Fake::default();
-    let (_dir, vault, key) = with(fake.keyring());
-    vault.write(&key, &record("t")).await.unwrap();
+async fn a_damaged_or_missing_keyring_entry_counts_as_no_login() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = store_with(fake.keyring());
+    store.write(&key, &login("t")).await.unwrap();
     for text in ["", "{", r#"{"version": 2, "url": "https://a.example/"}"#] {
-        fake.entries.lock().insert(key.in_place(&vault.dir).id().to_owned(), text.to_owned());
-        assert_eq!(vault.read(&key, URL).await, Ok(None), "{text}");
+        fake.entries.lock().insert(key.keyring_entry(&store.dir).username, text.to_owned());
+        assert_eq!(store.read(&key, URL).await, Ok(None), "{text}");
     }
     fake.entries.lock().clear();
-    assert_eq!(vault.read(&key, URL).await, Ok(None));
+    assert_eq!(store.read(&key, URL).await, Ok(None));
 }
 
 #[tokio::test]
-async fn a_login_in_a_keyring_that_is_turned_off_is_not_lost_silently() {
-    let fake = Fake::default();
-    let (_dir, vault, key) = with(fake.keyring());
-    vault.write(&key, &record("t")).await.unwrap();
-    let vault = TokenStore { keyring: Keyring::off(), ..vault };
-    let Err(AuthError::Keyring(_, why)) = vault.read(&key, URL).await else { panic!("read") };
-    assert!(why.contains("`keyring` in `settings`"), "{why}");
-}
-
-/// Files in this vault cannot be written by this process, whoever its user is.
-fn obstructed(vault: &TokenStore, key: &Key) -> PathBuf {
-    let temporary = vault.file(key).with_extension(format!("{}.tmp", std::process::id()));
-    fs::create_dir_all(temporary.join("in the way")).unwrap();
-    temporary
+async fn a_login_in_a_keyring_that_is_turned_off_is_reported() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = store_with(fake.keyring());
+    store.write(&key, &login("t")).await.unwrap();
+    let store = TokenStore { keyring: Keyring::disabled(), ..store };
+    let Err(AuthError::Keyring(_, message)) = store.read(&key, URL).await else { panic!("read") };
+    assert!(message.contains("`keyring` in `settings`"), "{message}");
 }
 
 #[tokio::test]
 async fn tokens_that_cannot_be_written_are_used_and_written_later() {
-    let (_dir, vault, key) = vault();
-    vault.write(&key, &record("one")).await.unwrap();
-    let obstacle = obstructed(&vault, &key);
-    vault.save(&key, &record("two"), Some(record("one"))).await;
-    vault.save(&key, &record("three"), Some(record("two"))).await;
-    assert_eq!(vault.clone().read(&key, URL).await, Ok(Some(record("three"))));
-    vault.retry(&key).await;
-    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("one"))));
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("one")).await.unwrap();
+    let obstacle = obstruct(&store, &key);
+    store.save(&key, &login("two"), Some(login("one"))).await;
+    store.save(&key, &login("three"), Some(login("two"))).await;
+    assert_eq!(store.clone().read(&key, URL).await, Ok(Some(login("three"))));
+    store.retry_unsaved(&key).await;
+    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("one"))));
     fs::remove_dir_all(&obstacle).unwrap();
 
-    let busy = vault.lock(&key).await.unwrap();
-    vault.retry(&key).await;
-    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("one"))), "somebody else has the lock");
-    drop(busy);
-    vault.retry(&key).await;
-    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("three"))));
+    let lock = store.lock(&key).await.unwrap();
+    store.retry_unsaved(&key).await;
+    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("one"))), "another process has the lock");
+    drop(lock);
+    store.retry_unsaved(&key).await;
+    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("three"))));
 
-    obstructed(&vault, &key);
-    vault.save(&key, &record("four"), Some(record("three"))).await;
+    obstruct(&store, &key);
+    store.save(&key, &login("four"), Some(login("three"))).await;
     fs::remove_dir_all(&obstacle).unwrap();
-    vault.settled().await;
-    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("four"))), "at the end at the latest");
+    store.finish().await;
+    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("four"))), "written at shutdown");
 }
 
 #[tokio::test]
-async fn tokens_that_cannot_be_written_do_not_outlive_a_login_of_somebody_else() {
-    let (_dir, vault, key) = vault();
-    let other = TokenStore::new(vault.dir.clone(), Keyring::off());
-    vault.write(&key, &record("one")).await.unwrap();
-    let obstacle = obstructed(&vault, &key);
-    vault.save(&key, &record("two"), Some(record("one"))).await;
+async fn tokens_that_cannot_be_written_yield_to_a_login_or_logout_by_another_process() {
+    let (_dir, store, key) = file_store();
+    let other = TokenStore::new(store.dir.clone(), Keyring::disabled());
+    store.write(&key, &login("one")).await.unwrap();
+    let obstacle = obstruct(&store, &key);
+    store.save(&key, &login("two"), Some(login("one"))).await;
     fs::remove_dir_all(&obstacle).unwrap();
-    other.write(&key, &record("new")).await.unwrap();
-    vault.retry(&key).await;
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("new"))));
-    obstructed(&vault, &key);
-    vault.save(&key, &record("newer"), Some(record("new"))).await;
+    other.write(&key, &login("new")).await.unwrap();
+    store.retry_unsaved(&key).await;
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("new"))));
+    obstruct(&store, &key);
+    store.save(&key, &login("newer"), Some(login("new"))).await;
     other.remove(&key).await.unwrap();
-    assert_eq!(vault.read(&key, URL).await, Ok(None));
+    assert_eq!(store.read(&key, URL).await, Ok(None));
 }
 
 #[tokio::test]
-async fn a_login_whose_file_cannot_be_written_goes_to_the_keyring() {
-    let fake = Fake::default();
-    let (_dir, vault, key) = vault();
-    vault.write(&key, &record("MARKER-1")).await.unwrap();
-    let vault = TokenStore { keyring: fake.keyring(), ..vault };
-    obstructed(&vault, &key);
-    vault.save(&key, &record("MARKER-2"), Some(record("MARKER-1"))).await;
-    assert!(fake.entries.lock()[key.in_place(&vault.dir).id()].contains("MARKER-2"));
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("MARKER-2"))));
+async fn refreshed_tokens_go_to_the_keyring_if_the_file_cannot_be_written() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("MARKER-1")).await.unwrap();
+    let store = TokenStore { keyring: fake.keyring(), ..store };
+    obstruct(&store, &key);
+    store.save(&key, &login("MARKER-2"), Some(login("MARKER-1"))).await;
+    assert!(entry_text(&fake, &store, &key).contains("MARKER-2"));
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("MARKER-2"))));
 }
 
 #[tokio::test]
-async fn a_login_in_the_keyring_is_kept_also_if_its_file_cannot_be_written_again() {
-    let fake = Fake::default();
-    let (_dir, vault, key) = with(fake.keyring());
-    vault.write(&key, &record("one")).await.unwrap();
-    obstructed(&vault, &key);
-    vault.write(&key, &record("two")).await.unwrap();
-    assert_eq!(vault.read_kept(&key, URL).await, Ok(Some(record("two"))));
+async fn a_login_in_the_keyring_is_replaced_even_if_its_marker_cannot_be_written() {
+    let fake = FakeKeyring::default();
+    let (_dir, store, key) = store_with(fake.keyring());
+    store.write(&key, &login("one")).await.unwrap();
+    obstruct(&store, &key);
+    store.write(&key, &login("two")).await.unwrap();
+    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("two"))));
 }
 
 #[tokio::test]
-async fn two_places_for_logins_have_an_entry_each_and_two_ways_to_one_place_have_the_same() {
-    let fake = Fake::default();
-    let (dir, vault, key) = with(fake.keyring());
-    let (_other, other, _) = with(fake.keyring());
-    vault.write(&key, &record("one")).await.unwrap();
-    other.write(&key, &record("two")).await.unwrap();
-    assert_eq!(vault.read(&key, URL).await, Ok(Some(record("one"))));
-    assert_eq!(other.read(&key, URL).await, Ok(Some(record("two"))));
+async fn each_directory_has_its_own_keyring_entries_however_its_path_is_written() {
+    let fake = FakeKeyring::default();
+    let (dir, store, key) = store_with(fake.keyring());
+    let (_other_dir, other, _) = store_with(fake.keyring());
+    store.write(&key, &login("one")).await.unwrap();
+    other.write(&key, &login("two")).await.unwrap();
+    assert_eq!(store.read(&key, URL).await, Ok(Some(login("one"))));
+    assert_eq!(other.read(&key, URL).await, Ok(Some(login("two"))));
     let same = TokenStore::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
-    assert_eq!(same.read(&key, URL).await, Ok(Some(record("one"))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lock_that_stays_busy_is_no_reason_for_a_login() {
-    let (_dir, vault, key) = vault();
-    let _held = vault.lock(&key).await.unwrap();
-    assert!(matches!(vault.lock(&key).await, Err(AuthError::Busy(why)) if why.contains("another process")));
+    assert_eq!(same.read(&key, URL).await, Ok(Some(login("one"))));
 }

@@ -1,95 +1,77 @@
-//! New tokens that cannot be written: this process may have the only ones that still work, and goes on with them.
+//! New tokens that could not be written. This process may have the only tokens that still work, and goes on with them.
 
-use super::{Key, Record, TokenStore};
+use super::key::StoreKey;
+use super::stored_login::StoredLogin;
 use crate::auth::error::AuthError;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Those of this process. Clones share them.
+/// The unwritten logins of this process, by file stem. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Unsaved(Arc<Mutex<HashMap<String, Newer>>>);
+pub(super) struct UnsavedLogins(Arc<Mutex<HashMap<String, UnsavedLogin>>>);
 
-struct Newer {
-    key: Key,
-    record: Record,
-    /// What is still kept in its place.
-    before: Option<Record>,
+struct UnsavedLogin {
+    key: StoreKey,
+    /// What has to be written.
+    login: StoredLogin,
+    /// The stored login that it replaces.
+    replaces: Option<StoredLogin>,
 }
 
-impl Unsaved {
-    pub(super) fn forget(&self, key: &Key) {
-        self.0.lock().remove(key.id());
+impl UnsavedLogins {
+    /// Adds a login that replaces the stored one. Returns whether all logins of this key were written before.
+    pub(super) fn insert(&self, key: &StoreKey, login: StoredLogin, replaces: Option<StoredLogin>) -> bool {
+        let mut logins = self.0.lock();
+        match logins.get_mut(key.file_stem()) {
+            Some(unsaved) => {
+                unsaved.login = login;
+                false
+            }
+            None => {
+                logins.insert(key.file_stem().to_owned(), UnsavedLogin { key: key.clone(), login, replaces });
+                true
+            }
+        }
     }
 
-    /// Of what is kept and what could not be, the newest: somebody else may have logged in or out since.
+    /// Removes the login of this key.
+    pub(super) fn remove(&self, key: &StoreKey) {
+        self.0.lock().remove(key.file_stem());
+    }
+
+    /// The unwritten login of this key.
+    pub(super) fn get(&self, key: &StoreKey) -> Option<StoredLogin> {
+        self.0.lock().get(key.file_stem()).map(|unsaved| unsaved.login.clone())
+    }
+
+    /// The keys of all unwritten logins.
+    pub(super) fn keys(&self) -> Vec<StoreKey> {
+        self.0.lock().values().map(|unsaved| unsaved.key.clone()).collect()
+    }
+
+    /// Returns the newer one of the `stored` login and the unwritten one. If the stored login has changed since,
+    /// another process logged in or out: the unwritten one is dropped.
     pub(super) fn newest(
         &self,
-        key: &Key,
-        kept: Result<Option<Record>, AuthError>,
-    ) -> Result<Option<Record>, AuthError> {
-        let mut all = self.0.lock();
-        match (all.get(key.id()), kept) {
-            (Some(newer), Ok(kept)) if kept != newer.before => {
-                all.remove(key.id());
-                Ok(kept)
+        key: &StoreKey,
+        stored: Result<Option<StoredLogin>, AuthError>,
+    ) -> Result<Option<StoredLogin>, AuthError> {
+        let mut logins = self.0.lock();
+        match (logins.get(key.file_stem()), stored) {
+            (Some(unsaved), Ok(stored)) if stored != unsaved.replaces => {
+                logins.remove(key.file_stem());
+                Ok(stored)
             }
-            (Some(newer), _) => Ok(Some(newer.record.clone())),
-            (None, kept) => kept,
+            (Some(unsaved), _) => Ok(Some(unsaved.login.clone())),
+            (None, stored) => stored,
         }
     }
 }
 
-impl TokenStore {
-    /// Writes what takes the place of `before`, for who holds the lock. If it cannot be written, this process has it
-    /// all the same, and tries again (`retry`).
-    pub async fn save(&self, key: &Key, record: &Record, before: Option<Record>) {
-        let Err(trouble) = self.rewrite(key, record).await else { return };
-        let mut all = self.unsaved.0.lock();
-        match all.get_mut(key.id()) {
-            Some(newer) => newer.record = record.clone(),
-            None => {
-                tracing::warn!(
-                    group = %key.name,
-                    "its new tokens cannot be kept, and are lost when dynamic-mcp ends: {trouble}"
-                );
-                let newer = Newer { key: key.clone(), record: record.clone(), before };
-                all.insert(key.id().to_owned(), newer);
-            }
-        }
-    }
-
-    /// Tries again to write what could not be written, unless somebody changes this login now.
-    pub async fn retry(&self, key: &Key) {
-        let Some(url) = self.unsaved.0.lock().get(key.id()).map(|newer| newer.record.url.clone()) else {
-            return;
-        };
-        let Ok(Some(_lock)) = self.try_lock(key).await else { return };
-        // Not over a login of somebody else.
-        drop(self.read(key, &url).await);
-        let record = self.unsaved.0.lock().get(key.id()).map(|newer| newer.record.clone());
-        let Some(record) = record else { return };
-        match self.rewrite(key, &record).await {
-            Ok(()) => tracing::info!(group = %key.name, "its new tokens are kept now"),
-            Err(trouble) => {
-                tracing::debug!(group = %key.name, "its new tokens still cannot be kept: {trouble}");
-            }
-        }
-    }
-
-    /// The process ends: waits for what is under way, and tries a last time to write what could not be.
-    pub async fn settled(&self) {
-        self.errands.settled().await;
-        let keys: Vec<Key> = self.unsaved.0.lock().values().map(|newer| newer.key.clone()).collect();
-        for key in keys {
-            self.retry(&key).await;
-        }
-    }
-}
-
-impl fmt::Debug for Unsaved {
+impl fmt::Debug for UnsavedLogins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Unsaved").field(&self.0.lock().len()).finish()
+        f.debug_tuple("UnsavedLogins").field(&self.0.lock().len()).finish()
     }
 }

@@ -1,22 +1,24 @@
-//! Servers that mean harm.
+//! Malicious servers.
 
+use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::world::{World, get, get_as};
+use super::fixture::{Fixture, get, get_with_host};
 use crate::remote::{Reply, Server};
 
-/// A login that fails with these words, and asks nobody for a token.
-fn refused(world: &World, words: &str) {
-    let outcome = world.login();
-    assert_eq!(outcome.code, 1, "{}", outcome.said);
-    assert!(outcome.said.contains(words), "{words:?} in {}", outcome.said);
-    assert!(world.files().is_empty());
+/// Asserts that a login fails with this text, and that nothing is stored.
+fn assert_login_fails(fixture: &Fixture, text: &str) {
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 1, "{}", output.text);
+    assert!(output.text.contains(text), "{text:?} in {}", output.text);
+    assert!(fixture.login_files().is_empty());
 }
 
 #[test]
-fn addresses_that_are_no_web_pages_are_not_opened() {
+fn only_safe_web_addresses_are_opened_in_the_browser() {
     for endpoint in [
         "file:///etc/passwd",
         "javascript:alert(1)",
@@ -46,20 +48,20 @@ fn addresses_that_are_no_web_pages_are_not_opened() {
         "",
         "-x",
     ] {
-        let world = World::new();
-        world.authority.state().metadata = json!({"authorization_endpoint": endpoint});
-        let (seen, browser) = world.browser();
-        let output = world.command(&["login", "g"]).env("BROWSER", browser).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{endpoint}: {said}");
-        assert!(said.contains("the login leads to"), "{endpoint}: {said}");
-        assert!(!seen.exists() && !seen.with_extension("part").exists(), "{endpoint}");
-        assert!(world.authority.forms("/as/register").is_empty(), "{endpoint}");
+        let fixture = Fixture::new();
+        fixture.auth_server.state().metadata = json!({"authorization_endpoint": endpoint});
+        let (browser, arguments) = fixture.fake_browser();
+        let output = fixture.command(&["login", "g"]).env("BROWSER", browser).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{endpoint}: {text}");
+        assert!(text.contains("the login leads to"), "{endpoint}: {text}");
+        assert!(!arguments.exists() && !arguments.with_extension("part").exists(), "{endpoint}");
+        assert!(fixture.auth_server.forms("/as/register").is_empty(), "{endpoint}");
     }
 }
 
 #[test]
-fn tokens_are_asked_for_in_safe_places_only() {
+fn only_safe_endpoints_are_used() {
     let canary = Server::start(|_| Some(Reply::status(200)));
     let port = canary.origin.rsplit(':').next().unwrap();
     for (member, value) in [
@@ -68,73 +70,73 @@ fn tokens_are_asked_for_in_safe_places_only() {
         ("registration_endpoint", "http://192.168.0.1/".to_owned()),
         ("registration_endpoint", "file:///x".to_owned()),
     ] {
-        let world = World::new();
-        world.authority.state().metadata = json!({member: value});
-        refused(&world, "the login leads to");
+        let fixture = Fixture::new();
+        fixture.auth_server.state().metadata = json!({member: value});
+        assert_login_fails(&fixture, "the login leads to");
     }
-    let world = World::new();
-    world.authority.state().redirect = Some(format!("{}/", canary.origin));
-    refused(&world, "");
+    let fixture = Fixture::new();
+    fixture.auth_server.state().token_redirect = Some(format!("{}/", canary.origin));
+    assert_login_fails(&fixture, "");
     assert!(canary.seen().is_empty(), "a redirect of the token endpoint was followed");
 }
 
 #[test]
-fn metadata_that_has_moved_to_another_server_is_not_followed() {
+fn metadata_is_not_followed_to_another_origin() {
     let canary = Server::start(|_| Some(Reply::json("{}")));
-    let world = World::new();
+    let fixture = Fixture::new();
     for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server/as"] {
-        world.authority.state().moved = Some((path, canary.url()));
-        assert_ne!(world.login().code, 0, "{path}");
+        fixture.auth_server.state().redirected_path = Some((path, canary.url()));
+        assert_ne!(fixture.login().exit_code, 0, "{path}");
     }
     assert!(canary.seen().is_empty());
-    assert!(world.authority.forms("/as/token").is_empty());
+    assert!(fixture.auth_server.forms("/as/token").is_empty());
 }
 
 #[test]
-fn an_answer_without_measure_or_without_end_ends_the_login() {
-    let world = World::new();
-    world.authority.state().metadata = json!({"filler": "x".repeat(1 << 20)});
-    refused(&world, "answered with more than 1 MiB");
-    let world = World::new();
-    world.authority.state().slow = Duration::from_secs(12);
-    let begin = tokio::time::Instant::now();
-    let outcome = world.login();
-    assert_eq!(outcome.code, 4, "{}", outcome.said);
-    assert!(outcome.said.contains("no answer in time"), "{}", outcome.said);
-    assert!(begin.elapsed() < Duration::from_secs(12), "{:?}", begin.elapsed());
+fn a_response_that_is_too_large_or_too_slow_ends_the_login() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().metadata = json!({"filler": "x".repeat(1 << 20)});
+    assert_login_fails(&fixture, "answered with more than 1 MiB");
+    let fixture = Fixture::new();
+    fixture.auth_server.state().token_delay = Duration::from_secs(12);
+    let started = Instant::now();
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 4, "{}", output.text);
+    assert!(output.text.contains("no answer within 10 s"), "{}", output.text);
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
 }
 
 #[test]
-fn metadata_elsewhere_is_not_asked_for() {
-    let world = World::new();
-    world.authority.state().challenge =
+fn metadata_at_a_private_address_is_not_requested() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().challenge =
         Some(r#"Bearer resource_metadata="https://169.254.169.254/latest/meta-data""#.to_owned());
-    // What is named there is ignored; the well-known place is looked at.
-    world.logged_in();
-    let world = World::new();
-    world.authority.state().resource = json!({"authorization_servers": ["https://10.0.0.1/"]});
-    let outcome = world.login();
-    assert_eq!(outcome.code, 1);
-    assert!(outcome.said.contains("10.0.0.1"), "{}", outcome.said);
-    assert!(world.authority.forms("/as/authorize").is_empty());
+    // The address is ignored, and the metadata is read from the well-known URL.
+    fixture.log_in();
+    let fixture = Fixture::new();
+    fixture.auth_server.state().resource_metadata = json!({"authorization_servers": ["https://10.0.0.1/"]});
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 1);
+    assert!(output.text.contains("10.0.0.1"), "{}", output.text);
+    assert!(fixture.auth_server.forms("/as/authorize").is_empty());
 }
 
 #[test]
-fn a_document_about_another_resource_is_not_believed() {
-    let world = World::new();
-    world.authority.state().resource = json!({"resource": "https://other.example/mcp"});
-    let outcome = world.login();
-    assert_eq!(outcome.code, 1, "{}", outcome.said);
-    assert!(world.authority.forms("/as/token").is_empty());
+fn metadata_of_another_resource_is_rejected() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().resource_metadata = json!({"resource": "https://other.example/mcp"});
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 1, "{}", output.text);
+    assert!(fixture.auth_server.forms("/as/token").is_empty());
 }
 
 #[test]
-fn an_issuer_that_is_another_is_refused() {
-    let world = World::new();
-    world.authority.state().metadata = json!({"issuer": "https://other.example"});
-    refused(&world, "other.example");
+fn another_issuer_is_rejected_in_metadata_and_in_the_browsers_return() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().metadata = json!({"issuer": "https://other.example"});
+    assert_login_fails(&fixture, "other.example");
 
-    for (returns, metadata) in [
+    for (parameters, metadata) in [
         (json!({"iss": "https://other.example", "error_description": "MARKER"}), json!({})),
         (json!({"iss": null}), json!({})),
         (
@@ -143,110 +145,113 @@ fn an_issuer_that_is_another_is_refused() {
         ),
         (json!({"iss": "https://other.example", "code": null, "error": "MARKER"}), json!({})),
     ] {
-        let world = World::new();
-        (world.authority.state().returns, world.authority.state().metadata) = (returns, metadata);
-        let outcome = world.login();
-        assert_eq!(outcome.code, 1);
-        assert!(outcome.said.contains("another authorization server"), "{}", outcome.said);
-        assert!(!outcome.said.contains("MARKER"), "{}", outcome.said);
-        assert!(world.authority.forms("/as/token").is_empty());
+        let fixture = Fixture::new();
+        (fixture.auth_server.state().callback_parameters, fixture.auth_server.state().metadata) =
+            (parameters, metadata);
+        let output = fixture.login();
+        assert_eq!(output.exit_code, 1);
+        assert!(output.text.contains("another authorization server"), "{}", output.text);
+        assert!(!output.text.contains("MARKER"), "{}", output.text);
+        assert!(fixture.auth_server.forms("/as/token").is_empty());
     }
 
-    let world = World::new();
-    (world.authority.state().returns, world.authority.state().metadata) =
+    let fixture = Fixture::new();
+    (fixture.auth_server.state().callback_parameters, fixture.auth_server.state().metadata) =
         (json!({"iss": null}), json!({"authorization_response_iss_parameter_supported": null}));
-    world.logged_in();
+    fixture.log_in();
 }
 
 #[test]
-fn a_server_without_pkce_is_refused() {
+fn a_server_without_pkce_is_rejected() {
     for methods in [json!(null), json!([]), json!(["plain"])] {
-        let world = World::new();
-        world.authority.state().metadata = json!({"code_challenge_methods_supported": methods});
-        refused(&world, "PKCE");
-        let world = World::with(json!({"require_pkce": false}));
-        world.authority.state().metadata = json!({"code_challenge_methods_supported": methods});
+        let fixture = Fixture::new();
+        fixture.auth_server.state().metadata = json!({"code_challenge_methods_supported": methods});
+        assert_login_fails(&fixture, "PKCE");
+        let fixture = Fixture::with_oauth(json!({"require_pkce": false}));
+        fixture.auth_server.state().metadata = json!({"code_challenge_methods_supported": methods});
         assert_eq!(
-            world.login().code == 0,
+            fixture.login().exit_code == 0,
             methods == Value::Null,
-            "only one that does not say may be trusted"
+            "the setting is for servers that do not announce their methods"
         );
     }
 }
 
 #[test]
-fn the_browsers_return_is_good_once_and_only_with_our_state() {
-    let world = World::new();
-    let waiting = world.begin();
-    let back = waiting.back();
-    let _silent = std::net::TcpStream::connect(back.split('/').nth(2).unwrap()).unwrap();
-    let (host, path) = back.strip_prefix("http://").unwrap().split_once('/').unwrap();
-    let state = waiting.parameter("state").unwrap();
+fn the_browsers_return_is_accepted_once_and_only_with_the_right_state() {
+    let fixture = Fixture::new();
+    let login = fixture.start_login();
+    let callback = login.callback_url();
+    let _silent_connection = TcpStream::connect(callback.split('/').nth(2).unwrap()).unwrap();
+    let (host, path) = callback.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let state = login.url_parameter("state").unwrap();
 
-    for wrong in
-        [back.replace(&state, "guessed"), back.replace("state=", "stat="), format!("http://{host}/callback")]
-    {
+    for wrong in [
+        callback.replace(&state, "guessed"),
+        callback.replace("state=", "stat="),
+        format!("http://{host}/callback"),
+    ] {
         let (head, page) = get(&wrong);
         assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
         assert!(!page.contains("guessed"));
     }
     assert!(get(&format!("http://{host}/?state={state}<script>")).0.starts_with("HTTP/1.1 404 "));
-    // A page whose name was made to lead to us.
-    assert_eq!(get_as(host, "evil.example", path).0, "");
-    assert!(world.authority.forms("/as/token").is_empty());
+    // A page whose name resolves to this machine (DNS rebinding).
+    assert_eq!(get_with_host(host, "evil.example", path).0, "");
+    assert!(fixture.auth_server.forms("/as/token").is_empty());
 
-    let (head, page) = get(&back);
+    let (head, page) = get(&callback);
     assert!(head.starts_with("HTTP/1.1 200 ") && !page.contains(&state));
-    assert_eq!(waiting.ends().code, 0);
-    assert!(std::net::TcpStream::connect(host).is_err(), "it listens on");
-    assert_eq!(world.authority.forms("/as/token").len(), 1);
+    assert_eq!(login.wait().exit_code, 0);
+    assert!(TcpStream::connect(host).is_err(), "it still listens");
+    assert_eq!(fixture.auth_server.forms("/as/token").len(), 1);
 }
 
 #[test]
-fn what_a_failing_server_repeats_is_not_shown() {
-    let world = World::new();
-    world.authority.state().returns = json!({"code": "s3cret-code-x"});
-    let outcome = world.login();
-    assert_eq!(outcome.code, 1);
-    assert!(outcome.said.contains("code=…&"), "{}", outcome.said);
+fn secrets_that_an_error_response_repeats_are_not_shown() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().callback_parameters = json!({"code": "s3cret-code-x"});
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 1);
+    assert!(output.text.contains("code=…&"), "{}", output.text);
 }
 
 #[test]
-fn a_token_of_one_server_is_sent_to_no_other() {
-    let world = World::new();
-    world.logged_in();
-    let mut other = World::new();
-    let url = other.authority.url();
-    // The same name in the config, another address: its login is another.
-    other.home = world.home;
-    other.set(json!({"url": url}));
+fn a_token_is_sent_only_to_its_server() {
+    let fixture = Fixture::new();
+    fixture.log_in();
+    let mut other = Fixture::new();
+    let url = other.auth_server.url();
+    // The same name in the config with another address is another login.
+    other.home = fixture.home;
+    other.set_server(json!({"url": url}));
     let mut proxy = other.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
-    for request in other.authority.server.seen() {
+    for request in other.auth_server.http.seen() {
         assert_eq!(request.header("authorization"), "");
     }
 }
 
 #[test]
-fn tokens_of_an_unknown_kind_are_refused() {
-    let world = World::new();
-    world.authority.state().grant = json!({"token_type": "DPoP"});
-    refused(&world, "bearer");
+fn tokens_other_than_bearer_tokens_are_rejected() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().token_response = json!({"token_type": "DPoP"});
+    assert_login_fails(&fixture, "bearer");
 }
 
 #[test]
-fn an_authorization_server_that_was_replaced_gets_nothing_of_the_old_one() {
-    let world = World::new();
-    world.authority.state().grant = json!({"expires_in": 1});
-    world.logged_in();
-    let new = World::new();
-    let server = format!("{}/as", new.authority.server.origin);
-    world.authority.state().resource = json!({"authorization_servers": [server]});
+fn a_new_authorization_server_gets_no_tokens_of_the_old_one() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().token_response = json!({"expires_in": 1});
+    fixture.log_in();
+    let new = Fixture::new();
+    let server = format!("{}/as", new.auth_server.http.origin);
+    fixture.auth_server.state().resource_metadata = json!({"authorization_servers": [server]});
     std::thread::sleep(Duration::from_millis(1100));
-    let mut proxy = world.proxy();
+    let mut proxy = fixture.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
-    assert!(new.authority.forms("/as/token").is_empty());
-    assert!(world.authority.grants("refresh_token").is_empty());
+    assert!(new.auth_server.forms("/as/token").is_empty());
+    assert!(fixture.auth_server.grants("refresh_token").is_empty());
 }

@@ -1,5 +1,5 @@
-//! Logins in a keyring: GNOME's, on a bus of its own. Where it is not installed, these tests say `SKIPPED` and pass; with
-//! `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` they fail instead.
+//! Logins in a keyring: GNOME Keyring, on a bus of its own. Where its programs are not installed, these tests print
+//! `SKIPPED` and pass; with `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` they fail instead.
 #![cfg(not(target_os = "macos"))]
 
 use std::io::Write;
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::world::World;
+use super::fixture::Fixture;
 use crate::support::until;
 
-/// What a call may take that meets a keyring which does not work: a wait for it, and some more for a loaded machine.
-const TOLD: Duration = Duration::from_secs(15);
+/// How long a call may take if the keyring does not work: one wait for it, and a margin for a loaded machine.
+const MAX_CALL_TIME: Duration = Duration::from_secs(15);
 
 const PROGRAMS: [&str; 4] = ["dbus-daemon", "dbus-send", "gnome-keyring-daemon", "secret-tool"];
 
-const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+const BUS_CONFIG: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>unix:path=DIR/bus</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>"#;
 
-/// A bus and a keyring that nobody else uses.
+/// A session bus with a keyring, for one test.
 struct Desktop {
     keyring: Daemon,
     _bus: Daemon,
     dir: TempDir,
 }
 
-/// Ends with its owner, also when a test fails.
+/// A process that is killed when it is dropped.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -44,59 +44,63 @@ impl Drop for Daemon {
 }
 
 impl Desktop {
-    /// With its keyring unlocked.
+    /// Starts with the keyring unlocked. `None` if the programs are not installed.
     fn start() -> Option<Self> {
         if !PROGRAMS.iter().all(|program| Path::new("/usr/bin").join(program).exists()) {
-            let set = |name: &str, value: &str| std::env::var(name).is_ok_and(|is| is == value);
+            let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
             let programs = PROGRAMS.join(", ");
-            assert!(!set("CI", "true") && !set("DYNAMIC_MCP_REQUIRE_REAL", "1"), "not installed: {programs}");
+            assert!(
+                !is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"),
+                "not installed: {programs}"
+            );
             let test = std::thread::current().name().unwrap_or_default().to_owned();
-            // Not eprintln: what a test that passes prints is not shown.
+            // Not `eprintln`, because the output of tests that pass is not shown.
             drop(writeln!(std::io::stderr(), "SKIPPED: {test}: needs {programs}"));
             return None;
         }
         let dir = TempDir::new().unwrap();
         let config = dir.path().join("bus.conf");
-        std::fs::write(&config, BUS.replace("DIR", dir.path().to_str().unwrap())).unwrap();
+        std::fs::write(&config, BUS_CONFIG.replace("DIR", dir.path().to_str().unwrap())).unwrap();
         let mut command = command(&dir, "dbus-daemon");
         let bus = Daemon(command.arg("--nofork").arg("--config-file").arg(config).spawn().unwrap());
         until("there is a bus", || dir.path().join("bus").exists());
-        let keyring = keyring(&dir, true);
+        let keyring = start_keyring(&dir, true);
         Some(Self { keyring, _bus: bus, dir })
     }
 
-    /// Of another login to the desktop, with or without the keyring's password.
-    fn restart(&mut self, unlocked: bool) {
+    /// Restarts the keyring, as a login to the desktop does: unlocked with the password, or locked without.
+    fn restart_keyring(&mut self, unlocked: bool) {
         drop(self.keyring.0.kill());
-        self.keyring = keyring(&self.dir, unlocked);
+        self.keyring = start_keyring(&self.dir, unlocked);
     }
 
-    /// The keyring answers nothing any more.
-    fn halt(&self) {
+    /// Makes the keyring stop answering.
+    fn suspend_keyring(&self) {
         kill(Pid::from_raw(self.keyring.0.id().cast_signed()), Signal::SIGSTOP).unwrap();
     }
 
-    /// Our entries, with their secrets if they are not locked.
+    /// The entries of dynamic-mcp, with their secrets if the keyring is unlocked.
     fn entries(&self) -> String {
-        said(command(&self.dir, "secret-tool").args(["search", "--all", "service", "dynamic-mcp"]))
+        stdout_of(command(&self.dir, "secret-tool").args(["search", "--all", "service", "dynamic-mcp"]))
     }
 
-    /// What a person's shell knows of it.
-    fn shell(&self) -> Vec<(&'static str, String)> {
+    /// The environment of the user's shell.
+    fn shell_env(&self) -> Vec<(&'static str, String)> {
         vec![("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}/bus", self.dir.path().display()))]
     }
 
-    /// What is left of that where a client passes on little of its environment.
-    fn client(&self) -> Vec<(&'static str, String)> {
+    /// The environment that a client passes on which passes on little.
+    fn client_env(&self) -> Vec<(&'static str, String)> {
         let dir = self.dir.path().to_str().unwrap().to_owned();
         vec![("DBUS_SESSION_BUS_ADDRESS", String::new()), ("XDG_RUNTIME_DIR", dir)]
     }
 
-    fn world(&self, grant: serde_json::Value) -> World {
-        let mut world = World::new();
-        world.env = self.shell();
-        world.authority.state().grant = grant;
-        world
+    /// A fixture in the user's shell, with these overrides of token responses.
+    fn fixture(&self, token_response: Value) -> Fixture {
+        let mut fixture = Fixture::new();
+        fixture.env = self.shell_env();
+        fixture.auth_server.state().token_response = token_response;
+        fixture
     }
 }
 
@@ -111,7 +115,7 @@ fn command(dir: &TempDir, program: &str) -> Command {
     command
 }
 
-fn keyring(dir: &TempDir, unlocked: bool) -> Daemon {
+fn start_keyring(dir: &TempDir, unlocked: bool) -> Daemon {
     let mut command = command(dir, "gnome-keyring-daemon");
     command.args(["--foreground", "--components=secrets"]).stdout(Stdio::null());
     if unlocked {
@@ -120,45 +124,45 @@ fn keyring(dir: &TempDir, unlocked: bool) -> Daemon {
     let mut daemon = Daemon(command.spawn().unwrap());
     daemon.0.stdin.take().unwrap().write_all(b"pw").unwrap();
     until("there is a keyring", || {
-        let mut asking = self::command(dir, "dbus-send");
-        asking.args(["--print-reply", "--dest=org.freedesktop.secrets", "/org/freedesktop/secrets"]);
-        asking.args(["org.freedesktop.Secret.Service.ReadAlias", "string:default"]);
-        said(&mut asking).contains("/collection/login")
+        let mut request = self::command(dir, "dbus-send");
+        request.args(["--print-reply", "--dest=org.freedesktop.secrets", "/org/freedesktop/secrets"]);
+        request.args(["org.freedesktop.Secret.Service.ReadAlias", "string:default"]);
+        stdout_of(&mut request).contains("/collection/login")
     });
     daemon
 }
 
-fn said(command: &mut Command) -> String {
+fn stdout_of(command: &mut Command) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-/// The one file says where the login is, and has nothing of it.
-fn assert_only_in_keyring(world: &World) {
-    let kept = world.kept();
-    assert_eq!(kept, json!({"version": 1, "url": world.authority.url(), "kept": "in the keyring"}));
+/// Asserts that the login file has only the marker for a login in the keyring.
+fn assert_only_in_keyring(fixture: &Fixture) {
+    let stored = fixture.stored_login();
+    assert_eq!(stored, json!({"version": 1, "url": fixture.auth_server.url(), "kept": "in the keyring"}));
 }
 
 #[test]
-fn a_login_is_in_the_keyring_from_the_first_token_to_the_logout() {
+fn a_login_is_in_the_keyring_until_logout() {
     let Some(desktop) = Desktop::start() else { return };
-    let mut world = desktop.world(json!({"expires_in": 2}));
-    world.logged_in();
-    assert_only_in_keyring(&world);
+    let mut fixture = desktop.fixture(json!({"expires_in": 2}));
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
     let first = desktop.entries();
     assert!(first.contains("label = dynamic-mcp: login to g\n"), "{first}");
     assert!(first.contains("s3cret-access") && first.contains("s3cret-refresh"), "{first}");
 
-    // Two instances find it, and the new tokens of each other.
-    world.env = desktop.client();
-    let mut proxies = [world.proxy(), world.proxy()];
-    until("two renewals", || {
+    // Two processes find the login, and each the tokens that the other has refreshed.
+    fixture.env = desktop.client_env();
+    let mut proxies = [fixture.proxy(), fixture.proxy()];
+    until("two refreshes", || {
         for proxy in &mut proxies {
             assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
         }
-        world.authority.grants("refresh_token").len() >= 2
+        fixture.auth_server.grants("refresh_token").len() >= 2
     });
-    assert!(!world.authority.state().used_twice);
-    assert_only_in_keyring(&world);
+    assert!(!fixture.auth_server.state().refresh_token_reused);
+    assert_only_in_keyring(&fixture);
     let last = desktop.entries();
     assert_ne!(first, last);
     assert_eq!(last.matches("label = ").count(), 1, "{last}");
@@ -167,88 +171,92 @@ fn a_login_is_in_the_keyring_from_the_first_token_to_the_logout() {
     }
     drop(proxies);
 
-    let outcome = world.run(&["logout", "g"]);
-    assert!(outcome.code == 0 && outcome.said.contains("revoked"), "{}", outcome.said);
+    let output = fixture.run(&["logout", "g"]);
+    assert!(output.exit_code == 0 && output.text.contains("revoked"), "{}", output.text);
     assert_eq!(desktop.entries(), "");
-    assert!(world.files().is_empty());
+    assert!(fixture.login_files().is_empty());
 }
 
 #[test]
-fn a_login_goes_to_the_keyring_or_a_file_as_the_keyring_comes_and_goes() {
+fn each_new_login_is_stored_in_the_keyring_or_else_in_a_file() {
     let Some(mut desktop) = Desktop::start() else { return };
-    let mut world = desktop.world(json!({"expires_in": 2}));
-    let with_bus = std::mem::take(&mut world.env);
-    world.logged_in();
-    assert!(world.kept()["refresh_token"].is_string());
-    world.env = with_bus;
-    let mut proxy = world.proxy();
-    until("a renewal", || {
+    let mut fixture = desktop.fixture(json!({"expires_in": 2}));
+    let with_bus = std::mem::take(&mut fixture.env);
+    fixture.log_in();
+    assert!(fixture.stored_login()["refresh_token"].is_string());
+    fixture.env = with_bus;
+    let mut proxy = fixture.proxy();
+    until("a refresh", || {
         assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
-        !world.authority.grants("refresh_token").is_empty()
+        !fixture.auth_server.grants("refresh_token").is_empty()
     });
     drop(proxy);
-    assert!(world.kept()["refresh_token"].is_string(), "instances without the bus use it as well");
+    assert!(fixture.stored_login()["refresh_token"].is_string(), "processes without the bus use it too");
     assert_eq!(desktop.entries(), "");
-    world.authority.state().grant = json!({"expires_in": 3600});
-    world.logged_in();
-    assert_only_in_keyring(&world);
+    fixture.auth_server.state().token_response = json!({"expires_in": 3600});
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
     assert!(desktop.entries().contains("s3cret-refresh"));
 
-    // Somebody logs in to the desktop without the keyring's password.
-    desktop.restart(false);
-    let mut proxy = world.proxy();
-    let began = Instant::now();
+    // The user logs in to the desktop without the keyring's password.
+    desktop.restart_keyring(false);
+    let mut proxy = fixture.proxy();
+    let started = Instant::now();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("which is locked: unlock it, or run `dynamic-mcp login g`"), "{failure}");
-    assert!(began.elapsed() < TOLD, "{:?}", began.elapsed());
-    let outcome = world.run(&["logout", "g"]);
+    assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
+    let output = fixture.run(&["logout", "g"]);
     assert!(
-        outcome.code == 1 && outcome.said.contains("unlock it, then run `dynamic-mcp logout g` again"),
+        output.exit_code == 1 && output.text.contains("unlock it, then run `dynamic-mcp logout g` again"),
         "{}",
-        outcome.said
+        output.text
     );
-    assert_only_in_keyring(&world);
+    assert_only_in_keyring(&fixture);
 
-    // There is nobody to type it here.
-    let outcome = world.login();
-    assert_eq!(outcome.code, 0, "{}", outcome.said);
-    assert!(outcome.said.contains("kept in a file: the system's keyring is locked"), "{}", outcome.said);
-    assert!(world.kept()["refresh_token"].is_string());
-    until("it is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    // Nobody types the password in this test.
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 0, "{}", output.text);
+    assert!(
+        output.text.contains("stored in a file because the system's keyring is locked"),
+        "{}",
+        output.text
+    );
+    assert!(fixture.stored_login()["refresh_token"].is_string());
+    until("the login is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
 
-    desktop.restart(true);
-    world.logged_in();
-    assert_only_in_keyring(&world);
+    desktop.restart_keyring(true);
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
     assert_eq!(desktop.entries().matches("label = ").count(), 1);
 }
 
 #[test]
-fn a_keyring_that_does_not_answer_holds_up_nobody_for_long() {
+fn a_keyring_that_does_not_answer_delays_calls_only_briefly() {
     let Some(desktop) = Desktop::start() else { return };
-    let world = desktop.world(json!({"expires_in": 3600}));
-    world.logged_in();
-    assert_only_in_keyring(&world);
-    desktop.halt();
+    let fixture = desktop.fixture(json!({"expires_in": 3600}));
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
+    desktop.suspend_keyring();
 
-    let mut proxy = world.proxy();
-    let began = Instant::now();
+    let mut proxy = fixture.proxy();
+    let started = Instant::now();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("keyring, which does not answer: run `dynamic-mcp login g`"), "{failure}");
-    assert!(began.elapsed() < TOLD, "{:?}", began.elapsed());
+    assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
 
-    let outcome = world.login();
-    assert_eq!(outcome.code, 0, "{}", outcome.said);
-    assert!(began.elapsed() < 2 * TOLD, "{:?}", began.elapsed());
-    assert!(world.kept()["access_token"].is_string());
-    until("it is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 0, "{}", output.text);
+    assert!(started.elapsed() < 2 * MAX_CALL_TIME, "{:?}", started.elapsed());
+    assert!(fixture.stored_login()["access_token"].is_string());
+    until("the login is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
 }
 
 #[test]
-fn a_keyring_that_the_config_turns_off_is_left_alone() {
+fn a_keyring_that_is_turned_off_is_not_used() {
     let Some(desktop) = Desktop::start() else { return };
-    let mut world = desktop.world(json!({}));
-    world.settings(json!({"keyring": false}));
-    world.logged_in();
-    assert!(world.kept()["refresh_token"].is_string());
+    let mut fixture = desktop.fixture(json!({}));
+    fixture.set_settings(json!({"keyring": false}));
+    fixture.log_in();
+    assert!(fixture.stored_login()["refresh_token"].is_string());
     assert_eq!(desktop.entries(), "");
 }

@@ -252,7 +252,7 @@ fn a_token_of_the_config_that_is_refused_is_said_to_be_that() {
     let server = always(|| Reply::status(401));
     let mut proxy = Proxy::new(&remote(&server, json!({"headers": {"authorization": "Bearer s3cret"}})));
     let failure = proxy.failure("g", "echo", json!({}));
-    assert!(failure.contains("the server refused the Authorization in \"headers\""), "{failure}");
+    assert!(failure.contains("the server rejected the `Authorization` header in \"headers\""), "{failure}");
     assert!(failure.contains("will not help"), "{failure}");
 }
 

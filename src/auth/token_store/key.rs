@@ -1,0 +1,56 @@
+//! Names the file, the lock and the keyring entry of a login.
+
+use crate::auth::keyring::KeyringEntry;
+use crate::config::GroupName;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::Path;
+
+/// Identifies a login: by the group's name, the server's address and the `client_id` in the config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreKey {
+    /// A readable part of the group's name, and a hash of all parts.
+    file_stem: String,
+    group: GroupName,
+}
+
+impl StoreKey {
+    /// Makes the key of a login. The group's name is part of it, so that a server may be in the config twice, for two
+    /// accounts.
+    pub fn new(group: &GroupName, url: &str, client_id: Option<&str>) -> Self {
+        let mut hash = Sha256::new();
+        for part in [group.as_str(), url, client_id.unwrap_or_default()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let readable =
+            group.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(40);
+        let digest = hex_prefix(hash, 12);
+        let file_stem = readable.chain(['-']).chain(digest.chars()).collect();
+        Self { file_stem, group: group.clone() }
+    }
+
+    /// The name of the login's file and of its lock, without the extension.
+    pub fn file_stem(&self) -> &str {
+        &self.file_stem
+    }
+
+    /// The group of the server.
+    pub fn group(&self) -> &GroupName {
+        &self.group
+    }
+
+    /// The keyring entry for the login whose file and lock are in `dir`. The user has one keyring, but may have several
+    /// such directories, so the directory is part of the entry's name.
+    pub(super) fn keyring_entry(&self, dir: &Path) -> KeyringEntry {
+        let canonical = fs::canonicalize(dir);
+        let mut hash = Sha256::new();
+        hash.update(canonical.as_deref().unwrap_or(dir).as_os_str().as_encoded_bytes());
+        let username = format!("{}-{}", self.file_stem, hex_prefix(hash, 6));
+        KeyringEntry { username, group: self.group.clone() }
+    }
+}
+
+fn hex_prefix(hash: Sha256, bytes: usize) -> String {
+    hash.finalize().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+}
