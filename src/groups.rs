@@ -7,7 +7,8 @@ use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mod
 use crate::protocol::Era;
 use crate::rules::Rules;
 use crate::schema::arguments::Checks;
-use crate::transport::{Transport, launch, warden};
+use crate::transport::warden::StopTimeouts;
+use crate::transport::{Transport, launch};
 use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
 use crate::upstream::connect::BoxFuture;
@@ -253,7 +254,7 @@ impl GroupManager {
     /// Names what the cache has of a server.
     fn key(&self, server: &ServerConfig) -> Key {
         let cwd = match &server.endpoint {
-            Endpoint::Stdio(stdio) => launch::directory(stdio, &self.transport.ambient),
+            Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.transport.process_env),
             Endpoint::Http(_) => PathBuf::new(),
         };
         Key::new(server, &cwd, &self.audience.offer())
@@ -379,7 +380,7 @@ impl GroupManager {
                 group.stop(Grace::Shutdown).await;
             }
             while running.join_next().await.is_some() {}
-            self.transport.warden.shutdown(warden::Grace::FAST).await;
+            self.transport.warden.shutdown(StopTimeouts::FAST).await;
             // What was learnt in the last moment.
             self.cache.flush().await;
         };

@@ -37,7 +37,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
     let transport = Transport {
-        ambient: Arc::new(ambient),
+        process_env: Arc::new(ambient),
         warden: Warden::new(),
         logins: Arc::new(Kept(super::login::vault(env, &config.settings, false))),
     };

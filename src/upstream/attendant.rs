@@ -5,8 +5,7 @@ use super::audience::questions::Question;
 use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
-use crate::transport::remote::FailedRequest;
-use crate::transport::{RequestFailures, TransportHandle};
+use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Writer;
@@ -56,7 +55,7 @@ impl Attendant {
             () = writing => {}
             () = link.drained() => {}
         }
-        self.of.live.lose(link.ending().await.into());
+        self.of.live.lose(link.connection_end().await.into());
         self.of.peer.end();
     }
 
@@ -79,7 +78,7 @@ impl Attendant {
 
     /// Whoever asks again, because it was not carried out, must find that this connection takes nothing more.
     fn failed(&self, FailedRequest { id, error }: FailedRequest) {
-        if let Some(ending) = self.of.link.over() {
+        if let Some(ending) = self.of.link.close_reason() {
             self.of.live.lose(ending.into());
         }
         if let Some(id) = id {

@@ -11,7 +11,8 @@ use super::listening::listen;
 use super::{Grace, Live, dialect};
 use crate::config::{GroupName, ServerConfig};
 use crate::protocol::{Era, code};
-use crate::transport::{Transport, TransportHandle, warden};
+use crate::transport::warden::StopTimeouts;
+use crate::transport::{Transport, TransportHandle};
 use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
@@ -128,7 +129,7 @@ impl Connector {
     ) -> Result<(Connection, Catalog), Tried> {
         let opened =
             self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
-        let (peer, link) = (Peer::new(opened.output), opened.link);
+        let (peer, link) = (Peer::new(opened.output), opened.handle);
         let live = Live::new(peer.clone(), era);
         let lists_changed = Arc::new(Notify::new());
         let offer = self.audience.offer();
@@ -156,7 +157,7 @@ impl Connector {
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<()> {
             output.close();
-            Box::pin(async move { link.stop(timetable(grace)).await })
+            Box::pin(async move { link.stop(stop_timeouts(grace)).await })
         };
         match outcome {
             Ok(catalog) => {
@@ -186,10 +187,10 @@ impl Connector {
     }
 }
 
-fn timetable(grace: Grace) -> warden::Grace {
+fn stop_timeouts(grace: Grace) -> StopTimeouts {
     match grace {
-        Grace::Ordinary => warden::Grace::ORDINARY,
-        Grace::Shutdown => warden::Grace::FAST,
+        Grace::Ordinary => StopTimeouts::ORDINARY,
+        Grace::Shutdown => StopTimeouts::FAST,
     }
 }
 
@@ -298,7 +299,7 @@ impl Session {
         let params = dialect::request(params, Era::Handshake, self.era);
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
-                UpstreamError::TimedOut { step, after, stderr: self.link.last_words() }
+                UpstreamError::TimedOut { step, after, stderr: self.link.stderr_tail() }
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } => self.protocol(step, error.to_string()),
@@ -323,12 +324,12 @@ impl Session {
             step,
             code: error_code(&error),
             message,
-            stderr: self.link.last_words(),
+            stderr: self.link.stderr_tail(),
         })
     }
 
     pub(super) fn protocol(&self, step: &'static str, what: String) -> UpstreamError {
-        UpstreamError::Protocol { step, what, stderr: self.link.last_words() }
+        UpstreamError::Protocol { step, what, stderr: self.link.stderr_tail() }
     }
 }
 
