@@ -11,7 +11,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Before anything else: the warden must stay one thread with nothing open.
     #[cfg(unix)]
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE) {
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
     run(&Cli::parse()).unwrap_or_else(|error| {

@@ -1,160 +1,123 @@
-//! Opens the transport a server's config asks for.
+//! Opens a transport to an upstream: to a process on this machine or to a remote server.
 //!
-//! `launch` finds out what to run, `warden` runs and ends it, `stderr` keeps its last words, `child` puts them
-//! together. `remote` is for servers that are reached by HTTP.
+//! # Theory of operation
+//!
+//! A transport carries JSON-RPC messages as lines, whatever is at its other end. [`Transport::open`] chooses it by the
+//! server's config and returns an [`OpenTransport`]: a reader of lines, an output for lines, and a [`TransportHandle`],
+//! which watches the connection and ends it.
+//!
+//! - `child` is the transport to a process: `launch` determines what to execute, `warden` spawns and ends the process,
+//!   `stderr` keeps its last lines of stderr.
+//! - `remote` is the transport to a server that speaks HTTP.
+//! - `connection` and `error` hold the types that both share.
+//!
+//! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
+//! last clone of the handle ends the connection in any case.
 
 use crate::config::{Endpoint, GroupName, ServerConfig};
-use crate::wire::output::{Output, Writer};
-use child::Child;
+use child::ChildTransport;
 use launch::ProcessEnv;
+use remote::Remote;
 use remote::credentials::LoginService;
 use remote::error::RemoteError;
-use remote::{FailedRequest, Remote};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::AsyncRead;
-use tokio::sync::mpsc;
-use warden::{Grace, Warden};
+use warden::{StopTimeouts, Warden};
 
 pub mod child;
+pub mod connection;
+pub mod error;
 pub mod launch;
 pub mod remote;
 pub mod stderr;
 pub mod warden;
 
-/// Why a transport could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error(transparent)]
-    Launch(#[from] launch::LaunchError),
-    #[error("the process could not be started: {0}")]
-    Spawn(#[from] warden::SpawnError),
-    #[error("the process was not started in time")]
-    TimedOut(Duration),
-    #[error(transparent)]
-    Remote(#[from] RemoteError),
-}
+pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures};
+pub use error::OpenError;
 
-/// How a connection ended by itself.
-#[derive(Debug)]
-pub enum ConnectionEnd {
-    Process {
-        /// A fragment such as "its process exited with code 3".
-        how: String,
-        /// The last lines of its stderr.
-        stderr: String,
-        /// Variables of ours that it was not given and that its stderr mentions.
-        withheld: Vec<String>,
-    },
-    Remote(RemoteError),
-}
-
-/// A transport that is open: lines in, lines out.
-pub struct OpenTransport {
-    pub input: Box<dyn AsyncRead + Send + Unpin>,
-    pub output: Output,
-    pub writer: Writer,
-    pub link: TransportHandle,
-    pub failures: RequestFailures,
-}
-
-/// Requests that the transport knows to have no answer.
-pub struct RequestFailures(Option<mpsc::Receiver<FailedRequest>>);
-
-impl RequestFailures {
-    /// Of a transport that cannot tell: its requests have no answer when the connection has ended.
-    pub const NONE: Self = Self(None);
-
-    pub fn of(failures: mpsc::Receiver<FailedRequest>) -> Self {
-        Self(Some(failures))
-    }
-
-    /// Never resolves where there is none. Cancel-safe.
-    pub async fn next(&mut self) -> FailedRequest {
-        let failure = match &mut self.0 {
-            Some(failures) => failures.recv().await,
-            None => None,
-        };
-        match failure {
-            Some(failure) => failure,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// What is at the other end. Clones share it; it is ended with the last one.
+/// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
 #[derive(Clone)]
 pub enum TransportHandle {
-    Child(Child),
+    /// A process on this machine.
+    Child(ChildTransport),
+    /// A remote server.
     Remote(Remote),
 }
 
 impl TransportHandle {
-    /// What it last wrote to stderr.
-    pub fn last_words(&self) -> String {
+    /// Returns the last lines that the upstream wrote to stderr; empty for a remote server.
+    pub fn stderr_tail(&self) -> String {
         match self {
-            Self::Child(child) => child.last_words(),
+            Self::Child(child) => child.stderr_tail(),
             Self::Remote(_) => String::new(),
         }
     }
 
-    /// Resolves once it has ended by itself and had time to be read to its end.
+    /// Waits until the upstream has ended by itself and its last output has had time to be read.
     pub async fn drained(&self) {
         match self {
             Self::Child(child) => child.drained().await,
-            // Its input ends then.
+            // A remote connection that ends also ends its input.
             Self::Remote(_) => std::future::pending().await,
         }
     }
 
-    /// Why it takes nothing more, if it is known already.
-    pub fn over(&self) -> Option<ConnectionEnd> {
+    /// Returns why the connection accepts no more messages, if that is known before its input ends.
+    pub fn close_reason(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) => None,
             Self::Remote(remote) => remote.over(),
         }
     }
 
-    /// How it ended, asked when its input did.
-    pub async fn ending(&self) -> ConnectionEnd {
+    /// Returns how the connection ended. To be called after the end of its input.
+    pub async fn connection_end(&self) -> ConnectionEnd {
         match self {
-            Self::Child(child) => child.ending().await,
+            Self::Child(child) => child.connection_end().await,
             Self::Remote(remote) => {
                 remote.over().unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::broken("it was closed")))
             }
         }
     }
 
-    /// Ends it with all that belongs to it. Its input was closed by the caller.
-    pub async fn stop(&self, grace: Grace) {
+    /// Ends the upstream process with its descendants, or the remote session. The caller closes the output first.
+    pub async fn stop(&self, timeouts: StopTimeouts) {
         match self {
-            Self::Child(child) => child.stop(grace).await,
-            Self::Remote(remote) => remote.stop(grace.term).await,
+            Self::Child(child) => child.stop(timeouts).await,
+            Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
         }
     }
 }
 
-/// What every connection needs of the process.
+/// Opens transports. Holds what all of them share.
 #[derive(Clone)]
 pub struct Transport {
-    pub ambient: Arc<ProcessEnv>,
+    /// Our own environment, of which processes inherit a part.
+    pub process_env: Arc<ProcessEnv>,
+    /// Spawns and ends the processes.
     pub warden: Warden,
+    /// Provides the credentials for remote servers.
     pub logins: Arc<dyn LoginService>,
 }
 
 impl Transport {
-    /// `limit`: bytes of one message.
+    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message.
     pub async fn open(
         &self,
         group: &GroupName,
         server: &ServerConfig,
-        limit: usize,
-    ) -> Result<OpenTransport, OpenError> {
+        max_message_bytes: usize,
+    ) -> Result<OpenTransport<TransportHandle>, OpenError> {
+        let connect_timeout = server.timeout.connect;
         match &server.endpoint {
-            Endpoint::Stdio(stdio) => Child::start(self, stdio, server.timeout.connect).await,
+            Endpoint::Stdio(stdio) => {
+                let opened =
+                    ChildTransport::open(&self.warden, &self.process_env, stdio, connect_timeout).await?;
+                Ok(opened.map_handle(TransportHandle::Child))
+            }
             Endpoint::Http(http) => {
                 let credentials = self.logins.of(group, http)?;
-                Remote::start(http, server.timeout.connect, limit, credentials).await
+                let opened = Remote::start(http, connect_timeout, max_message_bytes, credentials).await?;
+                Ok(opened.map_handle(TransportHandle::Remote))
             }
         }
     }

@@ -39,7 +39,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
     let transport = Transport {
-        ambient: Arc::new(ambient),
+        process_env: Arc::new(ambient),
         warden: Warden::new(),
         logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
     };

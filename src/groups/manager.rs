@@ -6,7 +6,8 @@ use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
-use crate::transport::{Transport, launch, warden};
+use crate::transport::warden::StopTimeouts;
+use crate::transport::{Transport, launch};
 use crate::upstream::catalog::Catalog;
 use crate::upstream::clients::Clients;
 use crate::upstream::connector::{Connector, KnownEra};
@@ -217,7 +218,7 @@ impl GroupManager {
 
     pub(super) fn cache_key(&self, server: &ServerConfig) -> CacheKey {
         let cwd = match &server.endpoint {
-            Endpoint::Stdio(stdio) => launch::directory(stdio, &self.environment.transport.ambient),
+            Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.environment.transport.process_env),
             Endpoint::Http(_) => PathBuf::new(),
         };
         CacheKey::new(server, &cwd, &self.environment.clients.offered_capabilities())
@@ -241,7 +242,7 @@ impl GroupManager {
                 group.stop(Grace::Shutdown).await;
             }
             while running.join_next().await.is_some() {}
-            transport.warden.shutdown(warden::Grace::FAST).await;
+            transport.warden.shutdown(StopTimeouts::FAST).await;
             // Catalogs may have been read in the last moment.
             cache.flush().await;
         };

@@ -1,9 +1,10 @@
-//! An upstream that is a child process: started, listened to, ended.
+//! A transport to an upstream that is a child process: its stdin, stdout and stderr.
 
+use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
+use super::error::OpenError;
 use super::launch::{self, ProcessEnv};
-use super::stderr::Stderr;
-use super::warden::{Exit, Grace, Process};
-use super::{ConnectionEnd, OpenError, OpenTransport, RequestFailures, Transport, TransportHandle};
+use super::stderr::StderrTail;
+use super::warden::{Exit, ProcessHandle, StopTimeouts, Warden};
 use crate::config::StdioConfig;
 use crate::wire::output::{Output, PollableFd};
 use std::sync::Arc;
@@ -11,86 +12,90 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-/// What a process still has to say after it ended (its last lines), or how it ended after it said its last.
-const LAST: Duration = Duration::from_millis(100);
-/// Lines of stderr that an error carries.
-const LAST_WORDS: usize = 20;
+/// How long the last output of a process may come after its exit, or its exit after the end of its output.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// Lines of stderr that an error message shows.
+const STDERR_TAIL_LINES: usize = 20;
 
-/// A child process. Clones share it; the process is ended with the last one.
+/// The child process of a transport. Clones share it; the process is ended when the last one is dropped.
 #[derive(Clone)]
-pub struct Child(Arc<Inner>);
+pub struct ChildTransport(Arc<ChildInner>);
 
-struct Inner {
-    process: Process,
-    stderr: Stderr,
-    listening: tokio::task::JoinHandle<()>,
-    ambient: Arc<ProcessEnv>,
+struct ChildInner {
+    process: ProcessHandle,
+    stderr: StderrTail,
+    /// Reads stderr.
+    stderr_task: tokio::task::JoinHandle<()>,
+    /// For the variables that the process did not inherit, together with `stdio`.
+    process_env: Arc<ProcessEnv>,
     stdio: StdioConfig,
 }
 
-impl Drop for Inner {
+impl Drop for ChildInner {
     fn drop(&mut self) {
-        self.listening.abort();
+        self.stderr_task.abort();
     }
 }
 
-impl Child {
-    /// Starts what `stdio` says. Bounded by `within`, besides the login shell that may be asked for its PATH once.
-    pub async fn start(
-        transport: &Transport,
+impl ChildTransport {
+    /// Spawns the process that `stdio` configures.
+    ///
+    /// Fails with [`OpenError::TimedOut`] after `connect_timeout`, which does not count the query of the login shell.
+    pub async fn open(
+        warden: &Warden,
+        process_env: &Arc<ProcessEnv>,
         stdio: &StdioConfig,
-        within: Duration,
-    ) -> Result<OpenTransport, OpenError> {
-        let launch = launch::prepare(stdio, &transport.ambient).await?;
-        let started = timeout(within, transport.warden.spawn(launch)).await;
-        let child = started.map_err(|_| OpenError::TimedOut(within))??;
-        tracing::debug!(pid = child.pid, "process started");
-        let stderr = Stderr::default();
-        let listening = tokio::spawn(stderr.clone().follow(child.stderr).in_current_span());
-        let (output, writer) = Output::direct(PollableFd::Pipe(child.stdin));
-        let inner = Inner {
-            process: child.process,
+        connect_timeout: Duration,
+    ) -> Result<OpenTransport<Self>, OpenError> {
+        let launch = launch::prepare(stdio, process_env).await?;
+        let spawned = timeout(connect_timeout, warden.spawn(launch)).await;
+        let spawned = spawned.map_err(|_| OpenError::TimedOut(connect_timeout))??;
+        tracing::debug!(pid = spawned.pid, "process started");
+        let stderr = StderrTail::default();
+        let stderr_task = tokio::spawn(stderr.clone().follow(spawned.stderr).in_current_span());
+        let (output, writer) = Output::direct(PollableFd::Pipe(spawned.stdin));
+        let inner = ChildInner {
+            process: spawned.handle,
             stderr,
-            listening,
-            ambient: transport.ambient.clone(),
+            stderr_task,
+            process_env: process_env.clone(),
             stdio: stdio.clone(),
         };
-        let link = TransportHandle::Child(Self(Arc::new(inner)));
         Ok(OpenTransport {
-            input: Box::new(child.stdout),
+            input: Box::new(spawned.stdout),
             output,
             writer,
-            link,
+            handle: Self(Arc::new(inner)),
             failures: RequestFailures::NONE,
         })
     }
 
-    /// What it last wrote to stderr.
-    pub fn last_words(&self) -> String {
-        self.0.stderr.tail(LAST_WORDS)
+    /// Returns the last lines that the process wrote to stderr.
+    pub fn stderr_tail(&self) -> String {
+        self.0.stderr.last_lines(STDERR_TAIL_LINES)
     }
 
-    /// Resolves once the process has ended and had time to be read to its end.
+    /// Waits until the process has exited and its output has had time to be read.
     pub async fn drained(&self) {
         self.0.process.exited().await;
-        tokio::time::sleep(LAST).await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
     }
 
-    /// How it ended, asked when its stdout did.
-    pub async fn ending(&self) -> ConnectionEnd {
-        let exit = timeout(LAST, self.0.process.exited()).await;
-        let stderr = self.last_words();
+    /// Returns how the process ended. To be called after the end of its stdout.
+    pub async fn connection_end(&self) -> ConnectionEnd {
+        let exit = timeout(DRAIN_TIMEOUT, self.0.process.exited()).await;
+        let stderr = self.stderr_tail();
         let withheld = match exit {
             Ok(Exit::Code(0)) => Vec::new(),
-            _ => launch::withheld(&self.0.ambient, &self.0.stdio, &stderr),
+            _ => launch::withheld_vars(&self.0.process_env, &self.0.stdio, &stderr),
         };
         let how =
             exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
         ConnectionEnd::Process { how, stderr, withheld }
     }
 
-    /// Ends it with all that it started. Its stdin was closed by the caller.
-    pub async fn stop(&self, grace: Grace) {
-        self.0.process.stop(grace).await;
+    /// Ends the process and every process that it started. The caller closes its stdin first.
+    pub async fn stop(&self, timeouts: StopTimeouts) {
+        self.0.process.stop(timeouts).await;
     }
 }

@@ -1,64 +1,49 @@
-//! From a stdio server's entry and our own environment to what is to be run.
+//! Turns the config entry of a stdio server into a command that can be executed.
 //!
-//! `env` says what a child inherits, `path` where its command is looked for.
+//! # Theory of operation
+//!
+//! A config entry leaves much to the environment: which variables the server inherits, where its command is installed
+//! and where it runs. [`prepare`] settles all of that before the process is spawned, so that an entry that cannot work
+//! fails with an error that says what to change, not with an errno.
+//!
+//! - `process_env` is our own environment, which `main` reads once.
+//! - `env` decides which of our variables the child gets.
+//! - `path` decides on the child's PATH and finds its command there.
+//!
+//! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
+//! PATH, because values may be secrets.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config;
+use crate::config::StdioConfig;
+use process_env::{get_var, set_var};
 
 mod env;
 mod path;
+mod process_env;
 
-pub use env::withheld;
+pub use env::withheld_vars;
 pub use path::PathList;
+pub use process_env::ProcessEnv;
 
-/// Our own environment, read once in `main`.
-#[derive(Clone)]
-pub struct ProcessEnv {
-    pub vars: BTreeMap<OsString, OsString>,
-    /// Absolute.
-    pub cwd: PathBuf,
-}
-
-impl ProcessEnv {
-    /// The value of one of our variables.
-    pub fn var(&self, name: &str) -> Option<&OsStr> {
-        env::get(&self.vars, name)
-    }
-
-    /// The user's directory, if the environment names one.
-    pub fn home(&self) -> Option<PathBuf> {
-        let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-        self.var(name).filter(|home| !home.is_empty()).map(PathBuf::from)
-    }
-}
-
-impl fmt::Debug for ProcessEnv {
-    /// Names only: the values may be secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.vars.keys().collect::<Vec<_>>();
-        f.debug_struct("Ambient").field("vars", &names).field("cwd", &self.cwd).finish()
-    }
-}
-
-/// What is to be run: nothing in it needs a lookup any more.
+/// A command that can be executed without any further lookup.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// Absolute.
+    /// The executable, an absolute path.
     pub program: PathBuf,
+    /// The arguments, without the program's name. They may hold secrets.
     pub args: Vec<OsString>,
-    /// The whole environment of the child; may hold secrets.
+    /// The whole environment of the child. Its values may be secrets.
     pub env: Vec<(OsString, OsString)>,
-    /// Absolute; it existed a moment ago.
+    /// The working directory, an absolute path. It existed when the command was prepared.
     pub cwd: PathBuf,
 }
 
 impl fmt::Debug for Launch {
-    /// Neither arguments nor values of variables: both may be secrets.
+    /// Shows neither arguments nor values of variables, because both may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.env.iter().map(|(name, _)| name).collect::<Vec<_>>();
         f.debug_struct("Launch")
@@ -69,132 +54,156 @@ impl fmt::Debug for Launch {
     }
 }
 
-/// Why an entry cannot be run. A retry mends none of these: the config or the machine has to change.
+/// Why a config entry cannot be executed. A retry does not help: the config or the machine has to change.
 ///
-/// Of all variables only PATH is ever shown: without it nobody can mend a command that is not found.
+/// PATH is the only variable whose value is shown. Without it the user cannot fix a command that is not found.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
+    /// No directory of the child's PATH has the command.
     #[error("command {command:?} not found in PATH ({searched}); {}", advice(command, found.as_deref()))]
     NotFound {
+        /// The command as the config entry has it.
         command: String,
+        /// The child's PATH.
         searched: PathList,
-        /// Where it is instead: in a usual directory for tools, or on our own PATH.
+        /// A file of that name on our own PATH or in a common directory for tools.
         found: Option<PathBuf>,
     },
-    /// A command with a slash in it, for which no PATH is searched.
+    /// A command with a slash, which is not searched for on PATH, does not exist.
     #[error(
-        "command {command:?} not found: there is no file {path:?} (a relative command starts at the server's \"cwd\")"
+        "command {command:?} not found: there is no file {path:?} (a relative path starts at the server's \"cwd\")"
     )]
-    NoSuchFile { command: String, path: PathBuf },
+    NoSuchFile {
+        /// The command as the config entry has it.
+        command: String,
+        /// The absolute path that it means.
+        path: PathBuf,
+    },
+    /// The file of the command exists and is not executable.
     #[error(
-        "command {path:?} is not an executable file; make it one (chmod +x), or run it by its interpreter"
+        "command {path:?} is not an executable file; run chmod +x on it, or set its interpreter as \"command\""
     )]
-    NotExecutable { path: PathBuf },
+    NotExecutable {
+        /// The absolute path of the file.
+        path: PathBuf,
+    },
+    /// The working directory does not exist, or is not a directory.
     #[error("working directory {cwd:?} cannot be used; create it, or set \"cwd\" to one that exists")]
-    Cwd { cwd: PathBuf, source: io::Error },
+    Cwd {
+        /// The absolute path of the directory.
+        cwd: PathBuf,
+        /// Why it cannot be used.
+        source: io::Error,
+    },
 }
 
-/// What to do about a command that is not found.
+/// Returns what the user can do about a command that is not found.
 fn advice(command: &str, found: Option<&Path>) -> String {
     match found {
         Some(found) => format!("it is at {found:?}: write this absolute path as \"command\""),
         None if command.contains(char::is_whitespace) => {
-            "if it holds arguments, move them to \"args\"".to_owned()
+            "if it contains arguments, move them to \"args\"".to_owned()
         }
         None => "install it, or write its absolute path as \"command\"".to_owned(),
     }
 }
 
-/// Looks up everything that `stdio` leaves to the environment.
+/// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
 ///
-/// Takes milliseconds, or up to 2 s the first time that the login shell has to be asked for its PATH.
-pub async fn prepare(stdio: &config::StdioConfig, ambient: &ProcessEnv) -> Result<Launch, LaunchError> {
-    let login = match path::wants_login(stdio, ambient) {
-        true => path::login(ambient).await,
+/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH.
+pub async fn prepare(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<Launch, LaunchError> {
+    let login_path = match path::needs_login_path(stdio, process_env) {
+        true => path::login_path(process_env).await,
         false => None,
     };
-    let (stdio, ambient) = (stdio.clone(), ambient.clone());
-    // Off the only thread of the runtime: a directory of PATH may be on a network that hangs.
-    let looked_up = tokio::task::spawn_blocking(move || look_up(&stdio, &ambient, login.as_deref()));
-    match looked_up.await {
+    let (stdio, process_env) = (stdio.clone(), process_env.clone());
+    // Not on the runtime's only thread: a directory of PATH may be on a network file system that hangs.
+    let task =
+        tokio::task::spawn_blocking(move || prepare_blocking(&stdio, &process_env, login_path.as_deref()));
+    match task.await {
         Ok(launch) => launch,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => unreachable!("nobody cancels this task"),
+            Err(_) => unreachable!("the task is never cancelled"),
         },
     }
 }
 
-/// `prepare` with the login shell's PATH known, if it is needed.
-fn look_up(
-    stdio: &config::StdioConfig,
-    ambient: &ProcessEnv,
-    login: Option<&OsStr>,
+/// Does the work of [`prepare`]. `login_path` is the PATH of the login shell, if it is needed.
+fn prepare_blocking(
+    stdio: &StdioConfig,
+    process_env: &ProcessEnv,
+    login_path: Option<&OsStr>,
 ) -> Result<Launch, LaunchError> {
-    let mut env = env::of_child(stdio, ambient);
-    if let Some(path) = path::of_child(stdio, ambient, login) {
-        env::set(&mut env, "PATH", path);
+    let mut env = env::child_env(stdio, process_env);
+    if let Some(path) = path::extended_path(stdio, process_env, login_path) {
+        set_var(&mut env, "PATH", path);
     }
-    let cwd = cwd(stdio, ambient)?;
-    let searched = PathList::of(env::get(&env, "PATH").unwrap_or_default());
-    let program = program(&stdio.command, searched, &cwd, ambient)?;
+    let cwd = usable_working_dir(stdio, process_env)?;
+    let searched = PathList::parse(get_var(&env, "PATH").unwrap_or_default());
+    let program = find_program(&stdio.command, searched, &cwd, process_env)?;
     let args = stdio.args.iter().map(OsString::from).collect();
     Ok(Launch { program, args, env: env.into_iter().collect(), cwd })
 }
 
-/// The entry's directory, else ours unless that is the root (a GUI's children start there), then HOME.
-pub fn directory(stdio: &config::StdioConfig, ambient: &ProcessEnv) -> PathBuf {
+/// Returns the working directory of the server that `stdio` configures, which may not exist.
+///
+/// Without a `cwd` in the config entry it is ours, or the home directory if ours is the root, where desktops start
+/// programs.
+pub fn working_dir(stdio: &StdioConfig, process_env: &ProcessEnv) -> PathBuf {
     match &stdio.cwd {
-        Some(cwd) => ambient.cwd.join(untilde(cwd, ambient)),
-        None if ambient.cwd.parent().is_none() => ambient.home().unwrap_or_else(|| ambient.cwd.clone()),
-        None => ambient.cwd.clone(),
+        Some(cwd) => process_env.cwd.join(expand_tilde(cwd, process_env)),
+        None if process_env.cwd.parent().is_none() => {
+            process_env.home().unwrap_or_else(|| process_env.cwd.clone())
+        }
+        None => process_env.cwd.clone(),
     }
 }
 
-/// That directory, if it can be used.
-fn cwd(stdio: &config::StdioConfig, ambient: &ProcessEnv) -> Result<PathBuf, LaunchError> {
-    let cwd = directory(stdio, ambient);
-    let usable = cwd.metadata().and_then(|found| match found.is_dir() {
+/// Returns [`working_dir`] if it is a directory.
+fn usable_working_dir(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<PathBuf, LaunchError> {
+    let cwd = working_dir(stdio, process_env);
+    let is_usable = cwd.metadata().and_then(|metadata| match metadata.is_dir() {
         true => Ok(()),
         false => Err(io::ErrorKind::NotADirectory.into()),
     });
-    match usable {
+    match is_usable {
         Ok(()) => Ok(cwd),
         Err(source) => Err(LaunchError::Cwd { cwd, source }),
     }
 }
 
-/// The file that `command` means.
-fn program(
+/// Returns the executable for `command`.
+fn find_program(
     command: &str,
     searched: PathList,
     cwd: &Path,
-    ambient: &ProcessEnv,
+    process_env: &ProcessEnv,
 ) -> Result<PathBuf, LaunchError> {
-    let wanted = untilde(Path::new(command), ambient);
-    if let Some(program) = searched.find(&wanted, cwd) {
+    let expanded = expand_tilde(Path::new(command), process_env);
+    if let Some(program) = searched.find(&expanded, cwd) {
         return Ok(program);
     }
-    let file = match wanted.components().count() {
-        // A bare name: perhaps a file of that name is there, only not executable.
+    let file = match expanded.components().count() {
+        // A directory of PATH may have a file of that name that is not executable.
         1 if !command.contains('/') => {
-            searched.0.iter().map(|dir| dir.join(&wanted)).find(|file| file.is_file())
+            searched.0.iter().map(|dir| dir.join(&expanded)).find(|file| file.is_file())
         }
-        _ => Some(cwd.join(&wanted)),
+        _ => Some(cwd.join(&expanded)),
     };
     match file {
         Some(path) if path.exists() => Err(LaunchError::NotExecutable { path }),
         Some(path) => Err(LaunchError::NoSuchFile { command: command.to_owned(), path }),
         None => {
-            let found = path::elsewhere(ambient).find(&wanted, cwd);
+            let found = path::fallback_dirs(process_env).find(&expanded, cwd);
             Err(LaunchError::NotFound { command: command.to_owned(), searched, found })
         }
     }
 }
 
-/// Expands a leading `~/`, as every shell would.
-fn untilde(path: &Path, ambient: &ProcessEnv) -> PathBuf {
-    match (path.strip_prefix("~"), ambient.home()) {
+/// Replaces a leading `~/` by the home directory, as every shell does.
+fn expand_tilde(path: &Path, process_env: &ProcessEnv) -> PathBuf {
+    match (path.strip_prefix("~"), process_env.home()) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),
     }

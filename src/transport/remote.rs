@@ -6,12 +6,11 @@
 //! `legacy` the older transport, `headers` and `annotations` what a stateless request says beside its body,
 //! `credentials` who we are, `fault` what went wrong, `proxy` what of it is a proxy's fault.
 
-use super::{ConnectionEnd, OpenError, OpenTransport, RequestFailures, TransportHandle};
+use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
+use super::error::OpenError;
 use crate::config;
-use crate::wire::Raw;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
-use crate::wire::peer::CallError;
 use credentials::Credentials;
 use driver::Driver;
 use error::RemoteError;
@@ -45,13 +44,6 @@ const RECEIVED: usize = 2;
 const WRITTEN: usize = 64 << 10;
 const FAILURES: usize = 64;
 
-/// A request that has no answer, though others may have theirs; or `None` for the connection as a whole.
-#[derive(Debug)]
-pub struct FailedRequest {
-    pub id: Option<Raw>,
-    pub error: CallError,
-}
-
 /// A remote connection. Clones share it; it is ended with the last one.
 #[derive(Clone)]
 pub struct Remote(Arc<Inner>);
@@ -75,7 +67,7 @@ impl Remote {
         connect: Duration,
         limit: usize,
         credentials: Arc<dyn Credentials>,
-    ) -> Result<OpenTransport, OpenError> {
+    ) -> Result<OpenTransport<Self>, OpenError> {
         let http = Http::new(config, connect, credentials).await?;
         let (incoming, received) = mpsc::channel(RECEIVED);
         let (failures, failed) = mpsc::channel(FAILURES);
@@ -91,8 +83,8 @@ impl Remote {
             input: Box::new(Intake::new(received)),
             output,
             writer,
-            link: TransportHandle::Remote(Self(Arc::new(Inner { over, stop, driver }))),
-            failures: RequestFailures::of(failed),
+            handle: Self(Arc::new(Inner { over, stop, driver })),
+            failures: RequestFailures::new(failed),
         })
     }
 

@@ -1,7 +1,7 @@
-//! What an upstream writes to stderr: kept for error messages, and logged under the group's name.
+//! The stderr of an upstream process: its tail is kept for error messages, and its lines are logged.
 //!
-//! The text is a stranger's: what could steer a terminal or forge a line of our log is removed
-//! before anybody sees it.
+//! The text comes from another program, so escape sequences and control characters, which could control a terminal or
+//! forge a line of our log, are removed from all of it.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -14,77 +14,79 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
 
 /// Bytes of text that are kept; more than any stack trace.
-const KEPT: usize = 64 << 10;
+const MAX_TAIL_BYTES: usize = 64 << 10;
 
-/// Bytes of one line; what is longer is data, not a message.
-const LINE: usize = 8 << 10;
+/// Bytes of a line that are kept. A longer line is data, not a message.
+const MAX_LINE_BYTES: usize = 8 << 10;
 
-/// Lines that are logged in one `WINDOW`; a chatty upstream is not to drown the others.
-const LINES: usize = 64;
-const WINDOW: Duration = Duration::from_secs(1);
+/// Lines that are logged within one [`LOG_WINDOW`], so that a chatty upstream does not drown the others.
+const MAX_LOGGED_LINES: usize = 64;
+const LOG_WINDOW: Duration = Duration::from_secs(1);
 
-/// The end of an upstream's stderr. Clones share it.
+/// The last lines that an upstream wrote to stderr. Clones share them.
 #[derive(Clone, Default)]
-pub struct Stderr(Arc<Mutex<Kept>>);
+pub struct StderrTail(Arc<Mutex<LineBuffer>>);
 
-impl Stderr {
-    /// The last `lines` lines, oldest first, with the one that is not ended yet.
-    pub fn tail(&self, lines: usize) -> String {
-        let kept = self.0.lock();
-        let partial = clean(&kept.partial);
-        let all = kept.lines.iter().map(String::as_str).chain((!partial.is_empty()).then_some(&*partial));
+impl StderrTail {
+    /// Returns the last `lines` lines, oldest first, including a last line without a line ending.
+    pub fn last_lines(&self, lines: usize) -> String {
+        let buffer = self.0.lock();
+        let partial = sanitize(&buffer.partial);
+        let all = buffer.lines.iter().map(String::as_str).chain((!partial.is_empty()).then_some(&*partial));
         let skipped = all.clone().count().saturating_sub(lines);
         all.skip(skipped).collect::<Vec<_>>().join("\n")
     }
 
-    /// Reads `from` to its end, keeps its last lines and logs each of them as an event of the current
-    /// span, which names the group.
-    pub async fn follow(self, mut from: impl AsyncRead + Unpin) {
+    /// Reads `stderr` to its end and keeps its last lines. Logs each line as an event of the current span, which names
+    /// the group.
+    pub async fn follow(self, mut stderr: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; 8 << 10];
-        let mut log = Log::default();
+        let mut log = RateLimitedLog::default();
         loop {
             let read = tokio::select! {
-                read = from.read(&mut chunk) => read,
-                () = sleep_until(log.reopens()), if log.left_out > 0 => {
-                    log.report();
+                read = stderr.read(&mut chunk) => read,
+                () = sleep_until(log.window_end()), if log.suppressed > 0 => {
+                    log.report_suppressed();
                     continue;
                 }
             };
             let lines = match read {
                 Ok(0) => break,
-                Ok(length) => self.0.lock().feed(&chunk[..length]),
+                Ok(length) => self.0.lock().push(&chunk[..length]),
                 Err(error) => {
-                    debug!(%error, "cannot read stderr");
+                    debug!(%error, "failed to read stderr");
                     break;
                 }
             };
-            lines.iter().for_each(|line| log.line(line));
+            lines.iter().for_each(|line| log.write(line));
         }
         let last = self.0.lock().end_line();
-        last.iter().for_each(|line| log.line(line));
-        log.report();
+        last.iter().for_each(|line| log.write(line));
+        log.report_suppressed();
     }
 }
 
+/// Splits bytes into sanitized lines and keeps the last ones.
 #[derive(Default)]
-struct Kept {
-    /// Cleaned, without their ends.
+struct LineBuffer {
+    /// Sanitized lines without their line endings.
     lines: VecDeque<String>,
-    /// Bytes of `lines`, each counted with an end.
+    /// The bytes of `lines`, each counted with a line ending.
     size: usize,
-    /// The line that is being read, as it came, `LINE` bytes at most.
+    /// The raw bytes of the line that is not ended yet, at most [`MAX_LINE_BYTES`].
     partial: Vec<u8>,
 }
 
-impl Kept {
-    /// Takes what was read and gives the lines that it ends. A carriage return ends one too: progress
-    /// bars have nothing else. Blank ones are left out.
-    fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
+impl LineBuffer {
+    /// Appends `bytes` and returns the lines that they end, without blank ones.
+    ///
+    /// A carriage return ends a line too, because progress bars write nothing else.
+    fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut ended = Vec::new();
         for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let is_end = part.ends_with(b"\n") || part.ends_with(b"\r");
             let text = &part[..part.len() - usize::from(is_end)];
-            let room = LINE - self.partial.len();
+            let room = MAX_LINE_BYTES - self.partial.len();
             self.partial.extend_from_slice(&text[..text.len().min(room)]);
             if is_end {
                 ended.extend(self.end_line());
@@ -93,14 +95,15 @@ impl Kept {
         ended
     }
 
+    /// Ends the current line. Returns it unless it is blank.
     fn end_line(&mut self) -> Option<String> {
-        let line = clean(&take(&mut self.partial));
+        let line = sanitize(&take(&mut self.partial));
         if line.trim().is_empty() {
             return None;
         }
         self.size += line.len() + 1;
         self.lines.push_back(line.clone());
-        while self.size > KEPT {
+        while self.size > MAX_TAIL_BYTES {
             let Some(oldest) = self.lines.pop_front() else { break };
             self.size -= oldest.len() + 1;
         }
@@ -108,85 +111,88 @@ impl Kept {
     }
 }
 
-/// Writes lines to our log, so many a second.
+/// Writes at most [`MAX_LOGGED_LINES`] lines per [`LOG_WINDOW`] to our log.
 #[derive(Default)]
-struct Log {
-    /// When the first line of this window came.
-    opened: Option<Instant>,
-    /// Lines of this window.
+struct RateLimitedLog {
+    /// When the first line of the current window came.
+    window_start: Option<Instant>,
+    /// Lines of the current window.
     count: usize,
-    /// Those of them that were not logged.
-    left_out: usize,
+    /// Lines of the current window that were not logged, and not reported yet.
+    suppressed: usize,
 }
 
-impl Log {
-    fn line(&mut self, line: &str) {
-        if self.opened.is_none() || Instant::now() >= self.reopens() {
-            self.report();
-            *self = Self { opened: Some(Instant::now()), ..Self::default() };
+impl RateLimitedLog {
+    fn write(&mut self, line: &str) {
+        if self.window_start.is_none() || Instant::now() >= self.window_end() {
+            self.report_suppressed();
+            *self = Self { window_start: Some(Instant::now()), ..Self::default() };
         }
         self.count += 1;
-        if self.count > LINES {
-            self.left_out += 1;
+        if self.count > MAX_LOGGED_LINES {
+            self.suppressed += 1;
         } else {
             info!(target: "upstream::stderr", "{line}");
         }
     }
 
-    /// When the next window begins at the earliest.
-    fn reopens(&self) -> Instant {
-        self.opened.unwrap_or_else(Instant::now) + WINDOW
+    /// Returns the earliest start of the next window.
+    fn window_end(&self) -> Instant {
+        self.window_start.unwrap_or_else(Instant::now) + LOG_WINDOW
     }
 
-    fn report(&mut self) {
-        match take(&mut self.left_out) {
+    fn report_suppressed(&mut self) {
+        match take(&mut self.suppressed) {
             0 => (),
-            lines => info!(target: "upstream::stderr", "{lines} lines left out"),
+            lines => info!(target: "upstream::stderr", "{lines} lines were not logged"),
         }
     }
 }
 
-/// Where in an escape sequence a character stands (ECMA-48).
+/// The state of the parser of escape sequences (ECMA-48).
 #[derive(Clone, Copy)]
-enum Place {
+enum EscapeState {
+    /// Outside of any escape sequence.
     Text,
     /// After ESC and any intermediate characters.
     Escape,
-    /// In a control sequence: colours, cursor movements.
-    Csi,
-    /// In a control string: window titles, links, device strings.
-    String,
+    /// In a control sequence, such as a colour or a cursor movement.
+    ControlSequence,
+    /// In a control string, such as a window title, a link or a device string.
+    ControlString,
 }
 
-/// A line without escape sequences and control characters, `LINE` bytes at most. A tab becomes two
-/// blanks; bytes that are not UTF-8 become U+FFFD.
-fn clean(line: &[u8]) -> String {
+/// Returns at most [`MAX_LINE_BYTES`] of a line without escape sequences and control characters.
+///
+/// A tab becomes two spaces. Bytes that are not UTF-8 become U+FFFD.
+fn sanitize(line: &[u8]) -> String {
+    use EscapeState::{ControlSequence, ControlString, Escape, Text};
     let mut text = String::with_capacity(line.len());
-    let mut place = Place::Text;
+    let mut state = Text;
     for c in String::from_utf8_lossy(line).chars() {
-        place = match (place, c) {
-            (_, '\u{1b}') => Place::Escape,
-            (_, '\u{9b}') | (Place::Escape, '[') => Place::Csi,
-            (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') => Place::String,
-            (Place::Escape, ']' | 'P' | 'X' | '^' | '_') => Place::String,
-            (Place::String, '\u{7}' | '\u{9c}') => Place::Text,
-            (Place::String, _) => Place::String,
-            (Place::Escape, ' '..='/') => Place::Escape,
-            (Place::Escape, '0'..='~') | (Place::Csi, '@'..='~') => Place::Text,
-            (Place::Csi, ' '..='?') => Place::Csi,
+        state = match (state, c) {
+            (_, '\u{1b}') => Escape,
+            (_, '\u{9b}') | (Escape, '[') => ControlSequence,
+            (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') => ControlString,
+            (Escape, ']' | 'P' | 'X' | '^' | '_') => ControlString,
+            (ControlString, '\u{7}' | '\u{9c}') => Text,
+            (ControlString, _) => ControlString,
+            (Escape, ' '..='/') => Escape,
+            (Escape, '0'..='~') | (ControlSequence, '@'..='~') => Text,
+            (ControlSequence, ' '..='?') => ControlSequence,
             (_, '\t') => {
                 text.push_str("  ");
-                Place::Text
+                Text
             }
-            (place, c) if c.is_control() => place,
+            (state, c) if c.is_control() => state,
             (_, c) => {
                 text.push(c);
-                Place::Text
+                Text
             }
         };
     }
-    while text.len() > LINE {
-        // Replacements are longer than what they replace.
+    while text.len() > MAX_LINE_BYTES {
+        // U+FFFD is longer than the byte that it replaces.
         text.pop();
     }
     text

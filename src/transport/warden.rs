@@ -1,19 +1,30 @@
-//! Child processes that never outlive us: every upstream is started, signalled and reaped by the *warden*,
-//! our own program run once more, which ends them all when the socket between us breaks, however we died.
+//! Child processes that never outlive us.
+//!
+//! # Theory of operation
+//!
+//! Every upstream process is spawned, signalled and reaped by the *warden*: a second process that runs our own program.
+//! A socket connects it to us. When the socket closes, however our process died, the warden ends every upstream and
+//! exits.
 //!
 //! ```text
 //! client ──▶ dynamic-mcp ──socket──▶ warden ──▶ upstream (own session) ──▶ …
 //!               └──────────── stdin, stdout, stderr ──────┘
 //! ```
-//! This file is our side's handle. `link` is the task that owns the socket, `protocol` what is said on it.
-//! The rest runs in the warden process: `process` (its loop), `estate` (what it makes of itself), `inbox`,
-//! `birth` (fork and exec), `scan` (who descends from whom), `mark` (whose is it) and `strays` (what earlier
-//! wardens left).
+//!
+//! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `client`
+//!   is the task that owns our end of the socket. `handle` is the handle of one upstream.
+//! - `protocol` defines the messages on the socket.
+//! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
+//!   the socket, `spawn` starts an upstream, `descendants` finds and signals processes, `orphans` ends those that an
+//!   earlier warden left behind. `owner_mark` and `rlimit_mark` tell whose a process is, `procfs` reads /proc.
+//!
+//! Invariants: only the warden process signals and reaps upstreams, because a pid that we remember may belong to
+//! another process by now. We address an upstream by an id of our own, which is never reused. The warden process never
+//! waits for us to read. docs/decisions/0003-the-warden.md has the reasons and the limits.
 
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -22,170 +33,158 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::Signal;
 use tokio::net::unix::pipe::{self, Receiver, Sender};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::launch::Launch;
 use crate::wire::pipe_size::grow;
-use link::{Command, Link};
-use protocol::{FRAME_LIMIT, Request};
+use client::WardenClient;
+use handle::{ClientCommand, SpawnReplyError};
+use protocol::{MAX_FRAME_BYTES, SpawnStep, WardenRequest};
 
+mod client;
+mod descendants;
+mod handle;
 mod ipc;
-mod link;
+mod orphans;
 #[cfg_attr(
     not(target_os = "linux"),
-    expect(dead_code, reason = "marks are worn everywhere, read on Linux only")
+    expect(dead_code, reason = "marks are set on every system and read on Linux only")
 )]
-mod mark;
-mod process;
+mod owner_mark;
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has all of these files"))]
+mod procfs;
 mod protocol;
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux says so much of a process"))]
-mod scan;
+#[cfg(target_os = "linux")]
+mod rlimit_mark;
 mod setup;
 mod spawn;
-mod strays;
+mod supervisor;
 
-pub use process::run;
+/// Other systems have no such limit, nor a way to read that of another process.
+#[cfg(not(target_os = "linux"))]
+mod rlimit_mark {
+    pub(super) fn encode(_owner_pid: i32, _id: u64) -> u64 {
+        0
+    }
 
-/// The first argument that makes our program the warden; `main` looks for it before anything else.
-pub const MODE: &str = "__warden";
+    pub(super) fn read(_pid: i32) -> Option<(i32, u64)> {
+        None
+    }
 
-/// A spawn takes a millisecond; a warden that does not answer for this long is stopped or hangs in exec.
-const REPLY: Duration = Duration::from_secs(5);
-/// What a stop may take beyond its timetable before nobody waits for it any more. The warden itself gives
-/// up 3 s after the first SIGKILL.
-const STOP_SLACK: Duration = Duration::from_secs(4);
-/// The same for our own end, which must not take longer than clients wait: the warden goes on without us.
+    pub(super) fn set(_value: u64) {}
+}
+
+pub use handle::{Exit, ProcessHandle};
+pub use protocol::StopTimeouts;
+pub use supervisor::run;
+
+/// The first argument that makes our program the warden process. `main` checks for it before anything else.
+pub const MODE_ARG: &str = "__warden";
+
+/// A spawn takes a millisecond. A warden process that takes longer than this is stopped, or hangs in exec.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long our shutdown waits after its SIGKILL. Clients do not wait longer; the warden process continues without us.
 const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
 
 /// A running upstream and our ends of its pipes, which are non-blocking.
 #[derive(Debug)]
-pub struct Child {
+pub struct SpawnedProcess {
+    /// The pid, for logs.
     pub pid: u32,
+    /// Writes to its stdin.
     pub stdin: Sender,
+    /// Reads its stdout.
     pub stdout: Receiver,
+    /// Reads its stderr.
     pub stderr: Receiver,
-    pub process: Process,
+    /// Owns the process: it is stopped when this is dropped.
+    pub handle: ProcessHandle,
 }
 
-/// The life of an upstream. Dropped before `stop` is done, it is stopped all the same, by the fast timetable:
-/// what an upstream leaves running never depends on a caller being careful.
-#[derive(Debug)]
-pub struct Process {
-    id: u64,
-    state: watch::Receiver<State>,
-    /// Weak, so that the warden ends with its last handle.
-    line: mpsc::WeakUnboundedSender<Command>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct State {
-    exit: Option<Exit>,
-    /// Nothing of it is left, or what is left withstood SIGKILL.
-    gone: bool,
-}
-
-/// When a stop goes on to stronger means, counted from its begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grace {
-    /// SIGTERM.
-    pub term: Duration,
-    /// SIGKILL.
-    pub kill: Duration,
-}
-
-impl Grace {
-    /// For one upstream.
-    pub const ORDINARY: Self = Self { term: Duration::from_secs(2), kill: Duration::from_secs(3) };
-    /// For all at our own end: clients kill us 2 s after they closed our stdin.
-    pub const FAST: Self = Self { term: Duration::from_millis(300), kill: Duration::from_secs(1) };
-}
-
-/// How an upstream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    Code(i32),
-    Signal(i32),
-    /// The warden was killed; the upstream was ended with it, and nobody saw how.
-    Unknown,
-}
-
-impl Exit {
-    fn from_status(status: i32) -> Self {
-        if libc::WIFSIGNALED(status) {
-            Self::Signal(libc::WTERMSIG(status))
-        } else {
-            Self::Code(libc::WEXITSTATUS(status))
-        }
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal(number) => match Signal::try_from(number) {
-                Ok(signal) => write!(f, "was killed by {signal}"),
-                Err(_) => write!(f, "was killed by signal {number}"),
-            },
-            Self::Unknown => f.write_str("ended together with the process that supervised it"),
-        }
-    }
-}
-
-/// What failed between fork and the upstream's first instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Entering its working directory.
-    Cwd,
-    /// Running the program: fork and exec.
-    Exec,
-}
-
-/// Why an upstream was not started. Fits after "failed to start it: ".
+/// Why an upstream was not spawned.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
+    /// The upstream's working directory cannot be entered.
     #[error("cannot enter the working directory {}: {}", path.display(), errno.desc())]
-    Cwd { path: PathBuf, errno: Errno },
+    Chdir {
+        /// The directory.
+        path: PathBuf,
+        /// Why chdir(2) failed.
+        errno: Errno,
+    },
+    /// The upstream's program cannot be executed.
     #[error("cannot run {}: {}", path.display(), errno.desc())]
-    Exec { path: PathBuf, errno: Errno },
-    #[error("cannot make pipes for it")]
+    Exec {
+        /// The program.
+        path: PathBuf,
+        /// Why fork(2) or execve(2) failed.
+        errno: Errno,
+    },
+    /// We have too many open files, for example.
+    #[error("cannot create the pipes to the process")]
     Pipe(#[source] io::Error),
-    #[error("the supervising process did not answer within {} s", REPLY.as_secs())]
+    /// The warden process hangs or is stopped.
+    #[error(
+        "the warden process, which starts all servers, did not answer within {} s",
+        REPLY_TIMEOUT.as_secs()
+    )]
     Timeout,
-    #[error("the supervising process cannot be used")]
+    /// The warden process cannot be started, or died.
+    #[error("the warden process, which starts all servers, does not work")]
     Warden(#[source] io::Error),
+    /// [`Warden::shutdown`] was called.
     #[error("dynamic-mcp is shutting down")]
     ShuttingDown,
 }
 
-/// Our handle of the warden, one a process (its upstreams' marks name the process). The warden process is
-/// started by the first spawn, and again after it was killed; it ends, with every upstream, when the last
-/// clone of this handle is dropped.
-#[derive(Clone, Debug)]
-pub struct Warden(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    program: PathBuf,
-    args: Vec<OsString>,
-    /// Never held across an await.
-    current: Mutex<Current>,
+impl SpawnError {
+    fn from_reply(error: SpawnReplyError, launch: &Launch) -> Self {
+        match error {
+            SpawnReplyError::Failed(SpawnStep::Chdir, errno) => {
+                Self::Chdir { path: launch.cwd.clone(), errno }
+            }
+            SpawnReplyError::Failed(SpawnStep::Exec, errno) => {
+                Self::Exec { path: launch.program.clone(), errno }
+            }
+            SpawnReplyError::VersionMismatch => Self::Warden(io::Error::other(
+                "its executable was replaced by another version of dynamic-mcp; restart dynamic-mcp",
+            )),
+        }
+    }
 }
 
-/// The warden of the moment.
+/// Starts upstream processes and ends them with us. Clones share one warden process.
+///
+/// A process must have only one of these, because the owner marks of its upstreams name nothing but the process. The
+/// warden process is started by the first spawn, and again after it was killed. It ends, with every upstream, when the
+/// last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Warden(Arc<WardenInner>);
+
+#[derive(Debug)]
+struct WardenInner {
+    /// The executable of the warden process.
+    program: PathBuf,
+    /// Its arguments.
+    args: Vec<OsString>,
+    state: Mutex<WardenState>,
+}
+
+/// The current warden process.
 #[derive(Debug, Default)]
-struct Current {
-    /// To its link. Not bounded, because the callers are: each waits for its spawn's answer, and a process
-    /// has two stops at most.
-    line: Option<mpsc::UnboundedSender<Command>>,
+struct WardenState {
+    /// To its client task; `None` before the first spawn. Unbounded, because its senders are bounded: each waits for
+    /// the result of its spawn, and a process has at most two stops.
+    commands: Option<mpsc::UnboundedSender<ClientCommand>>,
+    /// The pid of the warden process.
     pid: Option<u32>,
-    /// Upstreams are numbered through, over wardens: what has a smaller number than a warden's first was
-    /// left behind by another.
-    next: u64,
-    shut_down: bool,
+    /// The id of the next upstream. Ids continue over warden processes: an upstream with a smaller id than the first of
+    /// a warden process was left behind by an earlier one.
+    next_id: u64,
+    /// Whether [`Warden::shutdown`] was called.
+    is_shut_down: bool,
 }
 
 impl Default for Warden {
@@ -195,44 +194,44 @@ impl Default for Warden {
 }
 
 impl Warden {
-    /// A warden that runs our own program.
+    /// Uses our own program.
     pub fn new() -> Self {
         // On Linux this stays the file that we were started from, whatever an upgrade puts in its place.
-        let running = PathBuf::from("/proc/self/exe");
+        let own_exe = PathBuf::from("/proc/self/exe");
         let program =
-            if cfg!(target_os = "linux") { running } else { std::env::current_exe().unwrap_or(running) };
-        Self::with_program(program, vec![MODE.into()])
+            if cfg!(target_os = "linux") { own_exe } else { std::env::current_exe().unwrap_or(own_exe) };
+        Self::with_program(program, vec![MODE_ARG.into()])
     }
 
-    /// A warden that runs `program` with `args`, for tests: their own program is another.
+    /// Uses `program` with `args`. For tests, which are another program than ours.
     pub fn with_program(program: PathBuf, args: Vec<OsString>) -> Self {
-        Self(Arc::new(Shared { program, args, current: Mutex::default() }))
+        Self(Arc::new(WardenInner { program, args, state: Mutex::default() }))
     }
 
     /// Starts an upstream.
-    pub async fn spawn(&self, launch: Launch) -> Result<Child, SpawnError> {
-        // The warden may have been killed without our knowing: what it started is dead then too, so that once
-        // more is not twice.
-        match self.try_spawn(&launch).await? {
-            Some(child) => Ok(child),
-            None => self
-                .try_spawn(&launch)
-                .await?
-                .ok_or_else(|| SpawnError::Warden(io::Error::other("it died before it answered"))),
+    pub async fn spawn(&self, launch: Launch) -> Result<SpawnedProcess, SpawnError> {
+        // The warden process may have been killed before we noticed. Whatever it spawned was killed with it, so a
+        // second attempt does not start the upstream twice.
+        for _ in 0..2 {
+            if let Some(process) = self.try_spawn(&launch).await? {
+                return Ok(process);
+            }
         }
+        Err(SpawnError::Warden(io::Error::other("it exited before it answered")))
     }
 
-    /// `None`: the warden died before it answered.
-    async fn try_spawn(&self, launch: &Launch) -> Result<Option<Child>, SpawnError> {
-        let (line, id) = self.0.line()?;
-        let frame = Request::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
-        if frame.len() > FRAME_LIMIT {
-            // What exec would say. The warden would take it for nonsense and end everything.
+    /// Returns `None` if the warden process died before it answered.
+    async fn try_spawn(&self, launch: &Launch) -> Result<Option<SpawnedProcess>, SpawnError> {
+        let (commands, id) = self.0.commands_and_next_id()?;
+        let frame = WardenRequest::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
+        if frame.len() > MAX_FRAME_BYTES {
+            // The error that execve(2) would return. The warden process must not see this frame: it takes it for
+            // malformed and ends every upstream.
             return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG });
         }
-        let (stdin, child_stdin) = wide_pipe().map_err(SpawnError::Pipe)?;
-        let (child_stdout, stdout) = wide_pipe().map_err(SpawnError::Pipe)?;
-        // Not grown: what a user's pipes may take together is limited.
+        let (stdin, child_stdin) = large_pipe().map_err(SpawnError::Pipe)?;
+        let (child_stdout, stdout) = large_pipe().map_err(SpawnError::Pipe)?;
+        // Not grown, because the total size of a user's pipes is limited.
         let (child_stderr, stderr) = pipe::pipe().map_err(SpawnError::Pipe)?;
         let blocking = || {
             Ok([
@@ -242,129 +241,106 @@ impl Warden {
             ])
         };
         let stdio: [OwnedFd; 3] = blocking().map_err(SpawnError::Pipe)?;
-        let (reply, answer) = oneshot::channel();
-        if line.send(Command::Spawn { id, frame, stdio, reply }).is_err() {
+        let (reply, result) = oneshot::channel();
+        if commands.send(ClientCommand::Spawn { id, frame, stdio, reply }).is_err() {
             return Ok(None);
         }
-        match timeout(REPLY, answer).await {
+        match timeout(REPLY_TIMEOUT, result).await {
             Err(_) => Err(SpawnError::Timeout),
             Ok(Err(_)) => Ok(None),
-            Ok(Ok(Ok((pid, process)))) => Ok(Some(Child { pid, stdin, stdout, stderr, process })),
-            Ok(Ok(Err(refusal))) => Err(refusal.into_error(launch)),
+            Ok(Ok(Ok((pid, handle)))) => Ok(Some(SpawnedProcess { pid, stdin, stdout, stderr, handle })),
+            Ok(Ok(Err(error))) => Err(SpawnError::from_reply(error, launch)),
         }
     }
 
-    /// Ends every upstream and the warden; nothing can be spawned afterwards. The stdin of each upstream is
-    /// its owner's to close, at the same time. Idempotent.
-    pub async fn shutdown(&self, grace: Grace) {
-        let line = {
-            let mut current = self.0.current.lock();
-            current.shut_down = true;
-            current.line.clone()
+    /// Ends every upstream and the warden process. Every later spawn fails. Idempotent.
+    ///
+    /// The owner of each upstream closes its stdin at the same time.
+    pub async fn shutdown(&self, timeouts: StopTimeouts) {
+        let commands = {
+            let mut state = self.0.state.lock();
+            state.is_shut_down = true;
+            state.commands.clone()
         };
-        let Some(line) = line else { return };
-        line.send(Command::End { grace }).ok();
-        timeout(grace.kill + SHUTDOWN_SLACK, line.closed()).await.ok();
+        let Some(commands) = commands else { return };
+        commands.send(ClientCommand::Shutdown { timeouts }).ok();
+        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, commands.closed()).await.ok();
     }
 
-    /// The pid of the warden process, for diagnostics; `None` before the first spawn.
+    /// Returns the pid of the warden process, for diagnostics; `None` if none runs.
     pub fn pid(&self) -> Option<u32> {
-        let current = self.0.current.lock();
-        let (line, pid) = (current.line.as_ref()?, current.pid?);
-        (!line.is_closed()).then_some(pid)
+        let state = self.0.state.lock();
+        let (commands, pid) = (state.commands.as_ref()?, state.pid?);
+        (!commands.is_closed()).then_some(pid)
     }
 }
 
-impl Shared {
-    /// The line to a warden that lives as far as is known, and the next upstream's id.
-    fn line(self: &Arc<Self>) -> Result<(mpsc::UnboundedSender<Command>, u64), SpawnError> {
-        let mut current = self.current.lock();
-        if current.shut_down {
+impl WardenInner {
+    /// Returns the commands of a warden process that lives as far as is known, and the id of the next upstream.
+    fn commands_and_next_id(
+        self: &Arc<Self>,
+    ) -> Result<(mpsc::UnboundedSender<ClientCommand>, u64), SpawnError> {
+        let mut state = self.state.lock();
+        if state.is_shut_down {
             return Err(SpawnError::ShuttingDown);
         }
-        if current.line.as_ref().is_none_or(mpsc::UnboundedSender::is_closed) {
-            self.start(&mut current, Vec::new()).map_err(SpawnError::Warden)?;
-        }
-        current.next += 1;
-        let line = current.line.clone().ok_or(SpawnError::ShuttingDown)?;
-        Ok((line, current.next - 1))
-    }
-
-    /// A warden was killed while it had upstreams: another one ends what outlived that, at once.
-    fn replace(self: &Arc<Self>, left: Vec<u32>) {
-        let mut current = self.current.lock();
-        if !current.shut_down
-            && let Err(error) = self.start(&mut current, left)
-        {
-            tracing::warn!(%error, "failed to start another warden");
-        }
-    }
-
-    fn start(self: &Arc<Self>, current: &mut Current, left: Vec<u32>) -> io::Result<()> {
-        let (line, commands) = mpsc::unbounded_channel();
-        let (link, child) = Link::open(&self.program, &self.args, commands, line.downgrade())?;
-        let hello = Request::Hello {
-            version: protocol::VERSION,
-            owner: std::process::id(),
-            nofile: raise_nofile(),
-            first: current.next,
-            left,
+        let commands = match &state.commands {
+            Some(commands) if !commands.is_closed() => commands.clone(),
+            _ => self.start(&mut state, Vec::new()).map_err(SpawnError::Warden)?,
         };
-        current.line = Some(line);
-        current.pid = child.id();
-        let shared = Arc::downgrade(self);
-        tokio::spawn(async move {
-            link.run(hello.encode(), child, |left| {
-                if let Some(shared) = shared.upgrade() {
-                    shared.replace(left);
-                }
-            })
-            .await;
-        });
-        Ok(())
-    }
-}
-
-impl Process {
-    /// How it ended, once it has. May be dropped and asked again at any time.
-    pub async fn exited(&self) -> Exit {
-        match self.state.clone().wait_for(|state| state.exit.is_some()).await {
-            Ok(state) => state.exit.unwrap_or(Exit::Unknown),
-            Err(_) => Exit::Unknown,
-        }
+        state.next_id += 1;
+        Ok((commands, state.next_id - 1))
     }
 
-    /// Ends it with all that it started: SIGTERM and SIGKILL come by `grace`, what ended by itself is not
-    /// waited for. The caller closes its stdin first. Done when nothing is left, or when what is left
-    /// withstood SIGKILL for 3 s.
-    pub async fn stop(&self, grace: Grace) {
-        let Some(line) = self.line.upgrade() else { return };
-        if line.send(Command::Stop { id: self.id, grace }).is_err() {
-            return;
-        }
-        let mut state = self.state.clone();
-        timeout(grace.kill + STOP_SLACK, state.wait_for(|state| state.gone)).await.ok();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if !self.state.borrow().gone
-            && let Some(line) = self.line.upgrade()
+    /// Starts another warden process at once, which ends the upstreams that survived the death of the last one.
+    fn restart(self: &Arc<Self>, orphaned_pids: Vec<u32>) {
+        let mut state = self.state.lock();
+        if !state.is_shut_down
+            && let Err(error) = self.start(&mut state, orphaned_pids)
         {
-            // When the link is gone, so is the warden, and the upstream with it.
-            line.send(Command::Stop { id: self.id, grace: Grace::FAST }).ok();
+            tracing::warn!(%error, "failed to restart the warden process");
         }
+    }
+
+    /// Starts a warden process and its client task.
+    fn start(
+        self: &Arc<Self>,
+        state: &mut WardenState,
+        orphaned_pids: Vec<u32>,
+    ) -> io::Result<mpsc::UnboundedSender<ClientCommand>> {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (client, child) = WardenClient::start(&self.program, &self.args, receiver, commands.downgrade())?;
+        let hello = WardenRequest::Hello {
+            version: protocol::VERSION,
+            owner_pid: std::process::id(),
+            nofile: raise_nofile(),
+            first_id: state.next_id,
+            orphaned_pids,
+        };
+        state.commands = Some(commands.clone());
+        state.pid = child.id();
+        let inner = Arc::downgrade(self);
+        tokio::spawn(async move {
+            client
+                .run(hello.encode(), child, |orphaned_pids| {
+                    if let Some(inner) = inner.upgrade() {
+                        inner.restart(orphaned_pids);
+                    }
+                })
+                .await;
+        });
+        Ok(commands)
     }
 }
 
-/// Raises our soft limit of open descriptors to the hard one, once: every upstream takes three. Returns the
-/// original, which upstreams get.
+/// Raises our soft RLIMIT_NOFILE to the hard one, because every upstream takes three descriptors.
+///
+/// Returns the original soft limit, which upstreams get. Only the first call has an effect.
 pub fn raise_nofile() -> u64 {
     static ORIGINAL: OnceLock<u64> = OnceLock::new();
     *ORIGINAL.get_or_init(|| {
         let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
-        // macOS says "unlimited" and accepts no more than OPEN_MAX.
+        // macOS reports "unlimited" and accepts no more than OPEN_MAX.
         let wanted = if cfg!(target_os = "macos") { hard.min(10_240) } else { hard };
         if let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
             tracing::debug!(%errno, "failed to raise the limit of open files");
@@ -373,8 +349,8 @@ pub fn raise_nofile() -> u64 {
     })
 }
 
-/// A pipe that was grown, where that can be done.
-fn wide_pipe() -> io::Result<(Sender, Receiver)> {
+/// Creates a pipe with a larger buffer, where the system allows it.
+fn large_pipe() -> io::Result<(Sender, Receiver)> {
     let (sender, receiver) = pipe::pipe()?;
     grow(&sender);
     Ok((sender, receiver))

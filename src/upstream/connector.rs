@@ -15,7 +15,8 @@ use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use crate::config::{GroupName, ServerConfig};
 use crate::protocol::Era;
-use crate::transport::{Transport, warden};
+use crate::transport::Transport;
+use crate::transport::warden::StopTimeouts;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::Peer;
 use futures_util::future::BoxFuture;
@@ -136,7 +137,7 @@ impl Connector {
     ) -> Result<(Connection, Catalog), EraError> {
         let opened =
             self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
-        let (peer, handle) = (Peer::new(opened.output), opened.link);
+        let (peer, handle) = (Peer::new(opened.output), opened.handle);
         let live = LiveConnection::new(peer.clone(), era);
         let lists_changed = Arc::new(Notify::new());
         let offered = self.clients.offered_capabilities();
@@ -164,7 +165,7 @@ impl Connector {
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {
             output.close();
-            Box::pin(async move { handle.stop(timetable(grace)).await })
+            Box::pin(async move { handle.stop(stop_timeouts(grace)).await })
         };
         match outcome {
             Ok(catalog) => {
@@ -195,10 +196,10 @@ impl Connector {
     }
 }
 
-fn timetable(grace: Grace) -> warden::Grace {
+fn stop_timeouts(grace: Grace) -> StopTimeouts {
     match grace {
-        Grace::Ordinary => warden::Grace::ORDINARY,
-        Grace::Shutdown => warden::Grace::FAST,
+        Grace::Ordinary => StopTimeouts::ORDINARY,
+        Grace::Shutdown => StopTimeouts::FAST,
     }
 }
 

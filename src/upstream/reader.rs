@@ -7,8 +7,7 @@ use super::{task_ids, translate};
 use crate::config::GroupName;
 use crate::protocol::methods::notification;
 use crate::protocol::{Era, code};
-use crate::transport::remote::FailedRequest;
-use crate::transport::{RequestFailures, TransportHandle};
+use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Writer;
@@ -68,7 +67,7 @@ impl Reader {
             () = writing => {}
             () = handle.drained() => {}
         }
-        self.context.live.lose(handle.ending().await.into());
+        self.context.live.lose(handle.connection_end().await.into());
         self.context.peer.end();
     }
 
@@ -94,7 +93,7 @@ impl Reader {
     /// Closes the connection to new callers before the call fails: a caller that repeats its request must not find the
     /// same connection.
     fn request_failed(&self, FailedRequest { id, error }: FailedRequest) {
-        if let Some(ending) = self.context.handle.over() {
+        if let Some(ending) = self.context.handle.close_reason() {
             self.context.live.lose(ending.into());
         }
         if let Some(id) = id {

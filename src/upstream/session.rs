@@ -111,7 +111,7 @@ impl Session {
         let params = translate::request(params, Era::Handshake, self.era);
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
-                UpstreamError::TimedOut { step, after, stderr: self.handle.last_words() }
+                UpstreamError::TimedOut { step, after, stderr: self.handle.stderr_tail() }
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } => self.protocol_error(step, error.to_string()),
@@ -137,12 +137,12 @@ impl Session {
             step,
             code: error_code(&error),
             message,
-            stderr: self.handle.last_words(),
+            stderr: self.handle.stderr_tail(),
         })
     }
 
     pub(super) fn protocol_error(&self, step: &'static str, what: String) -> UpstreamError {
-        UpstreamError::Protocol { step, what, stderr: self.handle.last_words() }
+        UpstreamError::Protocol { step, what, stderr: self.handle.stderr_tail() }
     }
 }
 

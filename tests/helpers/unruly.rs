@@ -1,6 +1,14 @@
 //! Upstreams that misbehave, and a program that owns such upstreams: `unruly KIND TAG`.
-//! The tag stays in the command line, by which the tests find what is left. Every process ends by itself
-//! within a minute, whatever becomes of the tests.
+//!
+//! The tests find the remaining processes by the tag in their command lines. Every process exits by itself within a
+//! minute, even if the tests are killed.
+//!
+//! - `polite` echoes its stdin and exits at its end; `stubborn` ignores the end, SIGTERM, SIGHUP and SIGINT.
+//! - `parent` leaves a stubborn grandchild behind; `daemon` leaves one in another session, `daemon-without-env` one
+//!   with an empty environment too.
+//! - `respawner` starts a process that forks and exits every 0.3 ms, each time into a new session.
+//! - `session` is stubborn in a session of its own.
+//! - `owner` starts two upstreams each of `polite`, `stubborn`, `parent`, `daemon` and `daemon-without-env`.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -17,11 +25,12 @@ mod linux {
     use std::time::Duration;
 
     use dynamic_mcp::transport::launch::Launch;
-    use dynamic_mcp::transport::warden::{Child, Warden};
+    use dynamic_mcp::transport::warden::{SpawnedProcess, Warden};
     use nix::sys::signal::{SigHandler, Signal, signal};
     use nix::unistd::{ForkResult, fork, setsid};
 
-    const LIFE: Duration = Duration::from_secs(45);
+    /// How long a process lives at most.
+    const LIFETIME: Duration = Duration::from_secs(45);
 
     pub(super) fn main() {
         let args: Vec<String> = std::env::args().skip(1).collect();
@@ -29,42 +38,47 @@ mod linux {
         match kind.as_str() {
             "polite" => echo(),
             "stubborn" => {
-                ignore_all();
+                ignore_signals();
                 echo();
-                std::thread::sleep(LIFE);
+                std::thread::sleep(LIFETIME);
             }
             "parent" => {
-                start("sleeper-parent", tag, false);
+                start("sleeper-parent", tag);
                 echo();
             }
             "sleeper-parent" => {
-                start("sleeper", tag, false);
-                sleeper();
+                start("sleeper", tag);
+                sleep_ignoring_signals();
             }
-            "escapee" | "escapee-bare" => {
-                let mut leaving = itself(&format!("leaving-{kind}"), tag);
-                assert!(leaving.status().expect("start").success());
+            "daemon" | "daemon-without-env" => {
+                let mut daemonize = own_command(&format!("start-{kind}"), tag);
+                assert!(daemonize.status().expect("start").success());
                 echo();
             }
-            "leaving-escapee" | "leaving-escapee-bare" => {
+            "start-daemon" => {
                 setsid().expect("setsid");
-                start("sleeper", tag, kind.ends_with("bare"));
+                start("sleeper", tag);
             }
-            "sleeper" => sleeper(),
+            "start-daemon-without-env" => {
+                setsid().expect("setsid");
+                spawn(own_command("sleeper", tag).env_clear());
+            }
+            "sleeper" => sleep_ignoring_signals(),
             "session" => {
                 setsid().ok();
-                sleeper();
+                sleep_ignoring_signals();
             }
             "respawner" => {
-                start("hopper", tag, false);
+                start("forker", tag);
                 echo();
             }
-            "hopper" => hop(),
-            "owner" => own(tag),
+            "forker" => fork_repeatedly(),
+            "owner" => run_owner(tag),
             other => panic!("unknown kind {other}"),
         }
     }
 
+    /// Echoes stdin to stdout until its end, after a first line that says that it is ready.
     fn echo() {
         let (mut stdin, mut stdout) = (std::io::stdin(), std::io::stdout());
         let mut buffer = [0; 65536];
@@ -76,40 +90,40 @@ mod linux {
         }
     }
 
-    fn sleeper() {
-        ignore_all();
-        std::thread::sleep(LIFE);
+    fn sleep_ignoring_signals() {
+        ignore_signals();
+        std::thread::sleep(LIFETIME);
     }
 
     #[expect(unsafe_code, reason = "signal(2)")]
-    fn ignore_all() {
+    fn ignore_signals() {
         for number in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
             // SAFETY: ignoring a signal runs no code.
             unsafe { signal(number, SigHandler::SigIgn).expect("signal") };
         }
     }
 
-    fn itself(kind: &str, tag: &str) -> Command {
+    fn own_command(kind: &str, tag: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().expect("own path"));
         command.args([kind, tag]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 
-    #[expect(clippy::zombie_processes, reason = "to leave processes behind is what it is for")]
-    fn start(kind: &str, tag: &str, bare: bool) {
-        let mut command = itself(kind, tag);
-        if bare {
-            command.env_clear();
-        }
+    fn start(kind: &str, tag: &str) {
+        spawn(&mut own_command(kind, tag));
+    }
+
+    #[expect(clippy::zombie_processes, reason = "it leaves processes behind on purpose")]
+    fn spawn(command: &mut Command) {
         command.spawn().expect("start");
     }
 
-    /// Another process in another session every 0.3 ms.
+    /// Continues as another process in another session every 0.3 ms.
     #[expect(unsafe_code, reason = "fork(2)")]
-    fn hop() {
-        ignore_all();
-        let begin = tokio::time::Instant::now();
-        while begin.elapsed() < LIFE {
+    fn fork_repeatedly() {
+        ignore_signals();
+        let start = tokio::time::Instant::now();
+        while start.elapsed() < LIFETIME {
             // SAFETY: this process has one thread.
             match unsafe { fork() } {
                 Ok(ForkResult::Parent { .. }) => return,
@@ -120,18 +134,18 @@ mod linux {
         }
     }
 
-    /// Owns two upstreams of each kind and says so; starts one more for each line it reads.
+    /// Owns ten upstreams, and spawns another for each line that it reads. Reports the warden each time.
     #[tokio::main(flavor = "current_thread")]
-    async fn own(tag: &str) {
+    async fn run_owner(tag: &str) {
         let program = std::env::var_os("WARDEN").expect("WARDEN").into();
         let warden = Warden::with_program(program, vec!["__warden".into()]);
         let mut children = Vec::new();
-        for kind in ["polite", "stubborn", "parent", "escapee", "escapee-bare"] {
+        for kind in ["polite", "stubborn", "parent", "daemon", "daemon-without-env"] {
             for _ in 0..2 {
-                children.push(up(&warden, kind, tag).await);
+                children.push(spawn_upstream(&warden, kind, tag).await);
             }
         }
-        report(&warden);
+        report_warden(&warden);
         let (lines, mut line) = tokio::sync::mpsc::channel(1);
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
@@ -140,24 +154,26 @@ mod linux {
                 }
             }
         });
-        let another = async {
+        let spawn_more = async {
             while line.recv().await.is_some() {
-                children.push(up(&warden, "polite", tag).await);
-                report(&warden);
+                children.push(spawn_upstream(&warden, "polite", tag).await);
+                report_warden(&warden);
             }
-            // Closed: to be killed.
+            // Stdin is closed: wait to be killed.
             std::future::pending::<()>().await;
         };
-        tokio::time::timeout(LIFE, another).await.ok();
+        tokio::time::timeout(LIFETIME, spawn_more).await.ok();
     }
 
-    fn report(warden: &Warden) {
+    /// Writes the pid of the warden process to stdout.
+    fn report_warden(warden: &Warden) {
         let pid = warden.pid().expect("a warden");
         let mut stdout = std::io::stdout();
-        writeln!(stdout, "{pid}").and_then(|()| stdout.flush()).expect("report");
+        writeln!(stdout, "{pid}").and_then(|()| stdout.flush()).expect("write");
     }
 
-    async fn up(warden: &Warden, kind: &str, tag: &str) -> Child {
+    /// Spawns an upstream and waits until it is ready.
+    async fn spawn_upstream(warden: &Warden, kind: &str, tag: &str) -> SpawnedProcess {
         let launch = Launch {
             program: std::env::current_exe().expect("own path"),
             args: vec![kind.into(), tag.into()],
@@ -165,8 +181,8 @@ mod linux {
             cwd: "/".into(),
         };
         let mut child = warden.spawn(launch).await.expect("spawn");
-        let mut hello = [0; 3];
-        tokio::io::AsyncReadExt::read_exact(&mut child.stdout, &mut hello).await.expect("up");
+        let mut ready = [0; 3];
+        tokio::io::AsyncReadExt::read_exact(&mut child.stdout, &mut ready).await.expect("ready");
         child
     }
 }

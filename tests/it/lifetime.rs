@@ -190,7 +190,7 @@ fn a_killed_warden_is_told_to_the_call_and_the_next_one_works() {
         send(all.warden(), Signal::SIGKILL);
         let answer = proxy.answer(late).json();
         let text = text_of(&answer["result"]);
-        assert!(text.contains("ended together with the process that supervised it"), "{text}");
+        assert!(text.contains("its process was killed because dynamic-mcp's warden process died"), "{text}");
         assert_eq!(proxy.text("g", "echo", json!({"text": "back"})), "back");
         until("nothing of the first is left", || all.running().is_empty());
     }

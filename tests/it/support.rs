@@ -165,7 +165,7 @@ impl Setup {
     }
 }
 
-/// Some tests of the warden make strays that the warden of any other program ends: they run alone.
+/// Some tests of the warden make orphaned processes, which the warden of any other program ends: they run alone.
 /// One for all programs of a thread: a second one must not wait for whoever waits for the first.
 fn turn() -> Rc<RwLockReadGuard<'static, ()>> {
     thread_local! {
@@ -173,7 +173,7 @@ fn turn() -> Rc<RwLockReadGuard<'static, ()>> {
     }
     HELD.with_borrow_mut(|held| {
         held.upgrade().unwrap_or_else(|| {
-            let turn = Rc::new(crate::warden::STRAYS.read().unwrap_or_else(PoisonError::into_inner));
+            let turn = Rc::new(crate::warden::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner));
             *held = Rc::downgrade(&turn);
             turn
         })

@@ -1,15 +1,15 @@
-//! Which variables a child gets: the safe ones of ours, what the entry asks for, and the entry's own.
+//! The environment variables that a child process gets.
+//!
+//! A child inherits a safe subset of our variables and those that its config entry asks for in `inherit_env`. The
+//! entry's own `env` overrides both.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
-use super::ProcessEnv;
+use super::process_env::{EnvVars, ProcessEnv, get_var, is_same_var, set_var};
 use crate::config::{InheritEnv, StdioConfig};
 
-type Vars = BTreeMap<OsString, OsString>;
-
-/// What a program needs to feel at home, and nothing that is likely to be a secret of something else.
-const SAFE: &[&str] = &[
+/// Variables that programs commonly need and that are unlikely to hold secrets of other programs.
+const SAFE_VARS: &[&str] = &[
     "CLAUDE_PROJECT_DIR",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -29,7 +29,7 @@ const SAFE: &[&str] = &[
     "USER",
     "WAYLAND_DISPLAY",
     "XAUTHORITY",
-    // Read by programs in either case.
+    // Programs read these in upper or in lower case.
     "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -40,10 +40,11 @@ const SAFE: &[&str] = &[
     "no_proxy",
 ];
 
+/// Prefixes of further variables that are as safe as [`SAFE_VARS`].
 const SAFE_PREFIXES: &[&str] = &["LC_", "SSL_CERT_", "XDG_"];
 
-/// Without these, programs on Windows do not even start.
-const SAFE_ON_WINDOWS: &[&str] = &[
+/// Variables without which programs on Windows do not even start.
+const SAFE_WINDOWS_VARS: &[&str] = &[
     "ALLUSERSPROFILE",
     "APPDATA",
     "COMMONPROGRAMFILES",
@@ -72,74 +73,59 @@ const SAFE_ON_WINDOWS: &[&str] = &[
     "WINDIR",
 ];
 
-/// Our own settings. A dynamic-mcp below us must not take them for its own.
-const OURS: &str = "DYNAMIC_MCP_";
+/// The prefix of our own settings. A dynamic-mcp that runs as a child must not read the settings of its parent.
+const OWN_PREFIX: &str = "DYNAMIC_MCP_";
 
-/// What every shell sets for itself: text that mentions these does not ask for them.
-const OF_SHELLS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
+/// Variables that every shell sets for itself. A message that mentions one of these does not ask for it.
+const SHELL_VARS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
 
-/// The environment of the child that `stdio` describes; its own `env` wins.
-pub(super) fn of_child(stdio: &StdioConfig, ambient: &ProcessEnv) -> Vars {
-    let inherited = ambient.vars.iter().filter(|(name, _)| is_inherited(name, &stdio.inherit_env));
+/// Returns the environment of the child that `stdio` configures, before its PATH is extended.
+pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVars {
+    let inherited = process_env.vars.iter().filter(|(name, _)| is_inherited(name, &stdio.inherit_env));
     let mut env = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
     for (name, value) in &stdio.env {
-        set(&mut env, name, value.into());
+        set_var(&mut env, name, value.into());
     }
     env
 }
 
 fn is_inherited(name: &OsStr, rule: &InheritEnv) -> bool {
-    // A name that is not Unicode is nobody's setting, so only a rule for all can mean it.
+    // The config file cannot name a variable whose name is not Unicode, so only `All` includes it.
     let Some(name) = name.to_str() else { return *rule == InheritEnv::All };
-    if name.starts_with(OURS) {
+    if name.starts_with(OWN_PREFIX) {
         return false;
     }
     match rule {
         InheritEnv::All => true,
         InheritEnv::Safe => is_safe(name),
-        InheritEnv::Named(more) => is_safe(name) || more.iter().any(|other| is_same(name, other)),
+        InheritEnv::Named(more) => is_safe(name) || more.iter().any(|other| is_same_var(name, other)),
     }
 }
 
 fn is_safe(name: &str) -> bool {
-    SAFE.iter().any(|safe| is_same(name, safe))
+    SAFE_VARS.iter().any(|safe| is_same_var(name, safe))
         || SAFE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || cfg!(windows) && SAFE_ON_WINDOWS.iter().any(|safe| is_same(name, safe))
+        || cfg!(windows) && SAFE_WINDOWS_VARS.iter().any(|safe| is_same_var(name, safe))
 }
 
-/// Whether two names are one variable. Windows does not look at their case.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
-    if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
-}
-
-/// The value of `name`.
-pub(super) fn get<'a>(vars: &'a Vars, name: &str) -> Option<&'a OsStr> {
-    vars.iter().find(|(key, _)| key.to_str().is_some_and(|key| is_same(key, name))).map(|(_, value)| &**value)
-}
-
-/// Sets `name`, in place of whatever spelling of it is there.
-pub(super) fn set(vars: &mut Vars, name: &str, value: OsString) {
-    vars.retain(|key, _| !key.to_str().is_some_and(|key| is_same(key, name)));
-    vars.insert(name.into(), value);
-}
-
-/// Names of our variables that the child of `stdio` did not get although its stderr mentions them:
-/// the likely reason of a start that failed, which `inherit_env` or `env` mends.
-pub fn withheld(ambient: &ProcessEnv, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {
-    let given = of_child(stdio, ambient);
-    let names = ambient.vars.keys().filter_map(|name| name.to_str());
+/// Returns the names of our variables that the child did not inherit although its stderr mentions them.
+///
+/// Such a variable is the likely cause of a failed start. The user can pass it on with `inherit_env` or `env`.
+pub fn withheld_vars(process_env: &ProcessEnv, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {
+    let child_env = child_env(stdio, process_env);
+    let names = process_env.vars.keys().filter_map(|name| name.to_str());
     names
-        .filter(|name| !name.starts_with(OURS) && !OF_SHELLS.contains(name))
-        .filter(|name| get(&given, name).is_none() && mentions(stderr_tail, name))
+        .filter(|name| !name.starts_with(OWN_PREFIX) && !SHELL_VARS.contains(name))
+        .filter(|name| get_var(&child_env, name).is_none() && contains_word(stderr_tail, name))
         .map(str::to_owned)
         .collect()
 }
 
-/// Whether `word` stands in `text` as a whole word.
-fn mentions(text: &str, word: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+/// Returns whether `text` contains `word` as a whole word.
+fn contains_word(text: &str, word: &str) -> bool {
+    let is_word_char = |c: char| c.is_alphanumeric() || c == '_';
     !word.is_empty()
-        && text
-            .match_indices(word)
-            .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part))
+        && text.match_indices(word).any(|(start, _)| {
+            !text[..start].ends_with(is_word_char) && !text[start + word.len()..].starts_with(is_word_char)
+        })
 }

@@ -1,7 +1,8 @@
-//! The PATH of a child, and what is found on it.
+//! The PATH of a child process, and the lookup of its command.
 //!
-//! A program started from a desktop gets a PATH without any of the user's tools. Then the login
-//! shell is asked for the PATH that the user has in a terminal, once in the life of the process.
+//! A desktop starts programs with a PATH that lacks the user's tools. In that case the child's PATH is extended by the
+//! PATH of the user's login shell, which is asked at most once in the life of our process, and by the directories where
+//! package managers install tools.
 
 use std::collections::BTreeSet;
 use std::env::{join_paths, split_paths};
@@ -10,25 +11,27 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ProcessEnv;
+use super::process_env::{ProcessEnv, is_same_var};
 use crate::config::StdioConfig;
 
 #[cfg(unix)]
-mod login;
+mod login_shell;
 
-/// Elsewhere a desktop's PATH is the user's.
+/// Other systems give the user's PATH to desktop programs too.
 #[cfg(not(unix))]
-mod login {
-    pub(super) async fn path(_: &super::ProcessEnv) -> Option<std::ffi::OsString> {
+mod login_shell {
+    use crate::transport::launch::process_env::ProcessEnv;
+
+    pub(super) async fn path(_: &ProcessEnv) -> Option<std::ffi::OsString> {
         None
     }
 }
 
-/// All that a GUI's children have on macOS, and more or less what `login` gives elsewhere.
-const POOR: &[&str] = &["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// The PATH of programs that a desktop starts on macOS, and roughly what `login` sets on other systems.
+const SYSTEM_DIRS: &[&str] = &["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// Where package managers put tools, relative to the home directory unless absolute.
-const USUAL: &[&str] = &[
+/// Directories where package managers install tools. Relative ones are relative to the home directory.
+const TOOL_DIRS: &[&str] = &[
     "/opt/homebrew/bin",
     "/usr/local/bin",
     ".local/bin",
@@ -42,35 +45,34 @@ const USUAL: &[&str] = &[
     ".pyenv/shims",
 ];
 
-/// Directories in the order they are searched.
+/// Directories in search order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathList(pub Vec<PathBuf>);
 
 impl PathList {
-    /// Splits the value of a PATH. Empty parts, which mean the current directory, are left out.
-    pub fn of(path: &OsStr) -> Self {
+    /// Splits the value of a PATH. Skips empty parts, which mean the current directory.
+    pub fn parse(path: &OsStr) -> Self {
         Self(split_paths(path).filter(|dir| !dir.as_os_str().is_empty()).collect())
     }
 
-    /// The executable that `command` means; one with a slash is relative to `cwd` and not searched for.
+    /// Returns the executable for `command`. A command with a slash is resolved against `cwd` and not searched for.
     pub fn find(&self, command: &Path, cwd: &Path) -> Option<PathBuf> {
-        which::which_in(command, self.joined(), cwd).ok()
+        which::which_in(command, self.to_path(), cwd).ok()
     }
 
-    /// As the value of a PATH.
-    fn joined(&self) -> Option<OsString> {
+    /// Joins the directories to the value of a PATH; `None` if it would be empty.
+    fn to_path(&self) -> Option<OsString> {
         join_paths(&self.0).ok().filter(|path| !path.is_empty())
     }
 
-    /// With every directory once, at its first place.
+    /// Removes every directory that occurs earlier in the list.
     fn deduplicated(self) -> Self {
         let mut seen = BTreeSet::new();
         Self(self.0.into_iter().filter(|dir| seen.insert(dir.clone())).collect())
     }
 
-    /// Whether this lacks everything beyond the system's own.
-    fn is_poor(&self) -> bool {
-        self.0.iter().all(|dir| POOR.iter().any(|poor| dir == Path::new(poor)))
+    fn has_only_system_dirs(&self) -> bool {
+        self.0.iter().all(|dir| SYSTEM_DIRS.iter().any(|system| dir == Path::new(system)))
     }
 }
 
@@ -87,64 +89,70 @@ impl fmt::Display for PathList {
     }
 }
 
-/// Whether the login shell has to be asked.
+/// Returns whether the PATH of the login shell is needed.
 ///
-/// Never where there is a terminal: a PATH that came with one is what the user has there, and an
-/// interactive shell would fight for it.
-pub(super) fn wants_login(stdio: &StdioConfig, ambient: &ProcessEnv) -> bool {
-    cfg!(unix) && is_ours_to_enrich(stdio, ambient) && fs::File::open("/dev/tty").is_err()
+/// It is never needed when our process has a controlling terminal: then our PATH is the one the user has in that
+/// terminal, and an interactive shell would compete for it.
+pub(super) fn needs_login_path(stdio: &StdioConfig, process_env: &ProcessEnv) -> bool {
+    cfg!(unix) && should_extend_path(stdio, process_env) && fs::File::open("/dev/tty").is_err()
 }
 
-/// The PATH of the login shell; asked for once.
-pub(super) async fn login(ambient: &ProcessEnv) -> Option<OsString> {
-    login::path(ambient).await
+/// Returns the PATH of the login shell, which is started on the first call only.
+pub(super) async fn login_path(process_env: &ProcessEnv) -> Option<OsString> {
+    login_shell::path(process_env).await
 }
 
-/// The PATH of the child if it differs from what it inherits: the login shell's, ours, the usual places.
-pub(super) fn of_child(stdio: &StdioConfig, ambient: &ProcessEnv, login: Option<&OsStr>) -> Option<OsString> {
-    if !is_ours_to_enrich(stdio, ambient) {
+/// Returns the extended PATH of the child: that of the login shell, ours, then the tool directories.
+///
+/// Returns `None` if the child keeps the PATH that it inherits or its config entry sets.
+pub(super) fn extended_path(
+    stdio: &StdioConfig,
+    process_env: &ProcessEnv,
+    login_path: Option<&OsStr>,
+) -> Option<OsString> {
+    if !should_extend_path(stdio, process_env) {
         return None;
     }
-    let mut dirs = PathList::of(login.unwrap_or_default()).0;
-    // What the shell could not expand is not a directory.
+    let mut dirs = PathList::parse(login_path.unwrap_or_default()).0;
+    // A start-up file may have set a literal `$PATH` or `~`, which are not directories.
     dirs.retain(|dir| dir.is_absolute());
-    dirs.extend(ours(ambient).0);
+    dirs.extend(own_path(process_env).0);
     if cfg!(unix) {
-        dirs.extend(POOR.iter().map(PathBuf::from));
+        dirs.extend(SYSTEM_DIRS.iter().map(PathBuf::from));
     }
-    dirs.extend(usual(ambient).0);
-    PathList(dirs).deduplicated().joined()
+    dirs.extend(tool_dirs(process_env));
+    PathList(dirs).deduplicated().to_path()
 }
 
-/// Where a command may be that is not on the child's PATH.
-pub(super) fn elsewhere(ambient: &ProcessEnv) -> PathList {
-    let mut dirs = ours(ambient).0;
-    dirs.extend(usual(ambient).0);
+/// Returns directories that may have a command that is not on the child's PATH, for an error message.
+pub(super) fn fallback_dirs(process_env: &ProcessEnv) -> PathList {
+    let mut dirs = own_path(process_env).0;
+    dirs.extend(tool_dirs(process_env));
     PathList(dirs)
 }
 
-/// Whether the entry leaves PATH to us and ours is no good.
-fn is_ours_to_enrich(stdio: &StdioConfig, ambient: &ProcessEnv) -> bool {
-    !stdio.env.keys().any(|name| super::env::is_same(name, "PATH")) && ours(ambient).is_poor()
+/// Returns whether the config entry sets no PATH and ours lacks the user's tools.
+fn should_extend_path(stdio: &StdioConfig, process_env: &ProcessEnv) -> bool {
+    !stdio.env.keys().any(|name| is_same_var(name, "PATH")) && own_path(process_env).has_only_system_dirs()
 }
 
-fn ours(ambient: &ProcessEnv) -> PathList {
-    PathList::of(ambient.var("PATH").unwrap_or_default())
+fn own_path(process_env: &ProcessEnv) -> PathList {
+    PathList::parse(process_env.var("PATH").unwrap_or_default())
 }
 
-/// The directories of `USUAL` that exist, and that of the newest Node under nvm.
-fn usual(ambient: &ProcessEnv) -> PathList {
-    let home = ambient.home();
-    let named = USUAL.iter().filter_map(|dir| match Path::new(dir) {
+/// Returns the existing directories of [`TOOL_DIRS`], and that of the newest Node that nvm installed.
+fn tool_dirs(process_env: &ProcessEnv) -> impl Iterator<Item = PathBuf> {
+    let home = process_env.home();
+    let node = home.as_ref().and_then(|home| newest_node_bin(&home.join(".nvm/versions/node")));
+    let dirs = TOOL_DIRS.iter().filter_map(move |dir| match Path::new(dir) {
         dir if dir.is_absolute() => Some(dir.to_owned()),
         dir => Some(home.as_ref()?.join(dir)),
     });
-    let node = home.as_ref().and_then(|home| newest_node(&home.join(".nvm/versions/node")));
-    PathList(named.chain(node).filter(|dir| dir.is_dir()).collect())
+    dirs.chain(node).filter(|dir| dir.is_dir())
 }
 
-/// The `bin` of the highest version among directories named `v24.1.0`.
-fn newest_node(versions: &Path) -> Option<PathBuf> {
+/// Returns the `bin` directory of the highest version among directories with names such as `v24.1.0`.
+fn newest_node_bin(versions: &Path) -> Option<PathBuf> {
     let version = |dir: &Path| {
         let name = dir.file_name()?.to_str()?.strip_prefix('v')?;
         name.split('.').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()

@@ -3,7 +3,8 @@
 
 use super::exchange::{Done, Exchange};
 use super::post::Post;
-use super::{FailedRequest, headers, legacy, standing};
+use super::{headers, legacy, standing};
+use crate::transport::connection::FailedRequest;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, RetryHint};
 use crate::wire::{Message, Raw, raw};

@@ -5,7 +5,7 @@ use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
 use super::tls;
 use crate::config;
-use crate::transport::OpenError;
+use crate::transport::error::OpenError;
 use crate::wire::{Raw, raw};
 use reqwest::header::{
     ACCEPT, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,

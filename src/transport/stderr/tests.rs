@@ -8,10 +8,10 @@ use super::*;
 
 /// A log that a test can read.
 #[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Captured {
-    /// Until the guard is dropped, what this thread logs comes here.
+impl CapturedLog {
+    /// Captures the log of this thread until the guard is dropped.
     fn install(&self) -> subscriber::DefaultGuard {
         let log = self.clone();
         let format = tracing_subscriber::fmt().with_writer(move || log.clone()).with_ansi(false);
@@ -23,7 +23,7 @@ impl Captured {
     }
 }
 
-impl io::Write for Captured {
+impl io::Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -34,7 +34,7 @@ impl io::Write for Captured {
 }
 
 #[test]
-fn escape_sequences_and_controls_are_removed() {
+fn escape_sequences_and_control_characters_are_removed() {
     for (raw, expected) in [
         ("\x1b[1;31merror\x1b[0m: no", "error: no"),
         ("\x1b]0;title\x07text", "text"),
@@ -46,76 +46,80 @@ fn escape_sequences_and_controls_are_removed() {
         ("Größe: 5 → 6 ✓", "Größe: 5 → 6 ✓"),
         ("\x1b[31ö", "ö"),
     ] {
-        assert_eq!(clean(raw.as_bytes()), expected);
+        assert_eq!(sanitize(raw.as_bytes()), expected);
     }
-    assert_eq!(clean(b"a\xff\x9b1mb"), "a\u{fffd}\u{fffd}1mb");
+    assert_eq!(sanitize(b"a\xff\x9b1mb"), "a\u{fffd}\u{fffd}1mb");
 }
 
 #[test]
-fn the_tail_is_the_last_lines_and_the_unfinished_one() {
-    let stderr = Stderr::default();
-    stderr.0.lock().feed(b"one\r\n\n10 %\r20 %\rtwo\nPassw");
-    stderr.0.lock().feed(b"ord: ");
-    assert_eq!(stderr.tail(2), "two\nPassword: ");
-    assert_eq!(stderr.tail(99), "one\n10 %\n20 %\ntwo\nPassword: ");
-    assert_eq!(stderr.tail(0), "");
+fn the_tail_includes_a_last_line_without_an_ending() {
+    let stderr = StderrTail::default();
+    stderr.0.lock().push(b"one\r\n\n10 %\r20 %\rtwo\nPassw");
+    stderr.0.lock().push(b"ord: ");
+    assert_eq!(stderr.last_lines(2), "two\nPassword: ");
+    assert_eq!(stderr.last_lines(99), "one\n10 %\n20 %\ntwo\nPassword: ");
+    assert_eq!(stderr.last_lines(0), "");
 }
 
 #[test]
-fn only_the_end_is_kept_and_no_line_is_long() {
-    let stderr = Stderr::default();
+fn only_the_tail_is_kept_and_long_lines_are_cut() {
+    let stderr = StderrTail::default();
     for i in 0..20_000 {
-        stderr.0.lock().feed(format!("line {i}\n").as_bytes());
+        stderr.0.lock().push(format!("line {i}\n").as_bytes());
     }
-    let tail = stderr.tail(usize::MAX);
-    assert!(tail.ends_with("\nline 19999") && tail.len() < KEPT && tail.len() > KEPT - 100, "{}", tail.len());
-    stderr.0.lock().feed(&vec![0xff; 1 << 20]);
-    stderr.0.lock().feed("ä\nlast\n".as_bytes());
-    let tail = stderr.tail(2);
+    let tail = stderr.last_lines(usize::MAX);
+    assert!(
+        tail.ends_with("\nline 19999") && tail.len() < MAX_TAIL_BYTES && tail.len() > MAX_TAIL_BYTES - 100,
+        "{}",
+        tail.len()
+    );
+    stderr.0.lock().push(&vec![0xff; 1 << 20]);
+    stderr.0.lock().push("ä\nlast\n".as_bytes());
+    let tail = stderr.last_lines(2);
     let (long, last) = tail.split_once('\n').unwrap();
-    assert!(long.len() <= LINE && long.len() > LINE - 4 && last == "last");
+    assert!(long.len() <= MAX_LINE_BYTES && long.len() > MAX_LINE_BYTES - 4 && last == "last");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_logged_in_part_and_kept_in_full() {
-    let log = Captured::default();
+async fn a_flood_of_lines_is_logged_in_part_and_kept_in_full() {
+    let log = CapturedLog::default();
     let _guard = log.install();
     let (mut theirs, ours) = duplex(1 << 10);
-    let stderr = Stderr::default();
+    let stderr = StderrTail::default();
     let follow = stderr.clone().follow(ours);
     let write = async move {
         for i in 0..100 {
             theirs.write_all(format!("{i}\n").as_bytes()).await.unwrap();
         }
-        tokio::time::sleep(WINDOW + Duration::from_millis(1)).await;
+        tokio::time::sleep(LOG_WINDOW + Duration::from_millis(1)).await;
         // The report does not wait for another line.
-        assert_eq!(log.lines().last().unwrap(), "36 lines left out");
-        theirs.write_all(b"calm again\nand an unfinished end").await.unwrap();
+        assert_eq!(log.lines().last().unwrap(), "36 lines were not logged");
+        theirs.write_all(b"calm again\nand a last line").await.unwrap();
         drop(theirs);
         log
     };
     let ((), log) = tokio::join!(follow, write);
     let lines = log.lines();
     assert_eq!(lines.len(), 64 + 1 + 2);
-    assert_eq!(lines[62..], ["62", "63", "36 lines left out", "calm again", "and an unfinished end"]);
-    assert_eq!(stderr.tail(usize::MAX).lines().count(), 102);
+    assert_eq!(lines[62..], ["62", "63", "36 lines were not logged", "calm again", "and a last line"]);
+    assert_eq!(stderr.last_lines(usize::MAX).lines().count(), 102);
 }
 
 proptest! {
     #[test]
-    fn nothing_that_steers_a_terminal_survives(
+    fn no_control_character_survives(
         chunks in prop::collection::vec(
             prop::collection::vec(prop_oneof![any::<u8>(), Just(0x1b), Just(b'['), Just(b']'), Just(0xc2), Just(b'\n')], 0..60),
             0..20,
         ),
     ) {
-        let (whole, chunked) = (Stderr::default(), Stderr::default());
-        whole.0.lock().feed(&chunks.concat());
+        let (whole, chunked) = (StderrTail::default(), StderrTail::default());
+        whole.0.lock().push(&chunks.concat());
         for chunk in &chunks {
-            chunked.0.lock().feed(chunk);
+            chunked.0.lock().push(chunk);
         }
-        let tail = chunked.tail(usize::MAX);
+        let tail = chunked.last_lines(usize::MAX);
         prop_assert!(!tail.chars().any(|c| c.is_control() && c != '\n'), "{tail:?}");
-        prop_assert_eq!(tail, whole.tail(usize::MAX));
+        prop_assert_eq!(tail, whole.last_lines(usize::MAX));
     }
 }

@@ -1,57 +1,58 @@
-//! The warden's end of the socket: frames, and the descriptors that come with them.
+//! The warden process's end of the socket: requests with their descriptors come in, events go out.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, ErrorKind, IoSliceMut, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use bytes::{Bytes, BytesMut};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, RecvMsg, UnixAddr, recvmsg};
 
-use super::protocol::{Malformed, next_frame};
+use super::protocol::{MalformedFrame, WardenEvent, next_frame};
 
-const CHUNK: usize = 64 * 1024;
-/// What one look at the socket takes at most, so that a flood of requests does not keep the warden from
-/// reaping.
-const CHUNKS: usize = 16;
+const READ_SIZE: usize = 64 * 1024;
+/// Reads per turn of the loop, so that a flood of requests does not keep the warden from reaping.
+const MAX_READS: usize = 16;
 
-pub(super) struct Inbox {
+/// A non-blocking socket with its buffers.
+pub(super) struct WardenSocket {
     socket: UnixStream,
+    /// Bytes that were received and not decoded yet.
     input: BytesMut,
-    /// In the order of the frames they belong to, and there before them.
+    /// Encoded events that the socket did not accept yet. Unbounded, so that the warden never waits for us.
+    output: Vec<u8>,
+    /// The received descriptors, in the order of their frames. They arrive no later than their frames.
     descriptors: VecDeque<OwnedFd>,
-    closed: bool,
+    is_closed: bool,
 }
 
-impl Inbox {
+impl WardenSocket {
     pub(super) fn new(socket: UnixStream) -> Self {
-        Self { socket, input: BytesMut::new(), descriptors: VecDeque::new(), closed: false }
+        Self {
+            socket,
+            input: BytesMut::new(),
+            output: Vec::new(),
+            descriptors: VecDeque::new(),
+            is_closed: false,
+        }
     }
 
-    pub(super) fn socket(&self) -> &UnixStream {
-        &self.socket
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
+    /// Returns whether the other end was closed.
     pub(super) fn is_closed(&self) -> bool {
-        self.closed
+        self.is_closed
     }
 
-    pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, Malformed> {
-        next_frame(&mut self.input)
-    }
-
-    pub(super) fn take_stdio(&mut self) -> Option<[OwnedFd; 3]> {
-        let mut next = || self.descriptors.pop_front();
-        Some([next()?, next()?, next()?])
-    }
-
-    /// Takes what the socket has.
-    pub(super) fn fill(&mut self) -> io::Result<()> {
-        let mut chunk = vec![0; CHUNK];
-        for _ in 0..CHUNKS {
+    /// Receives what is available.
+    pub(super) fn receive(&mut self) -> io::Result<()> {
+        let mut chunk = vec![0; READ_SIZE];
+        for _ in 0..MAX_READS {
             match self.read(&mut chunk) {
-                Ok(0) => self.closed = true,
+                Ok(0) => self.is_closed = true,
                 Ok(count) => {
                     self.input.extend_from_slice(&chunk[..count]);
                     continue;
@@ -65,25 +66,59 @@ impl Inbox {
         Ok(())
     }
 
+    /// Returns the next frame that was received whole.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, MalformedFrame> {
+        next_frame(&mut self.input)
+    }
+
+    /// Returns the descriptors that came with the last frame, which must be a `Spawn`; `None` if there were fewer.
+    pub(super) fn take_stdio(&mut self) -> Option<[OwnedFd; 3]> {
+        let mut next = || self.descriptors.pop_front();
+        Some([next()?, next()?, next()?])
+    }
+
+    /// Queues an event.
+    pub(super) fn send(&mut self, event: &WardenEvent) {
+        self.output.extend(event.encode());
+    }
+
+    /// Returns whether events are queued.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Writes as many of the queued events as the socket accepts.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            match self.socket.write(&self.output) {
+                Ok(count) => drop(self.output.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, chunk: &mut [u8]) -> nix::Result<usize> {
-        let mut room = nix::cmsg_space!([RawFd; 3]);
+        let mut control = nix::cmsg_space!([RawFd; 3]);
         #[cfg(target_os = "linux")]
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
         #[cfg(not(target_os = "linux"))]
         let flags = MsgFlags::empty();
         let mut parts = [IoSliceMut::new(chunk)];
-        let message = recvmsg::<UnixAddr>(self.socket.as_raw_fd(), &mut parts, Some(&mut room), flags)?;
-        self.descriptors.extend(received(&message)?);
+        let message = recvmsg::<UnixAddr>(self.socket.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
+        self.descriptors.extend(received_descriptors(&message)?);
         Ok(message.bytes)
     }
 }
 
-#[expect(unsafe_code, reason = "descriptors arrive as bare numbers")]
-fn received(message: &RecvMsg<UnixAddr>) -> nix::Result<Vec<OwnedFd>> {
+#[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]
+fn received_descriptors(message: &RecvMsg<UnixAddr>) -> nix::Result<Vec<OwnedFd>> {
     let mut owned = Vec::new();
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(numbers) = control {
-            // SAFETY: the kernel opened them for us in this very call; nobody else knows them.
+            // SAFETY: the kernel opened them in this call, so no other code owns them.
             owned.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
         }
     }

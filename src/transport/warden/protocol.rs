@@ -1,9 +1,10 @@
-//! What we and the warden say to each other: frames on a stream socket.
+//! The protocol between us and the warden process: frames on a stream socket.
 //!
-//! A frame is its length (`u32`), a kind (`u8`) and fields; numbers are little endian, strings are bytes
-//! behind their length. Both ends are the same program, so there is no compatibility to keep, only a
-//! version to compare: an upgrade may have put a newer file where ours was.
-//! The three descriptors of a `Spawn` come as `SCM_RIGHTS` with its first bytes.
+//! A frame is its length (`u32`), a kind (`u8`) and fields. Numbers are little endian; a string is its length and its
+//! bytes. The three descriptors of a [`WardenRequest::Spawn`] accompany its first bytes (`SCM_RIGHTS`).
+//!
+//! Both ends are the same program, so no other version has to be supported. Each end only compares the versions,
+//! because an upgrade may have replaced our executable between our start and that of the warden process.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -12,80 +13,128 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::{Grace, Launch, Step};
+use crate::transport::launch::Launch;
 
-/// Changes with every change of a frame. The first field of the first message, so that it can always be read.
+/// Changes with every change of a frame. It is the first field of the first message in each direction, so that every
+/// version can read it.
 pub(super) const VERSION: u32 = 1;
 
-/// Far above what exec accepts (6 MB on Linux), far below what would hurt.
-pub(super) const FRAME_LIMIT: usize = 16 << 20;
+/// Far above what exec accepts (6 MB on Linux), and small enough to keep in memory.
+pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// To the warden.
-pub(super) enum Request<'a> {
-    /// First, once.
+/// When a stop sends its signals, counted from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopTimeouts {
+    /// The time until SIGTERM.
+    pub sigterm_after: Duration,
+    /// The time until SIGKILL.
+    pub sigkill_after: Duration,
+}
+
+impl StopTimeouts {
+    /// For a single upstream.
+    pub const ORDINARY: Self =
+        Self { sigterm_after: Duration::from_secs(2), sigkill_after: Duration::from_secs(3) };
+    /// For our own shutdown: clients kill us 2 s after they closed our stdin.
+    pub const FAST: Self =
+        Self { sigterm_after: Duration::from_millis(300), sigkill_after: Duration::from_secs(1) };
+}
+
+/// The step of a spawn that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpawnStep {
+    /// chdir to the working directory.
+    Chdir,
+    /// fork and exec.
+    Exec,
+}
+
+/// A message to the warden process.
+pub(super) enum WardenRequest<'a> {
+    /// The first message, sent once.
     Hello {
+        /// Our [`VERSION`].
         version: u32,
-        /// The process that the upstreams belong to: ours.
-        owner: u32,
-        /// The soft RLIMIT_NOFILE that upstreams get; ours was raised.
+        /// Our pid. The upstreams belong to this process.
+        owner_pid: u32,
+        /// The soft RLIMIT_NOFILE that upstreams get. Our own was raised.
         nofile: u64,
-        /// What bears a smaller id of ours was left by a warden that was killed.
-        first: u64,
-        /// Pids of upstreams that it left, for systems where marks cannot be read.
-        left: Vec<u32>,
+        /// Upstreams of ours with a smaller id were left behind by a warden process that was killed.
+        first_id: u64,
+        /// The pids of those upstreams, for systems where owner marks cannot be read.
+        orphaned_pids: Vec<u32>,
     },
+    /// Starts an upstream; answered by `Spawned` or `SpawnFailed`.
     Spawn {
+        /// The id of the upstream.
         id: u64,
+        /// What to execute.
         launch: Cow<'a, Launch>,
     },
-    /// Ends one upstream; answered by `Gone`.
+    /// Ends one upstream; answered by `Stopped`.
     Stop {
+        /// The id of the upstream.
         id: u64,
-        grace: Grace,
+        /// When to send signals.
+        timeouts: StopTimeouts,
     },
-    /// Ends everything and the warden.
-    End {
-        grace: Grace,
+    /// Ends every upstream and the warden process.
+    Shutdown {
+        /// When to send signals.
+        timeouts: StopTimeouts,
     },
 }
 
-/// From the warden.
-pub(super) enum Notice {
-    Welcome {
+/// A message from the warden process.
+pub(super) enum WardenEvent {
+    /// The answer to `Hello`.
+    Hello {
+        /// The [`VERSION`] of the warden process.
         version: u32,
     },
-    Started {
+    /// An upstream runs.
+    Spawned {
+        /// The id of the upstream.
         id: u64,
+        /// The pid of its first process.
         pid: u32,
     },
-    Failed {
+    /// An upstream does not run.
+    SpawnFailed {
+        /// The id of the upstream.
         id: u64,
-        step: Step,
+        /// The system call that failed.
+        step: SpawnStep,
+        /// Why it failed.
         errno: i32,
     },
-    /// `status` as waitpid gave it.
+    /// The first process of an upstream exited.
     Exited {
+        /// The id of the upstream.
         id: u64,
+        /// The status as waitpid(2) returned it.
         status: i32,
     },
-    /// A stop is over; `left` processes withstood it.
-    Gone {
+    /// A stop has finished.
+    Stopped {
+        /// The id of the upstream.
         id: u64,
-        left: u32,
+        /// The number of processes that survived SIGKILL.
+        survivors: u32,
     },
 }
 
-/// A frame that cannot be understood: the other side is not who we think.
+/// A frame that cannot be decoded: the other end is not the program that we expect.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed frame")]
-pub(super) struct Malformed;
+pub(super) struct MalformedFrame;
 
-/// Takes the first whole frame off `input`.
-pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
+/// Removes the first whole frame from `input` and returns it.
+pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, MalformedFrame> {
     let Some(head) = input.first_chunk::<4>() else { return Ok(None) };
-    let length = usize::try_from(u32::from_le_bytes(*head)).map_err(|_| Malformed)?;
-    if length > FRAME_LIMIT {
-        return Err(Malformed);
+    let length = usize::try_from(u32::from_le_bytes(*head)).map_err(|_| MalformedFrame)?;
+    if length > MAX_FRAME_BYTES {
+        return Err(MalformedFrame);
     }
     if input.len() < 4 + length {
         return Ok(None);
@@ -94,119 +143,123 @@ pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, Malforme
     Ok(Some(input.split_to(length).freeze()))
 }
 
-impl Request<'_> {
+impl WardenRequest<'_> {
+    /// Returns the whole frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Hello { version, owner, nofile, first, left } => {
-                let frame = Frame::new(0).u32(*version).u32(*owner).u64(*nofile).u64(*first);
-                left.iter().fold(frame.length(left.len()), |frame, pid| frame.u32(*pid))
+            Self::Hello { version, owner_pid, nofile, first_id, orphaned_pids } => {
+                let frame = FrameWriter::new(0).u32(*version).u32(*owner_pid).u64(*nofile).u64(*first_id);
+                orphaned_pids.iter().fold(frame.length(orphaned_pids.len()), |frame, pid| frame.u32(*pid))
             }
             Self::Spawn { id, launch } => {
-                let frame = Frame::new(1).u64(*id).text(launch.program.as_os_str());
-                let frame = frame.text(launch.cwd.as_os_str()).length(launch.args.len());
-                let frame = launch.args.iter().fold(frame, |frame, arg| frame.text(arg));
-                let pairs = launch.env.iter();
-                pairs
-                    .fold(frame.length(launch.env.len()), |frame, (name, value)| frame.text(name).text(value))
+                let frame = FrameWriter::new(1).u64(*id).string(launch.program.as_os_str());
+                let frame = frame.string(launch.cwd.as_os_str()).length(launch.args.len());
+                let frame = launch.args.iter().fold(frame, |frame, arg| frame.string(arg));
+                let frame = frame.length(launch.env.len());
+                launch.env.iter().fold(frame, |frame, (name, value)| frame.string(name).string(value))
             }
-            Self::Stop { id, grace } => Frame::new(2).u64(*id).grace(*grace),
-            Self::End { grace } => Frame::new(3).grace(*grace),
+            Self::Stop { id, timeouts } => FrameWriter::new(2).u64(*id).timeouts(*timeouts),
+            Self::Shutdown { timeouts } => FrameWriter::new(3).timeouts(*timeouts),
         }
         .finish()
     }
 
-    pub(super) fn decode(frame: Bytes) -> Result<Request<'static>, Malformed> {
-        let mut fields = Fields(frame);
+    /// Decodes a frame without its length.
+    pub(super) fn decode(frame: Bytes) -> Result<WardenRequest<'static>, MalformedFrame> {
+        let mut fields = FrameReader(frame);
         let request = match fields.u8()? {
-            0 => Request::Hello {
+            0 => WardenRequest::Hello {
                 version: fields.u32()?,
-                owner: fields.u32()?,
+                owner_pid: fields.u32()?,
                 nofile: fields.u64()?,
-                first: fields.u64()?,
-                left: fields.list(Fields::u32)?,
+                first_id: fields.u64()?,
+                orphaned_pids: fields.list(FrameReader::u32)?,
             },
             1 => {
                 let id = fields.u64()?;
-                let (program, cwd) = (fields.text()?.into(), fields.text()?.into());
-                let args = fields.list(Fields::text)?;
-                let env = fields.list(|fields| Ok((fields.text()?, fields.text()?)))?;
-                Request::Spawn { id, launch: Cow::Owned(Launch { program, args, env, cwd }) }
+                let (program, cwd) = (fields.string()?.into(), fields.string()?.into());
+                let args = fields.list(FrameReader::string)?;
+                let env = fields.list(|fields| Ok((fields.string()?, fields.string()?)))?;
+                WardenRequest::Spawn { id, launch: Cow::Owned(Launch { program, args, env, cwd }) }
             }
-            2 => Request::Stop { id: fields.u64()?, grace: fields.grace()? },
-            3 => Request::End { grace: fields.grace()? },
-            _ => return Err(Malformed),
+            2 => WardenRequest::Stop { id: fields.u64()?, timeouts: fields.timeouts()? },
+            3 => WardenRequest::Shutdown { timeouts: fields.timeouts()? },
+            _ => return Err(MalformedFrame),
         };
         fields.end().map(|()| request)
     }
 }
 
-impl Notice {
+impl WardenEvent {
+    /// Returns the whole frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         match *self {
-            Self::Welcome { version } => Frame::new(0).u32(version),
-            Self::Started { id, pid } => Frame::new(1).u64(id).u32(pid),
-            Self::Failed { id, step, errno } => {
-                Frame::new(2).u64(id).u32(u32::from(step == Step::Exec)).i32(errno)
+            Self::Hello { version } => FrameWriter::new(0).u32(version),
+            Self::Spawned { id, pid } => FrameWriter::new(1).u64(id).u32(pid),
+            Self::SpawnFailed { id, step, errno } => {
+                FrameWriter::new(2).u64(id).u32(u32::from(step == SpawnStep::Exec)).i32(errno)
             }
-            Self::Exited { id, status } => Frame::new(3).u64(id).i32(status),
-            Self::Gone { id, left } => Frame::new(4).u64(id).u32(left),
+            Self::Exited { id, status } => FrameWriter::new(3).u64(id).i32(status),
+            Self::Stopped { id, survivors } => FrameWriter::new(4).u64(id).u32(survivors),
         }
         .finish()
     }
 
-    pub(super) fn decode(frame: Bytes) -> Result<Self, Malformed> {
-        let mut fields = Fields(frame);
-        let notice = match fields.u8()? {
-            0 => Self::Welcome { version: fields.u32()? },
-            1 => Self::Started { id: fields.u64()?, pid: fields.u32()? },
+    /// Decodes a frame without its length.
+    pub(super) fn decode(frame: Bytes) -> Result<Self, MalformedFrame> {
+        let mut fields = FrameReader(frame);
+        let event = match fields.u8()? {
+            0 => Self::Hello { version: fields.u32()? },
+            1 => Self::Spawned { id: fields.u64()?, pid: fields.u32()? },
             2 => {
-                let (id, exec) = (fields.u64()?, fields.u32()? == 1);
-                Self::Failed { id, step: if exec { Step::Exec } else { Step::Cwd }, errno: fields.i32()? }
+                let (id, is_exec) = (fields.u64()?, fields.u32()? == 1);
+                let step = if is_exec { SpawnStep::Exec } else { SpawnStep::Chdir };
+                Self::SpawnFailed { id, step, errno: fields.i32()? }
             }
             3 => Self::Exited { id: fields.u64()?, status: fields.i32()? },
-            4 => Self::Gone { id: fields.u64()?, left: fields.u32()? },
-            _ => return Err(Malformed),
+            4 => Self::Stopped { id: fields.u64()?, survivors: fields.u32()? },
+            _ => return Err(MalformedFrame),
         };
-        fields.end().map(|()| notice)
+        fields.end().map(|()| event)
     }
 }
 
-/// A frame being written. Only a `Spawn` can be longer than `FRAME_LIMIT`; it is not sent then.
-struct Frame(Vec<u8>);
+/// Encodes a frame. Only a `Spawn` can be longer than [`MAX_FRAME_BYTES`]; its sender checks that.
+struct FrameWriter(Vec<u8>);
 
-impl Frame {
+impl FrameWriter {
     fn new(kind: u8) -> Self {
         Self(vec![0, 0, 0, 0, kind])
     }
 
-    fn put(mut self, bytes: &[u8]) -> Self {
+    fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
     fn u32(self, value: u32) -> Self {
-        self.put(&value.to_le_bytes())
+        self.bytes(&value.to_le_bytes())
     }
 
     fn i32(self, value: i32) -> Self {
-        self.put(&value.to_le_bytes())
+        self.bytes(&value.to_le_bytes())
     }
 
     fn u64(self, value: u64) -> Self {
-        self.put(&value.to_le_bytes())
+        self.bytes(&value.to_le_bytes())
     }
 
     fn length(self, value: usize) -> Self {
         self.u32(u32::try_from(value).unwrap_or(u32::MAX))
     }
 
-    fn text(self, value: &OsStr) -> Self {
-        self.length(value.len()).put(value.as_bytes())
+    fn string(self, value: &OsStr) -> Self {
+        self.length(value.len()).bytes(value.as_bytes())
     }
 
-    fn grace(self, grace: Grace) -> Self {
+    fn timeouts(self, timeouts: StopTimeouts) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.u64(millis(grace.term)).u64(millis(grace.kill))
+        self.u64(millis(timeouts.sigterm_after)).u64(millis(timeouts.sigkill_after))
     }
 
     fn finish(mut self) -> Vec<u8> {
@@ -216,47 +269,52 @@ impl Frame {
     }
 }
 
-/// A frame being read.
-struct Fields(Bytes);
+/// Decodes the fields of a frame.
+struct FrameReader(Bytes);
 
-impl Fields {
-    fn u8(&mut self) -> Result<u8, Malformed> {
-        self.0.try_get_u8().map_err(|_| Malformed)
+impl FrameReader {
+    fn u8(&mut self) -> Result<u8, MalformedFrame> {
+        self.0.try_get_u8().map_err(|_| MalformedFrame)
     }
 
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        self.0.try_get_u32_le().map_err(|_| Malformed)
+    fn u32(&mut self) -> Result<u32, MalformedFrame> {
+        self.0.try_get_u32_le().map_err(|_| MalformedFrame)
     }
 
-    fn i32(&mut self) -> Result<i32, Malformed> {
-        self.0.try_get_i32_le().map_err(|_| Malformed)
+    fn i32(&mut self) -> Result<i32, MalformedFrame> {
+        self.0.try_get_i32_le().map_err(|_| MalformedFrame)
     }
 
-    fn u64(&mut self) -> Result<u64, Malformed> {
-        self.0.try_get_u64_le().map_err(|_| Malformed)
+    fn u64(&mut self) -> Result<u64, MalformedFrame> {
+        self.0.try_get_u64_le().map_err(|_| MalformedFrame)
     }
 
-    fn text(&mut self) -> Result<OsString, Malformed> {
-        let length = usize::try_from(self.u32()?).map_err(|_| Malformed)?;
+    fn string(&mut self) -> Result<OsString, MalformedFrame> {
+        let length = usize::try_from(self.u32()?).map_err(|_| MalformedFrame)?;
         if length > self.0.len() {
-            return Err(Malformed);
+            return Err(MalformedFrame);
         }
         Ok(OsString::from_vec(self.0.split_to(length).into()))
     }
 
-    /// Each item takes bytes, so a made-up count ends in `Malformed` before it costs memory.
-    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+    /// Every item takes bytes, so a count that is too large fails before it costs memory.
+    fn list<T>(
+        &mut self,
+        item: impl Fn(&mut Self) -> Result<T, MalformedFrame>,
+    ) -> Result<Vec<T>, MalformedFrame> {
         let count = self.u32()?;
         (0..count).map(|_| item(self)).collect()
     }
 
-    fn grace(&mut self) -> Result<Grace, Malformed> {
-        let (term, kill) = (self.u64()?, self.u64()?);
-        Ok(Grace { term: Duration::from_millis(term), kill: Duration::from_millis(kill) })
+    fn timeouts(&mut self) -> Result<StopTimeouts, MalformedFrame> {
+        Ok(StopTimeouts {
+            sigterm_after: Duration::from_millis(self.u64()?),
+            sigkill_after: Duration::from_millis(self.u64()?),
+        })
     }
 
-    fn end(self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+    fn end(self) -> Result<(), MalformedFrame> {
+        if self.0.is_empty() { Ok(()) } else { Err(MalformedFrame) }
     }
 }
 
@@ -274,36 +332,36 @@ mod tests {
     }
 
     #[test]
-    fn a_spawn_arrives_as_it_was_sent_however_it_is_cut() {
-        let sent = Request::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
+    fn a_spawn_request_is_decoded_however_its_bytes_are_split() {
+        let frame = WardenRequest::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
         let mut input = BytesMut::new();
-        for byte in &sent[..sent.len() - 1] {
+        for byte in &frame[..frame.len() - 1] {
             input.extend_from_slice(&[*byte]);
             assert!(next_frame(&mut input).unwrap().is_none());
         }
-        input.extend_from_slice(&sent[sent.len() - 1..]);
-        let Request::Spawn { id: 7, launch: got } =
-            Request::decode(next_frame(&mut input).unwrap().unwrap()).unwrap()
+        input.extend_from_slice(&frame[frame.len() - 1..]);
+        let WardenRequest::Spawn { id: 7, launch: decoded } =
+            WardenRequest::decode(next_frame(&mut input).unwrap().unwrap()).unwrap()
         else {
-            panic!("another request")
+            panic!("not the Spawn that was sent")
         };
-        let want = launch();
+        let expected = launch();
         assert_eq!(
-            (&got.program, &got.args, &got.env, &got.cwd),
-            (&want.program, &want.args, &want.env, &want.cwd)
+            (&decoded.program, &decoded.args, &decoded.env, &decoded.cwd),
+            (&expected.program, &expected.args, &expected.env, &expected.cwd)
         );
         assert!(input.is_empty());
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic() {
-        let whole = Request::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
-        for end in 4..whole.len() {
-            assert!(Request::decode(Bytes::copy_from_slice(&whole[4..end])).is_err());
+    fn malformed_frames_are_errors() {
+        let frame = WardenRequest::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
+        for end in 4..frame.len() {
+            assert!(WardenRequest::decode(Bytes::copy_from_slice(&frame[4..end])).is_err());
         }
-        let absurd_count = [&[0][..], &[0; 24], &[0xff; 4]].concat();
-        assert!(Request::decode(absurd_count.into()).is_err());
+        let huge_count = [&[0][..], &[0; 24], &[0xff; 4]].concat();
+        assert!(WardenRequest::decode(huge_count.into()).is_err());
         assert!(next_frame(&mut BytesMut::from(&[0xff; 8][..])).is_err());
-        assert!(Notice::decode(Bytes::from_static(&[9])).is_err());
+        assert!(WardenEvent::decode(Bytes::from_static(&[9])).is_err());
     }
 }

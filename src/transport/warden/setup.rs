@@ -1,4 +1,4 @@
-//! What the warden process sets up of itself before it serves: session, signals, descriptors.
+//! Prepares the warden process before it serves: its session, signals and descriptors.
 
 use std::fs::File;
 use std::io;
@@ -10,48 +10,52 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
-/// Ours to survive: what ends us must not end the warden with us, nor do a client's signals to its group.
-const SURVIVED: [Signal; 5] =
+/// Signals that end our process, or that a client sends to our group, and that the warden process survives.
+const SURVIVED_SIGNALS: [Signal; 5] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 
-/// Makes this process the warden and returns its socket, which came as stdin.
-pub(super) fn take() -> io::Result<UnixStream> {
+/// Turns this process into the warden process. Returns its socket, which was its stdin.
+///
+/// Fails if stdin is not a socket.
+pub(super) fn set_up() -> io::Result<UnixStream> {
     let stdin = io::stdin();
     let socket = stdin.as_fd().try_clone_to_owned()?;
-    let kind = File::from(socket.try_clone()?).metadata()?.file_type();
-    if !kind.is_socket() {
+    let file_type = File::from(socket.try_clone()?).metadata()?.file_type();
+    if !file_type.is_socket() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // Fails for a process group's leader only, and then a session of its own is there already.
+    // Fails only for the leader of a process group.
     setsid().ok();
-    signals()?;
-    let socket = UnixStream::from(descriptors(socket)?);
+    set_signal_dispositions()?;
+    let socket = UnixStream::from(close_other_descriptors(socket)?);
     socket.set_nonblocking(true)?;
     #[cfg(target_os = "linux")]
     {
-        // What an upstream leaves behind becomes a child of the warden.
+        // Orphaned descendants become children of the warden process.
         nix::sys::prctl::set_child_subreaper(true)?;
-        // `pkill dynamic-mcp` finds us, and the warden then does its work.
+        // `pkill dynamic-mcp` kills our process, and the warden process then cleans up.
         nix::sys::prctl::set_name(c"dmcp-warden")?;
     }
     Ok(socket)
 }
 
-/// Defaults for all that a client may have left ignored, a handler that does nothing for what must not end
-/// the warden (exec turns a handler into the default, but would pass on "ignored"), and SIGCHLD delivered nowhere
-/// but in `pselect`.
+/// Resets every signal to its default, because a client may have left some ignored. Blocks SIGCHLD, so that only
+/// pselect(2) delivers it.
+///
+/// The survived signals get a handler that does nothing. They are not ignored, because upstreams would inherit that
+/// over exec, which resets handlers.
 #[expect(unsafe_code, reason = "signal dispositions have no safe wrapper")]
-fn signals() -> nix::Result<()> {
+fn set_signal_dispositions() -> nix::Result<()> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    let nothing = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
+    let no_op = SigAction::new(SigHandler::Handler(no_op_handler), SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator().filter(|signal| !matches!(signal, Signal::SIGKILL | Signal::SIGSTOP)) {
-        let handled = signal == Signal::SIGCHLD || SURVIVED.contains(&signal);
-        // SAFETY: the handler does nothing at all, so it may run anywhere.
-        unsafe { sigaction(signal, if handled { &nothing } else { &default })? };
+        let is_handled = signal == Signal::SIGCHLD || SURVIVED_SIGNALS.contains(&signal);
+        // SAFETY: the handler does nothing, so it can run anywhere.
+        unsafe { sigaction(signal, if is_handled { &no_op } else { &default })? };
     }
     #[cfg(target_os = "linux")]
     for number in libc::SIGRTMIN()..=libc::SIGRTMAX() {
-        // SAFETY: the default runs no code of ours.
+        // SAFETY: the default action runs no code of ours.
         unsafe { libc::signal(number, libc::SIG_DFL) };
     }
     let mut mask = SigSet::empty();
@@ -59,10 +63,11 @@ fn signals() -> nix::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)
 }
 
-extern "C" fn nothing(_signal: libc::c_int) {}
+extern "C" fn no_op_handler(_signal: libc::c_int) {}
 
-/// /dev/null for the standard three, the socket, and nothing else: a client may have leaked some to us.
-fn descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
+/// Redirects stdin, stdout and stderr to /dev/null and closes every descriptor but the socket, because a client may
+/// have leaked some to us. Returns the socket.
+fn close_other_descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
     dup2_stdout(&null)?;
@@ -71,24 +76,25 @@ fn descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
     let kept = socket.as_raw_fd();
     close_range(3, kept - 1);
     close_range(kept + 1, RawFd::MAX);
-    // Low, whatever was open before: select(2) knows 1024 descriptors.
+    // Moved to a low number, because select(2) supports 1024 descriptors only.
     if kept == 3 { Ok(socket) } else { Ok(socket.as_fd().try_clone_to_owned()?) }
 }
 
-#[expect(unsafe_code, reason = "closing descriptors that nobody here owns")]
+/// Closes the descriptors from `first` to `last`.
+#[expect(unsafe_code, reason = "closes descriptors that no code of this process owns")]
 fn close_range(first: RawFd, last: RawFd) {
     if first > last {
         return;
     }
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: nothing here owns a descriptor in the range: the process holds the socket and 0 to 2 only.
-        let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        if done == 0 {
+        // SAFETY: nothing here owns a descriptor in the range: the process has the socket and 0 to 2 only.
+        let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        if result == 0 {
             return;
         }
     }
-    // A kernel before 5.9, or another Unix: one by one, as far as is reasonable.
+    // Linux before 5.9 and other systems: one by one, up to a limit that takes little time.
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft.min(65_536));
     for fd in first..=last.min(RawFd::try_from(limit).unwrap_or(1024)) {
         // SAFETY: as above.

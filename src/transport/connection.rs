@@ -1,0 +1,80 @@
+//! What every kind of transport gives to the code that uses it.
+
+use super::remote::error::RemoteError;
+use crate::wire::Raw;
+use crate::wire::output::{Output, Writer};
+use crate::wire::peer::CallError;
+use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
+
+/// An open transport, which carries messages as lines in both directions.
+pub struct OpenTransport<H> {
+    /// The lines that the upstream sends.
+    pub input: Box<dyn AsyncRead + Send + Unpin>,
+    /// Accepts the lines for the upstream.
+    pub output: Output,
+    /// Writes the lines that `output` accepted. It has to be run.
+    pub writer: Writer,
+    /// Watches the connection and ends it.
+    pub handle: H,
+    /// The requests that the upstream will never answer.
+    pub failures: RequestFailures,
+}
+
+impl<H> OpenTransport<H> {
+    /// Replaces the handle.
+    pub fn map_handle<T>(self, f: impl FnOnce(H) -> T) -> OpenTransport<T> {
+        let Self { input, output, writer, handle, failures } = self;
+        OpenTransport { input, output, writer, handle: f(handle), failures }
+    }
+}
+
+/// How a connection ended that we did not end.
+#[derive(Debug)]
+pub enum ConnectionEnd {
+    /// The upstream is a process, which exited or closed its stdout.
+    Process {
+        /// A fragment such as "its process exited with code 3".
+        how: String,
+        /// The last lines of its stderr.
+        stderr: String,
+        /// Variables of ours that the process did not inherit and that its stderr mentions.
+        withheld: Vec<String>,
+    },
+    /// The upstream is a remote server.
+    Remote(RemoteError),
+}
+
+/// A request that will never be answered although the connection may still answer others.
+#[derive(Debug)]
+pub struct FailedRequest {
+    /// The id of the request; `None` if the failure concerns the whole connection.
+    pub id: Option<Raw>,
+    /// Why it will not be answered.
+    pub error: CallError,
+}
+
+/// The requests of one connection that will never be answered, as the transport learns of them.
+pub struct RequestFailures(Option<mpsc::Receiver<FailedRequest>>);
+
+impl RequestFailures {
+    /// For a transport that does not know what became of a single request. Its requests fail when the connection ends.
+    pub const NONE: Self = Self(None);
+
+    /// The failures that are sent to `receiver`.
+    pub fn new(receiver: mpsc::Receiver<FailedRequest>) -> Self {
+        Self(Some(receiver))
+    }
+
+    /// Waits for the next failure, forever if there is none. Cancel-safe.
+    pub async fn next(&mut self) -> FailedRequest {
+        let failure = match &mut self.0 {
+            Some(receiver) => receiver.recv().await,
+            None => None,
+        };
+        match failure {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Why a transport cannot be opened.
+
+use super::launch::LaunchError;
+use super::remote::error::RemoteError;
+use super::warden::SpawnError;
+use std::time::Duration;
+
+/// Why a transport cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The config entry names a command that cannot be executed.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The process was not spawned.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The process was not spawned within this time.
+    #[error("the process was not started within {} s", .0.as_secs_f32())]
+    TimedOut(Duration),
+    /// The remote server's config entry cannot be used, or its credentials cannot be had.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}

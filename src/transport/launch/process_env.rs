@@ -1,0 +1,56 @@
+//! The environment of our own process, and variables in general.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Environment variables by name.
+pub(super) type EnvVars = BTreeMap<OsString, OsString>;
+
+/// The environment and working directory of our own process, read once in `main`.
+#[derive(Clone)]
+pub struct ProcessEnv {
+    /// The variables, including those with names that are not Unicode.
+    pub vars: BTreeMap<OsString, OsString>,
+    /// The working directory, an absolute path.
+    pub cwd: PathBuf,
+}
+
+impl ProcessEnv {
+    /// Returns the value of a variable.
+    pub fn var(&self, name: &str) -> Option<&OsStr> {
+        get_var(&self.vars, name)
+    }
+
+    /// Returns the user's home directory, if the environment names one.
+    pub fn home(&self) -> Option<PathBuf> {
+        let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        self.var(name).filter(|home| !home.is_empty()).map(PathBuf::from)
+    }
+}
+
+impl fmt::Debug for ProcessEnv {
+    /// Shows only the names of the variables, because their values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.vars.keys().collect::<Vec<_>>();
+        f.debug_struct("ProcessEnv").field("vars", &names).field("cwd", &self.cwd).finish()
+    }
+}
+
+/// Returns whether two names mean the same variable. Names are case-insensitive on Windows.
+pub(super) fn is_same_var(a: &str, b: &str) -> bool {
+    if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b }
+}
+
+/// Returns the value of `name`.
+pub(super) fn get_var<'a>(vars: &'a EnvVars, name: &str) -> Option<&'a OsStr> {
+    let is_wanted = |key: &OsString| key.to_str().is_some_and(|key| is_same_var(key, name));
+    vars.iter().find(|(key, _)| is_wanted(key)).map(|(_, value)| &**value)
+}
+
+/// Sets `name` and removes its other spellings.
+pub(super) fn set_var(vars: &mut EnvVars, name: &str, value: OsString) {
+    vars.retain(|key, _| !key.to_str().is_some_and(|key| is_same_var(key, name)));
+    vars.insert(name.into(), value);
+}

@@ -1,0 +1,242 @@
+//! The client task: owns our end of the socket, sends commands to the warden process and distributes its events.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::process::Stdio;
+
+use bytes::BytesMut;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
+use tokio::io::{AsyncReadExt, Interest};
+use tokio::net::UnixStream;
+use tokio::process;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply, SpawnReplyError};
+use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenRequest, next_frame};
+
+/// Why the client task ends.
+enum Disconnect {
+    /// A `Shutdown` was sent, or the last handle was dropped.
+    Requested,
+    /// The warden process died.
+    Lost(io::Error),
+    /// The warden process speaks another version of the protocol.
+    VersionMismatch,
+}
+
+/// The connection to one warden process.
+pub(super) struct WardenClient {
+    socket: UnixStream,
+    /// Bytes that were received and not decoded yet.
+    input: BytesMut,
+    commands: mpsc::UnboundedReceiver<ClientCommand>,
+    /// For the handles of new processes.
+    command_sender: mpsc::WeakUnboundedSender<ClientCommand>,
+    /// The upstreams by id.
+    processes: HashMap<u64, TrackedProcess>,
+    /// Whether a `Shutdown` was sent, so that the socket is going to be closed.
+    is_shutting_down: bool,
+}
+
+/// One upstream, from its request until it is stopped.
+struct TrackedProcess {
+    /// `None` until it is spawned.
+    pid: Option<u32>,
+    /// `None` once it is spawned.
+    reply: Option<oneshot::Sender<SpawnReply>>,
+    state: watch::Sender<ProcessState>,
+}
+
+impl WardenClient {
+    /// Starts the warden process. Its stdin is its end of the socket.
+    pub(super) fn start(
+        program: &Path,
+        args: &[OsString],
+        commands: mpsc::UnboundedReceiver<ClientCommand>,
+        command_sender: mpsc::WeakUnboundedSender<ClientCommand>,
+    ) -> io::Result<(Self, process::Child)> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut command = process::Command::new(program);
+        // Another name, so that `pkill -f dynamic-mcp` does not kill the warden process, which then cleans up. No
+        // environment, because each upstream gets its own. No directory of ours, because it may be unmounted.
+        command.arg0("dmcp-warden").args(args).env_clear().current_dir("/");
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn()?;
+        let client = Self {
+            socket: UnixStream::from_std(ours)?,
+            input: BytesMut::new(),
+            commands,
+            command_sender,
+            processes: HashMap::new(),
+            is_shutting_down: false,
+        };
+        Ok((client, child))
+    }
+
+    /// Runs until the warden process or the last handle is gone. `hello` is the first frame to send.
+    ///
+    /// If the warden process dies while it has upstreams, calls `on_lost` with their pids.
+    pub(super) async fn run(
+        mut self,
+        hello: Vec<u8>,
+        mut warden: process::Child,
+        on_lost: impl FnOnce(Vec<u32>),
+    ) {
+        match self.serve(hello).await {
+            Disconnect::Requested => drop(self),
+            Disconnect::VersionMismatch => self.reject_all(),
+            Disconnect::Lost(error) => {
+                let orphaned: Vec<u32> = self.processes.values().filter_map(|process| process.pid).collect();
+                tracing::warn!(%error, upstreams = orphaned.len(), "the warden process died");
+                let had_processes = !self.processes.is_empty();
+                // Before `on_lost`, so that every new request starts another warden process.
+                drop(self);
+                if had_processes {
+                    on_lost(orphaned);
+                }
+            }
+        }
+        // Reaps the warden process, which exits because its socket is closed.
+        warden.wait().await.ok();
+    }
+
+    async fn serve(&mut self, hello: Vec<u8>) -> Disconnect {
+        if let Err(error) = self.send(&hello, &[]).await {
+            return Disconnect::Lost(error);
+        }
+        loop {
+            let result = tokio::select! {
+                command = self.commands.recv() => match command {
+                    Some(command) => self.execute(command).await.map_err(Disconnect::Lost),
+                    None => return Disconnect::Requested,
+                },
+                read = self.socket.read_buf(&mut self.input) => match read {
+                    Ok(0) => Err(Disconnect::Lost(io::ErrorKind::UnexpectedEof.into())),
+                    Ok(_) => self.handle_events(),
+                    Err(error) => Err(Disconnect::Lost(error)),
+                },
+            };
+            match result {
+                Ok(()) => {}
+                Err(Disconnect::Lost(_)) if self.is_shutting_down => return Disconnect::Requested,
+                Err(disconnect) => return disconnect,
+            }
+        }
+    }
+
+    async fn execute(&mut self, command: ClientCommand) -> io::Result<()> {
+        match command {
+            ClientCommand::Spawn { id, frame, stdio, reply } => {
+                let process =
+                    TrackedProcess { pid: None, reply: Some(reply), state: watch::Sender::default() };
+                self.processes.insert(id, process);
+                let stdio = stdio.each_ref().map(AsRawFd::as_raw_fd);
+                self.send(&frame, &stdio).await
+            }
+            ClientCommand::Stop { id, timeouts } => {
+                self.send(&WardenRequest::Stop { id, timeouts }.encode(), &[]).await
+            }
+            ClientCommand::Shutdown { timeouts } => {
+                self.is_shutting_down = true;
+                self.send(&WardenRequest::Shutdown { timeouts }.encode(), &[]).await
+            }
+        }
+    }
+
+    /// Sends a frame with descriptors. It may wait for the warden process to read, because the warden process never
+    /// waits for us to read.
+    async fn send(&self, mut frame: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
+        let mut rights = (!descriptors.is_empty()).then_some(ControlMessage::ScmRights(descriptors));
+        while !frame.is_empty() {
+            let control = rights.as_slice();
+            let write = || {
+                let parts = [IoSlice::new(frame)];
+                let socket = self.socket.as_raw_fd();
+                Ok(sendmsg::<UnixAddr>(socket, &parts, control, SEND_FLAGS, None)?)
+            };
+            let count = self.socket.async_io(Interest::WRITABLE, write).await?;
+            frame = &frame[count..];
+            rights = None;
+        }
+        Ok(())
+    }
+
+    /// Handles every whole frame that was received.
+    fn handle_events(&mut self) -> Result<(), Disconnect> {
+        let malformed = |error| Disconnect::Lost(io::Error::new(io::ErrorKind::InvalidData, error));
+        while let Some(frame) = next_frame(&mut self.input).map_err(malformed)? {
+            match WardenEvent::decode(frame).map_err(malformed)? {
+                WardenEvent::Hello { version } if version != VERSION => {
+                    return Err(Disconnect::VersionMismatch);
+                }
+                WardenEvent::Hello { .. } => {}
+                WardenEvent::Spawned { id, pid } => self.spawned(id, pid),
+                WardenEvent::SpawnFailed { id, step, errno } => {
+                    self.spawn_failed(id, step, Errno::from_raw(errno));
+                }
+                WardenEvent::Exited { id, status } => {
+                    let exit = Exit::from_status(status);
+                    self.update_state(id, |state| state.exit = Some(exit));
+                }
+                WardenEvent::Stopped { id, survivors } => self.stopped(id, survivors),
+            }
+        }
+        Ok(())
+    }
+
+    fn spawned(&mut self, id: u64, pid: u32) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        process.pid = Some(pid);
+        let handle = ProcessHandle::new(id, process.state.subscribe(), self.command_sender.clone());
+        if let Some(reply) = process.reply.take() {
+            // If the caller has given up, this drops the handle, which stops the process.
+            drop(reply.send(Ok((pid, handle))));
+        }
+    }
+
+    fn spawn_failed(&mut self, id: u64, step: SpawnStep, errno: Errno) {
+        if let Some(reply) = self.processes.remove(&id).and_then(|process| process.reply) {
+            drop(reply.send(Err(SpawnReplyError::Failed(step, errno))));
+        }
+    }
+
+    fn update_state(&self, id: u64, update: impl FnOnce(&mut ProcessState)) {
+        if let Some(process) = self.processes.get(&id) {
+            process.state.send_modify(update);
+        }
+    }
+
+    fn stopped(&mut self, id: u64, survivors: u32) {
+        self.update_state(id, |state| state.is_stopped = true);
+        let pid = self.processes.remove(&id).and_then(|process| process.pid);
+        if survivors > 0 {
+            tracing::warn!(pid, survivors, "processes of an upstream survived SIGKILL");
+        }
+    }
+
+    /// Rejects the spawns that are under way or queued.
+    fn reject_all(mut self) {
+        self.commands.close();
+        for (_, process) in self.processes.drain() {
+            if let Some(reply) = process.reply {
+                drop(reply.send(Err(SpawnReplyError::VersionMismatch)));
+            }
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            if let ClientCommand::Spawn { reply, .. } = command {
+                drop(reply.send(Err(SpawnReplyError::VersionMismatch)));
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL;
+/// macOS has no `MSG_NOSIGNAL`. It is not needed either, because Rust programs ignore SIGPIPE.
+#[cfg(not(target_os = "linux"))]
+const SEND_FLAGS: MsgFlags = MsgFlags::empty();
