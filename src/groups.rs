@@ -383,7 +383,7 @@ impl GroupManager {
             // What was learnt in the last moment.
             self.cache.flush().await;
         };
-        let all = async { tokio::join!(closing, self.cache.flush(), self.transport.logins.settled()) };
+        let all = async { tokio::join!(closing, self.cache.flush(), self.transport.logins.flush()) };
         if tokio::time::timeout(SHUTDOWN, all).await.is_err() {
             tracing::warn!("not everything ended in time; what is left is cut off");
         }

@@ -7,9 +7,9 @@ use crate::config::{Endpoint, GroupName, ServerConfig};
 use crate::wire::output::{Output, Writer};
 use child::Child;
 use launch::ProcessEnv;
+use remote::Remote;
 use remote::credentials::LoginService;
-use remote::error::RemoteError;
-use remote::{FailedRequest, Remote};
+use remote::error::{FailedRequest, RemoteError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncRead;
@@ -111,7 +111,7 @@ impl TransportHandle {
     pub fn over(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) => None,
-            Self::Remote(remote) => remote.over(),
+            Self::Remote(remote) => remote.end_reason(),
         }
     }
 
@@ -119,9 +119,9 @@ impl TransportHandle {
     pub async fn ending(&self) -> ConnectionEnd {
         match self {
             Self::Child(child) => child.ending().await,
-            Self::Remote(remote) => {
-                remote.over().unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::broken("it was closed")))
-            }
+            Self::Remote(remote) => remote
+                .end_reason()
+                .unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::connection_lost("it was closed"))),
         }
     }
 
@@ -153,7 +153,7 @@ impl Transport {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => Child::start(self, stdio, server.timeout.connect).await,
             Endpoint::Http(http) => {
-                let credentials = self.logins.of(group, http)?;
+                let credentials = self.logins.credentials(group, http)?;
                 Remote::start(http, server.timeout.connect, limit, credentials).await
             }
         }

@@ -4,9 +4,10 @@ use super::token_store::TokenStore;
 use super::{Account, AuthError, Remedy, Secret};
 use crate::config::{GroupName, HttpConfig, OAuthFlow};
 use crate::transport::remote::credentials::{
-    AuthChallenge, BoxFuture, ChallengeOutcome, Credentials, LoginService, PendingLogin,
+    AuthChallenge, ChallengeOutcome, Credentials, LoginService, PendingLogin,
 };
 use crate::transport::remote::error::RemoteError;
+use futures_util::future::BoxFuture;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::SystemTime;
 pub struct Kept(pub Option<TokenStore>);
 
 impl LoginService for Kept {
-    fn of(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
+    fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
         if is_written(http) {
             return Ok(Arc::new(Written));
         }
@@ -27,13 +28,13 @@ impl LoginService for Kept {
         Ok(Arc::new(Bearer(account)))
     }
 
-    fn changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
+    fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
         let vault = self.0.clone().filter(|_| !is_written(http));
         let key = super::place(group, http).map(|(_, key)| key);
         Box::pin(async move { vault?.changed(&key.ok()?).await })
     }
 
-    fn settled(&self) -> BoxFuture<'static, ()> {
+    fn flush(&self) -> BoxFuture<'static, ()> {
         let vault = self.0.clone();
         Box::pin(async move {
             if let Some(vault) = vault {
@@ -42,7 +43,7 @@ impl LoginService for Kept {
         })
     }
 
-    fn begin(
+    fn begin_login(
         &self,
         group: &GroupName,
         http: &HttpConfig,
@@ -76,15 +77,15 @@ impl Credentials for Written {
         Box::pin(async { Ok(None) })
     }
 
-    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
-        let verdict = match refusal.status {
+    fn handle_challenge(&self, challenge: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
+        let outcome = match challenge.status {
             StatusCode::UNAUTHORIZED => {
                 let how = "the server refused the Authorization in \"headers\"";
-                ChallengeOutcome::Final(RemoteError::login_needed(how))
+                ChallengeOutcome::Fail(RemoteError::login_needed(how))
             }
             _ => ChallengeOutcome::Unrelated,
         };
-        Box::pin(async { verdict })
+        Box::pin(async { outcome })
     }
 }
 
@@ -105,23 +106,24 @@ impl Credentials for Bearer {
         })
     }
 
-    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
+    fn handle_challenge(&self, challenge: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
         Box::pin(async move {
-            let challenge = refusal.challenge.as_ref().and_then(|value| value.to_str().ok());
-            let sent = refusal.sent.as_ref().and_then(|value| value.to_str().ok());
+            let status = challenge.status;
+            let sent = challenge.authorization.as_ref().and_then(|value| value.to_str().ok());
             let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(Secret::new);
-            let forbidden = refusal.status == StatusCode::FORBIDDEN;
+            let challenge = challenge.www_authenticate.as_ref().and_then(|value| value.to_str().ok());
+            let forbidden = status == StatusCode::FORBIDDEN;
             match self.0.refused(forbidden, challenge, sent).await {
-                Ok(Remedy::Again) => ChallengeOutcome::Again,
+                Ok(Remedy::Again) => ChallengeOutcome::Retry,
                 Ok(Remedy::Unrelated) => ChallengeOutcome::Unrelated,
                 // What this request lacks, others may do without: the connection is as good as before.
                 Err(AuthError::LoginNeeded(how)) if forbidden => {
-                    ChallengeOutcome::Final(RemoteError::rights_needed(refusal.status, &how))
+                    ChallengeOutcome::Fail(RemoteError::insufficient_scope(status, &how))
                 }
                 Err(trouble) if forbidden => {
-                    ChallengeOutcome::Final(RemoteError::status(refusal.status, Some(&trouble.to_string())))
+                    ChallengeOutcome::Fail(RemoteError::status(status, Some(&trouble.to_string())))
                 }
-                Err(trouble) => ChallengeOutcome::Final(fault(&trouble)),
+                Err(trouble) => ChallengeOutcome::Fail(fault(&trouble)),
             }
         })
     }

@@ -55,7 +55,7 @@ pub(super) enum Answer {
 
 impl Account {
     pub(super) async fn gate(&self) -> Result<Arc<Gate>, AuthError> {
-        let tls = tls::config(self.ca_file.as_deref(), PATIENCE).await;
+        let tls = tls::client_config(self.ca_file.as_deref(), PATIENCE).await;
         let tls = tls.map_err(|fault| AuthError::Refused(fault.to_string()))?;
         Gate::new(&self.url, self.oauth.allow_private_addresses, tls)
     }

@@ -118,15 +118,15 @@ impl Gate {
         let url = request.url().clone();
         let origin = url.origin().ascii_serialization();
         let failed = |error: &reqwest::Error| {
-            let proxy = proxy::failed(error, &url).map(|(_, what)| what);
+            let proxy = proxy::connect_error(error, &url).map(|error| error.to_string());
             AuthError::Unreachable(proxy.unwrap_or_else(|| format!("{origin}: {}", reason(error))))
         };
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         if status == 407
-            && let Some((_, what)) = proxy::refused(&url)
+            && let Some(error) = proxy::credentials_rejected(&url)
         {
-            return Err(AuthError::Unreachable(what));
+            return Err(AuthError::Unreachable(error.to_string()));
         }
         // A token endpoint that is not well says nothing of the token.
         if posted && (status.is_server_error() || status == 429) {

@@ -6,7 +6,7 @@
 use super::secret::Secret;
 use super::token_store::Key;
 use crate::config::vars::Env;
-use crate::transport::remote::credentials::BoxFuture;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;

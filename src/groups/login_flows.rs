@@ -261,7 +261,7 @@ async fn log_in(
     http: &HttpConfig,
 ) -> Stage {
     let failed = |why, opened| Stage::Failed { why, opened, at: Instant::now() };
-    let login = match timeout(BEGIN, logins.begin(&group.name, http)).await {
+    let login = match timeout(BEGIN, logins.begin_login(&group.name, http)).await {
         Ok(Ok(Some(login))) => login,
         Ok(Ok(None)) => return Stage::Impossible,
         Ok(Err(fault)) => return failed(fault, false),
@@ -285,10 +285,10 @@ async fn log_in(
 
 /// In another process: what is kept changes while this login waits.
 async fn logged_in_elsewhere(logins: &dyn LoginService, group: &Upstream, http: &HttpConfig) {
-    let before = logins.changed(&group.name, http).await;
+    let before = logins.last_changed(&group.name, http).await;
     loop {
         sleep(GAP).await;
-        let now = logins.changed(&group.name, http).await;
+        let now = logins.last_changed(&group.name, http).await;
         if now.is_some() && now != before {
             return;
         }

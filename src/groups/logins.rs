@@ -103,7 +103,7 @@ fn waits(snapshot: &Snapshot) -> bool {
 }
 
 async fn changed(manager: &GroupManager, name: &GroupName) -> Option<SystemTime> {
-    manager.transport.logins.changed(name, &manager.address(name)?).await
+    manager.transport.logins.last_changed(name, &manager.address(name)?).await
 }
 
 /// Whether to try with a login that changed last at `now`.

@@ -5,7 +5,7 @@ use super::audience::questions::Question;
 use super::{Live, dialect, task_ids};
 use crate::config::GroupName;
 use crate::protocol::{Era, code};
-use crate::transport::remote::FailedRequest;
+use crate::transport::remote::error::FailedRequest;
 use crate::transport::{RequestFailures, TransportHandle};
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;

@@ -56,7 +56,7 @@ impl UpstreamError {
 impl UpstreamError {
     /// Whether a person who logs in mends it.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded))
+        matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
     }
 
     /// How long the server wants to be left alone.

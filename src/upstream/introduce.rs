@@ -87,7 +87,7 @@ impl Session {
     async fn initialize(&self, offer: &Raw) -> Result<Raw, Unknown> {
         let reply = self.ask_initialize(LATEST_HANDSHAKE, offer).await.map_err(|error| {
             let other = match &error {
-                UpstreamError::Remote(fault) if fault.may_be_of_other_era() => Other::Maybe,
+                UpstreamError::Remote(fault) if fault.may_mean_stateless_era() => Other::Maybe,
                 _ => Other::No,
             };
             Unknown { error, other }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::support::{Proxy, Setup, servers, with};
 pub(crate) use server::{Reply, Request, Server};
 
-mod faults;
+mod errors;
 mod http2;
-mod legacy;
+mod http_sse;
 pub(crate) mod proxies;
 mod sdk;
 pub(crate) mod server;

@@ -79,7 +79,7 @@ fn a_login_passes_the_proxy_of_the_environment() {
     let refuses = Tunnels::start(407);
     world.env = vec![("HTTPS_PROXY", refuses.url())];
     let outcome = world.run(&["login", "g"]);
-    let said = "which the environment names, wants other credentials than its address has (HTTP 407)";
+    let said = "(set in the environment) requires other credentials than those in its URL (HTTP 407)";
     assert_eq!(outcome.code, 4, "{}", outcome.said);
     assert!(outcome.said.contains(said) && !outcome.said.contains("s3cret-"), "{}", outcome.said);
 }

@@ -133,10 +133,10 @@ fn a_proxy_that_fails_is_named_and_the_server_is_not_blamed() {
     let closed = format!("http://user:s3cret-word@{closed}");
     let wants = Server::start(|_| Some(Reply::status(407).with("Proxy-Authenticate", "Basic")));
     let wants = wants.origin.replace("http://", "http://user:s3cret-word@");
-    let credentials = "wants other credentials than its address has (HTTP 407)";
+    let credentials = "requires other credentials than those in its URL (HTTP 407)";
     let cases = [
         ("https://far.invalid/mcp", refuses(407), credentials, false),
-        ("https://far.invalid/mcp", refuses(502), "makes no connection to https://far.invalid", true),
+        ("https://far.invalid/mcp", refuses(502), "did not connect to https://far.invalid", true),
         ("https://far.invalid/mcp", closed.clone(), "cannot be reached: Connection refused", true),
         ("http://far.invalid/mcp", wants, credentials, false),
         ("http://far.invalid/mcp", closed, "cannot be reached: Connection refused", true),
@@ -150,7 +150,7 @@ fn a_proxy_that_fails_is_named_and_the_server_is_not_blamed() {
         let answer = proxy.answer(id).json();
         let failure = text_of(&answer["result"]);
         let named = proxied.replace("user:s3cret-word@", "");
-        let whole = format!("the proxy {named}, which the environment names, {said}");
+        let whole = format!("the proxy {named} (set in the environment) {said}");
         assert!(failure.contains(&whole), "{whole}: {failure}");
         assert_eq!(failure.contains("Call again in"), passes, "{failure}");
         shows_no_credentials(&mut proxy, failure);
@@ -163,5 +163,5 @@ fn a_certificate_behind_a_proxy_is_the_servers() {
     let tunnels = Tunnels::start(200);
     let mut proxy = start(&remote(&server, json!({})), &[("HTTPS_PROXY", &tunnels.url())], None);
     let failure = proxy.failure("g", "echo", json!({}));
-    assert!(failure.contains(&format!("the certificate of {} is not accepted", server.origin)), "{failure}");
+    assert!(failure.contains(&format!("the TLS certificate of {} was rejected", server.origin)), "{failure}");
 }

@@ -70,7 +70,7 @@ fn a_question_during_a_call_is_answered_where_there_is_a_way_to_ask() {
         let mut proxy = client(&config, json!({"elicitation": {}}));
         let answer = greet(&mut proxy);
         assert!(text_of(&answer["result"]).contains("no answer within 2 s"), "{way:?}: {answer}");
-        proxy.until_logged("the server did not take the answer to its request");
+        proxy.until_logged("the server did not accept the response to its request");
     }
 }
 

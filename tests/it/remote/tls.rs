@@ -48,8 +48,7 @@ fn a_certificate_that_is_not_trusted_is_said_with_its_reason_and_the_remedy() {
     let mut proxy = Proxy::new(&remote(&server, json!({})));
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(
-        failure.contains("is not accepted: invalid peer")
-            || failure.contains("is not accepted: UnknownIssuer"),
+        failure.contains("was rejected: invalid peer") || failure.contains("was rejected: UnknownIssuer"),
         "{failure}"
     );
     assert!(failure.contains("\"ca_file\""), "{failure}");
@@ -62,7 +61,7 @@ fn what_else_is_wrong_with_tls_is_said() {
     let (secure, plain) = (Server::tls(certificate), Server::start(|_| None));
     let port = |server: &Server| server.address().rsplit(':').next().unwrap().to_owned();
     for (url, said) in [
-        (format!("https://localhost:{}/mcp", port(&secure)), "the certificate of https://localhost:"),
+        (format!("https://localhost:{}/mcp", port(&secure)), "the TLS certificate of https://localhost:"),
         (format!("https://127.0.0.1:{}/mcp", port(&plain)), "cannot be reached: "),
         (format!("http://127.0.0.1:{}/mcp", port(&secure)), "before the answer was complete: "),
     ] {
@@ -78,7 +77,7 @@ fn what_else_is_wrong_with_tls_is_said() {
 #[test]
 fn a_ca_file_that_cannot_be_used_is_named() {
     let (server, _) = server();
-    for (text, said) in [(None, "No such file"), (Some("hello"), "has no certificate")] {
+    for (text, said) in [(None, "No such file"), (Some("hello"), "contains no PEM certificate")] {
         let setup = Setup::new();
         if let Some(text) = text {
             fs::write(setup.dir().join("ca.pem"), text).unwrap();
@@ -102,7 +101,7 @@ fn a_ca_file_that_is_never_read_holds_up_its_own_group_alone() {
     until("it has failed", || proxy.group("slow")["attempts"] != 0);
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     let error = proxy.group("slow")["error"].take().to_string();
-    assert!(error.contains("ca.pem was not read within 1 s"), "{error}");
+    assert!(error.contains("ca.pem took longer than 1 s"), "{error}");
     // Whoever reads it gets to the end of it now.
     drop(fs::File::options().write(true).open(&pipe).unwrap());
 }

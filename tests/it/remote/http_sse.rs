@@ -89,6 +89,6 @@ fn messages_are_sent_to_no_other_server() {
     let config = remote(&server, json!({"type": "sse", "headers": {"Authorization": "Bearer s3cret"}}));
     let mut proxy = Proxy::new(&config);
     let failure = proxy.failure("g", "echo", json!({}));
-    assert!(failure.contains("another origin, which is not done"), "{failure}");
+    assert!(failure.contains("does not send messages to another origin"), "{failure}");
     assert_eq!(canary.seen().len(), 0);
 }

@@ -43,11 +43,11 @@ fn statuses(elsewhere: &Server) -> Vec<Case> {
     vec![
         Case { passes: false, ..case("login", login.url(), "login needed: run `dynamic-mcp login login`") },
         case("forbidden", forbidden.url(), "HTTP 403 Forbidden: not for you"),
-        case("busy", busy.url(), "HTTP 429 Too Many Requests); it wants to be asked again in 33 s"),
+        case("busy", busy.url(), "HTTP 429 Too Many Requests); it asks clients to retry after 33 s"),
         case("error", refused(500), "HTTP 500 Internal Server Error"),
         case("gateway", gateway.url(), "HTTP 502 Bad Gateway"),
         case("gone", refused(404), "HTTP 404 Not Found"),
-        case("empty", refused(202), "HTTP 202 Accepted and nothing else"),
+        case("empty", refused(202), "HTTP 202 Accepted and no message"),
         case("moved", moved.url(), "redirects to http://127.0.0.1:"),
     ]
 }
@@ -76,8 +76,8 @@ fn others() -> Vec<Case> {
             "http://no-such.invalid cannot be reached: ",
         ),
         case("page", page.url(), "text/html instead of JSON or an event stream"),
-        case("json", json.url(), "no answer of JSON-RPC"),
-        case("other", other.url(), "no answer of JSON-RPC"),
+        case("json", json.url(), "not a JSON-RPC response"),
+        case("other", other.url(), "not a JSON-RPC response"),
         case("cut", cut.url(), "the connection broke before the answer was complete"),
         case("silent", silent.url(), "initialize was not answered within 0.5 s"),
     ]
@@ -135,7 +135,7 @@ fn a_call_that_fails_on_its_way_leaves_the_connection() {
         ("events", "broke before the answer was complete"),
         ("reset", "broke before the answer was complete: Connection reset by peer"),
         ("moved", "redirects to http://127.0.0.1:9"),
-        ("busy", "HTTP 503 Service Unavailable); it wants to be asked again in 3600 s"),
+        ("busy", "HTTP 503 Service Unavailable); it asks clients to retry after 3600 s"),
     ] {
         let begin = Instant::now();
         let failure = proxy.failure("g", "echo", json!({"how": how}));
@@ -218,13 +218,13 @@ fn a_pause_may_be_a_date_by_the_servers_clock() {
         (failure, server.of("tools/call").len() - before)
     };
     let (failure, calls) = told("Fri, 01 Jan 2027 12:00:40 GMT", true);
-    assert!(failure.contains("it wants to be asked again in 40 s"), "{failure}");
+    assert!(failure.contains("it asks clients to retry after 40 s"), "{failure}");
     assert_eq!(calls, 1, "that is too long to wait for");
     // Past, it is now, and a server that goes on so is not asked for ever.
     assert_eq!(told("Fri, 01 Jan 2027 11:59:00 GMT", true).1, 4);
     assert_eq!(told("Sunday, 06-Nov-94 08:49:37 GMT", false).1, 4);
     let (failure, _) = told("Fri, 31 Dec 9999 23:59:59 GMT", false);
-    assert!(failure.contains("in 86400 s"), "{failure}");
+    assert!(failure.contains("after 86400 s"), "{failure}");
     let (failure, calls) = told("soon", false);
     assert!(failure.contains("HTTP 503 Service Unavailable") && calls == 1, "{failure}");
 }
