@@ -19,7 +19,7 @@ fn a_group_that_needs_a_login_says_how_and_works_after_it() {
     let mut proxy = world.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
-    let before = world.authority.server.of("initialize").len();
+    let before = world.authority.server.requests_of("initialize").len();
     let group = proxy.group("g");
     assert!(group.to_string().contains("dynamic-mcp login g"), "{group}");
 
@@ -32,7 +32,7 @@ fn a_group_that_needs_a_login_says_how_and_works_after_it() {
     assert!(outcome.said.contains("g: logged in (read)"), "{}", outcome.said);
 
     // Nobody retried meanwhile, and the running instance finds the login by itself.
-    assert_eq!(world.authority.server.of("initialize").len(), before);
+    assert_eq!(world.authority.server.requests_of("initialize").len(), before);
     until("the login is used", || proxy.call("g", "echo", json!({"text": "in"}))["isError"] != true);
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     let all = proxy.log() + &proxy.status().to_string();
@@ -48,12 +48,12 @@ fn groups_that_connect_by_themselves_do_so_after_a_login_in_another_process() {
         until("it says that it needs a login", || {
             proxy.group("g")["error"].as_str().is_some_and(|error| error.contains("dynamic-mcp login g"))
         });
-        let before = world.authority.server.of("initialize").len();
+        let before = world.authority.server.requests_of("initialize").len();
         world.logged_in();
         // Nobody names the group.
         until("it has connected", || proxy.group("g")["tools"] == 2);
         assert_eq!(proxy.group("g")["error"], json!(null));
-        assert!(world.authority.server.of("initialize").len() > before);
+        assert!(world.authority.server.requests_of("initialize").len() > before);
         proxy.until_logged("somebody logged in, connecting");
     }
 }
@@ -71,13 +71,13 @@ fn a_group_that_waits_for_a_login_asks_its_server_nothing_meanwhile() {
     let mut proxy = world.proxy();
     let attempts = |proxy: &mut crate::support::Proxy| proxy.status()["groups"][0]["attempts"].clone();
     until("it has failed", || attempts(&mut proxy) == 1);
-    let asked = world.authority.server.seen().len();
+    let asked = world.authority.server.requests().len();
     let begin = tokio::time::Instant::now();
     while begin.elapsed() < std::time::Duration::from_secs(5) {
         assert_eq!(attempts(&mut proxy), 1);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    assert_eq!(world.authority.server.seen().len(), asked);
+    assert_eq!(world.authority.server.requests().len(), asked);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_is_asked_for_is_what_the_specification_has() {
     assert_eq!(of("code_challenge").len(), 43);
     waiting.visit();
     assert_eq!(waiting.ends().code, 0);
-    let register = world.authority.server.seen().into_iter().find(|r| r.path == "/as/register").unwrap();
+    let register = world.authority.server.requests().into_iter().find(|r| r.path == "/as/register").unwrap();
     assert_eq!(register.body["application_type"], "native");
     assert_eq!(register.body["token_endpoint_auth_method"], "none");
     let token = world.authority.grants("authorization_code").remove(0);
@@ -161,7 +161,7 @@ fn a_registered_client_and_its_port_are_used_as_they_are() {
     assert!(second.said.contains("if another login waits there"), "{}", second.said);
     waiting.visit();
     assert_eq!(waiting.ends().code, 0);
-    let token = world.authority.server.seen().into_iter().find(|r| r.path == "/as/token").unwrap();
+    let token = world.authority.server.requests().into_iter().find(|r| r.path == "/as/token").unwrap();
     assert!(token.header("authorization").starts_with("Basic "));
 }
 
@@ -271,7 +271,7 @@ fn a_server_that_wants_no_login_is_left_alone() {
     let server =
         crate::remote::Server::start(|request| match (request.path.as_str(), request.method.as_str()) {
             ("/mcp", "GET") => Some(crate::remote::Reply::events(|out| {
-                out.hold();
+                out.keep_open();
                 true
             })),
             ("/mcp", _) => None,

@@ -75,7 +75,7 @@ fn tokens_are_asked_for_in_safe_places_only() {
     let world = World::new();
     world.authority.state().redirect = Some(format!("{}/", canary.origin));
     refused(&world, "");
-    assert!(canary.seen().is_empty(), "a redirect of the token endpoint was followed");
+    assert!(canary.requests().is_empty(), "a redirect of the token endpoint was followed");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn metadata_that_has_moved_to_another_server_is_not_followed() {
         world.authority.state().moved = Some((path, canary.url()));
         assert_ne!(world.login().code, 0, "{path}");
     }
-    assert!(canary.seen().is_empty());
+    assert!(canary.requests().is_empty());
     assert!(world.authority.forms("/as/token").is_empty());
 }
 
@@ -223,7 +223,7 @@ fn a_token_of_one_server_is_sent_to_no_other() {
     let mut proxy = other.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
-    for request in other.authority.server.seen() {
+    for request in other.authority.server.requests() {
         assert_eq!(request.header("authorization"), "");
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::remote::server::plain;
+use crate::remote::server::default_reply;
 use crate::remote::{Reply, Request, Server};
 use crate::support::with;
 
@@ -116,7 +116,7 @@ impl Authority {
     /// The forms that were sent there.
     pub(crate) fn forms(&self, path: &str) -> Vec<Form> {
         self.server
-            .seen()
+            .requests()
             .iter()
             .filter(|request| request.path == path)
             .map(|r| parameters(&r.text))
@@ -172,7 +172,7 @@ fn answer(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
         return Some(Reply::status(404));
     }
     if let Some((_, to)) = state.moved.as_ref().filter(|(moved, _)| *moved == path) {
-        return Some(Reply::status(302).with("Location", to));
+        return Some(Reply::status(302).with_header("Location", to));
     }
     let at_root = format!("/as{path}");
     match if state.is_old && path != "/mcp" { &at_root } else { path } {
@@ -228,12 +228,12 @@ fn authorize(state: &mut State, origin: &str, asked: Form) -> Option<Reply> {
         .finish();
     let to = format!("{}?{query}", asked["redirect_uri"]);
     state.codes.insert(code, asked);
-    Some(Reply::status(302).with("Location", &to))
+    Some(Reply::status(302).with_header("Location", &to))
 }
 
 fn token(state: &mut State, request: &Request) -> Option<Reply> {
     if let Some(to) = &state.redirect {
-        return Some(Reply::status(307).with("Location", to));
+        return Some(Reply::status(307).with_header("Location", to));
     }
     if let Some(status) = state.down {
         return Some(Reply::status(status));
@@ -308,8 +308,8 @@ fn is_signed(state: &State, word: &str) -> Option<bool> {
 
 /// The tool `look` needs the scope `write`, others `read`, if any.
 fn resource(state: &mut State, origin: &str, request: &Request) -> Option<Reply> {
-    if state.is_stateless && request.rpc() == "initialize" {
-        return Some(Reply::text(400, "application/json", request.error(-32020, "no such header")));
+    if state.is_stateless && request.rpc_method() == "initialize" {
+        return Some(Reply::text(400, "application/json", request.error_response(-32020, "no such header")));
     }
     let own = format!(
         r#"Bearer resource_metadata="{origin}/.well-known/oauth-protected-resource/mcp", scope="read""#
@@ -321,21 +321,21 @@ fn resource(state: &mut State, origin: &str, request: &Request) -> Option<Reply>
     }
     let Some((scope, _)) = known else {
         let challenge = state.challenge.clone().unwrap_or(own);
-        return Some(Reply::status(401).with("WWW-Authenticate", &challenge));
+        return Some(Reply::status(401).with_header("WWW-Authenticate", &challenge));
     };
-    if request.is_call() && request.body["params"]["name"] == "look" && !scope.contains("write") {
+    if request.is_tool_call() && request.body["params"]["name"] == "look" && !scope.contains("write") {
         let challenge = r#"Bearer error="insufficient_scope", scope="write""#;
-        return Some(Reply::status(403).with("WWW-Authenticate", challenge));
+        return Some(Reply::status(403).with_header("WWW-Authenticate", challenge));
     }
     with_sessions(state, request)
 }
 
 fn with_sessions(state: &mut State, request: &Request) -> Option<Reply> {
     state.sessions.as_ref()?;
-    if request.rpc() == "initialize" {
+    if request.rpc_method() == "initialize" {
         let session = state.name("session");
         state.sessions.as_mut()?.insert(session.clone());
-        return Some(plain(request).with("Mcp-Session-Id", &session));
+        return Some(default_reply(request).with_header("Mcp-Session-Id", &session));
     }
     let known = state.sessions.as_ref()?.contains(request.header("mcp-session-id"));
     (!known).then(|| Reply::status(404))

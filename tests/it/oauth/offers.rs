@@ -411,7 +411,7 @@ fn a_call_that_needs_more_rights_is_made_again_with_them() {
     let looked = result(&mut proxy, call);
     assert!(looked["isError"] != true, "{looked}");
     assert_eq!(text_of(&looked), "called", "{looked}");
-    let made = world.authority.server.of("tools/call");
+    let made = world.authority.server.requests_of("tools/call");
     let looks = made.iter().filter(|call| call.body["params"]["name"] == "look");
     let tokens: Vec<_> = looks.map(|call| call.header("authorization")).collect();
     let last = tokens.last().unwrap();

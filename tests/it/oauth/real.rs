@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::world::World;
-use crate::remote::proxies::Tunnels;
+use crate::remote::proxies::TunnelProxy;
 use crate::support::{Proxy, until};
 
 /// What the model asks for while its token is renewed: every answer is the one it asked for.
@@ -43,7 +43,7 @@ fn a_day_with_a_real_server() {
     let sessions: BTreeSet<_> = world
         .authority
         .server
-        .of("tools/call")
+        .requests_of("tools/call")
         .iter()
         .map(|c| c.header("mcp-session-id").to_owned())
         .collect();
@@ -52,7 +52,7 @@ fn a_day_with_a_real_server() {
     // A new release: the session is gone, the login is not.
     world.authority.restart();
     assert_eq!(proxy.text("g", "echo", json!({"text": "back"})), "back");
-    let calls = world.authority.server.of("tools/call");
+    let calls = world.authority.server.requests_of("tools/call");
     let last = calls.last().unwrap().header("mcp-session-id").to_owned();
     assert!(!last.is_empty() && !sessions.contains(&last), "{last} of {sessions:?}");
     calls_until_renewed(&mut proxy, &world, 1);
@@ -66,17 +66,17 @@ fn a_day_with_a_real_server() {
 #[test]
 fn a_login_passes_the_proxy_of_the_environment() {
     let mut world = World::tls();
-    let tunnels = Tunnels::start(200);
+    let tunnels = TunnelProxy::start(200);
     world.env = vec![("HTTPS_PROXY", tunnels.url())];
     world.logged_in();
     let browser = 1;
-    assert_eq!(world.authority.server.connections(), tunnels.asked().len() + browser);
+    assert_eq!(world.authority.server.connections(), tunnels.requests().len() + browser);
     let mut proxy = world.proxy();
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    assert_eq!(world.authority.server.connections(), tunnels.asked().len() + browser);
+    assert_eq!(world.authority.server.connections(), tunnels.requests().len() + browser);
     assert!(!proxy.log().contains("s3cret-"), "{}", proxy.log());
 
-    let refuses = Tunnels::start(407);
+    let refuses = TunnelProxy::start(407);
     world.env = vec![("HTTPS_PROXY", refuses.url())];
     let outcome = world.run(&["login", "g"]);
     let said = "(set in the environment) requires other credentials than those in its URL (HTTP 407)";

@@ -127,7 +127,8 @@ fn a_caller_that_goes_away_takes_no_token_along() {
         let id = proxy.send_call("g", "echo", json!({}));
         std::thread::sleep(Duration::from_millis(100));
         proxy.notify("notifications/cancelled", json!({"requestId": id}));
-        world.authority.server.seen().iter().filter(|request| request.path == "/as/token").count() > asked + 1
+        world.authority.server.requests().iter().filter(|request| request.path == "/as/token").count()
+            > asked + 1
     });
     until("its answer is kept", || world.kept()["refresh_token"] != before);
     world.authority.state().slow = Duration::ZERO;
@@ -137,7 +138,7 @@ fn a_caller_that_goes_away_takes_no_token_along() {
 
 /// How many requests have come to the token endpoint; some may not be answered yet.
 fn asked(world: &World) -> usize {
-    world.authority.server.seen().iter().filter(|request| request.path == "/as/token").count()
+    world.authority.server.requests().iter().filter(|request| request.path == "/as/token").count()
 }
 
 /// How long a token takes that is under way when the process ends: much longer than the process without it.
@@ -237,9 +238,9 @@ fn a_login_that_cannot_be_used_is_not_left_out() {
     world.authority.state().grant = json!({"expires_in": 3000});
     world.logged_in();
     let anonymous = || {
-        let seen = world.authority.server.seen();
+        let seen = world.authority.server.requests();
         // The login itself asks whether it is needed.
-        let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc()));
+        let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc_method()));
         sent.filter(|request| request.header("authorization").is_empty()).count()
     };
     let mode = |mode| {
@@ -301,7 +302,7 @@ fn more_rights_are_asked_for_once() {
     assert!(failure.contains("dynamic-mcp login g") && failure.contains("write"), "{failure}");
     // What it lacks, others do without.
     assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
-    assert_eq!(world.authority.server.of("initialize").len(), 1);
+    assert_eq!(world.authority.server.requests_of("initialize").len(), 1);
 
     // The server is asked for both, and gives less than it was asked for.
     world.authority.state().grant = json!({"scope": "read"});

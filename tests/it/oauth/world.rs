@@ -61,7 +61,7 @@ impl World {
 
     /// By TLS, with a certificate that `ca_file` and the browser trust.
     pub(crate) fn tls() -> Self {
-        let (certificate, pem) = tls::company();
+        let (certificate, pem) = tls::private_ca();
         let authority = Authority::on(Some(Arc::new(certificate)));
         let home = TempDir::new().unwrap();
         let file = home.path().join("ca.pem");
