@@ -65,7 +65,7 @@ impl TransportHandle {
     pub fn close_reason(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) => None,
-            Self::Remote(remote) => remote.over(),
+            Self::Remote(remote) => remote.end_reason(),
         }
     }
 
@@ -73,9 +73,9 @@ impl TransportHandle {
     pub async fn connection_end(&self) -> ConnectionEnd {
         match self {
             Self::Child(child) => child.connection_end().await,
-            Self::Remote(remote) => {
-                remote.over().unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::broken("it was closed")))
-            }
+            Self::Remote(remote) => remote
+                .end_reason()
+                .unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::connection_lost("it was closed"))),
         }
     }
 
@@ -115,7 +115,7 @@ impl Transport {
                 Ok(opened.map_handle(TransportHandle::Child))
             }
             Endpoint::Http(http) => {
-                let credentials = self.logins.of(group, http)?;
+                let credentials = self.logins.credentials(group, http)?;
                 let opened = Remote::start(http, connect_timeout, max_message_bytes, credentials).await?;
                 Ok(opened.map_handle(TransportHandle::Remote))
             }

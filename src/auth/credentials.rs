@@ -8,9 +8,10 @@ use super::secret::Secret;
 use super::token_store::TokenStore;
 use crate::config::{GroupName, HttpConfig, OAuthFlow};
 use crate::transport::remote::credentials::{
-    AuthChallenge, BoxFuture, ChallengeOutcome, Credentials, LoginService, PendingLogin,
+    AuthChallenge, ChallengeOutcome, Credentials, LoginService, PendingLogin,
 };
 use crate::transport::remote::error::RemoteError;
+use futures_util::future::BoxFuture;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl OAuthLogins {
 }
 
 impl LoginService for OAuthLogins {
-    fn of(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
+    fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
         if has_authorization_header(http) {
             return Ok(Arc::new(ConfigCredentials));
         }
@@ -41,13 +42,13 @@ impl LoginService for OAuthLogins {
         Ok(Arc::new(OAuthCredentials(account)))
     }
 
-    fn changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
+    fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
         let store = self.store.clone().filter(|_| !has_authorization_header(http));
         let key = url_and_key(group, http).map(|(_, key)| key);
         Box::pin(async move { store?.modified(&key.ok()?).await })
     }
 
-    fn settled(&self) -> BoxFuture<'static, ()> {
+    fn flush(&self) -> BoxFuture<'static, ()> {
         let store = self.store.clone();
         Box::pin(async move {
             if let Some(store) = store {
@@ -56,7 +57,7 @@ impl LoginService for OAuthLogins {
         })
     }
 
-    fn begin(
+    fn begin_login(
         &self,
         group: &GroupName,
         http: &HttpConfig,
@@ -92,11 +93,11 @@ impl Credentials for ConfigCredentials {
         Box::pin(async { Ok(None) })
     }
 
-    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
-        let outcome = match refusal.status {
+    fn handle_challenge(&self, challenge: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
+        let outcome = match challenge.status {
             StatusCode::UNAUTHORIZED => {
                 let reason = "the server rejected the `Authorization` header in \"headers\"";
-                ChallengeOutcome::Final(RemoteError::login_needed(reason))
+                ChallengeOutcome::Fail(RemoteError::login_needed(reason))
             }
             _ => ChallengeOutcome::Unrelated,
         };
@@ -123,23 +124,24 @@ impl Credentials for OAuthCredentials {
         })
     }
 
-    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
+    fn handle_challenge(&self, challenge: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
         Box::pin(async move {
-            let challenge = refusal.challenge.as_ref().and_then(|value| value.to_str().ok());
-            let sent = refusal.sent.as_ref().and_then(|value| value.to_str().ok());
+            let status = challenge.status;
+            let sent = challenge.authorization.as_ref().and_then(|value| value.to_str().ok());
             let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(Secret::new);
-            let is_forbidden = refusal.status == StatusCode::FORBIDDEN;
-            match self.0.handle_refusal(is_forbidden, challenge, sent).await {
-                Ok(RetryDecision::Retry) => ChallengeOutcome::Again,
+            let www_authenticate = challenge.www_authenticate.as_ref().and_then(|value| value.to_str().ok());
+            let is_forbidden = status == StatusCode::FORBIDDEN;
+            match self.0.handle_refusal(is_forbidden, www_authenticate, sent).await {
+                Ok(RetryDecision::Retry) => ChallengeOutcome::Retry,
                 Ok(RetryDecision::Unrelated) => ChallengeOutcome::Unrelated,
                 // Other requests may work without these scopes, so the connection goes on.
                 Err(AuthError::LoginNeeded(how)) if is_forbidden => {
-                    ChallengeOutcome::Final(RemoteError::rights_needed(refusal.status, &how))
+                    ChallengeOutcome::Fail(RemoteError::insufficient_scope(status, &how))
                 }
                 Err(error) if is_forbidden => {
-                    ChallengeOutcome::Final(RemoteError::status(refusal.status, Some(&error.to_string())))
+                    ChallengeOutcome::Fail(RemoteError::status(status, Some(&error.to_string())))
                 }
-                Err(error) => ChallengeOutcome::Final(remote_error(&error)),
+                Err(error) => ChallengeOutcome::Fail(remote_error(&error)),
             }
         })
     }

@@ -65,7 +65,7 @@ pub(super) enum ProbeOutcome {
 impl Account {
     /// Makes the HTTP client for this login.
     async fn egress(&self) -> Result<Arc<Egress>, AuthError> {
-        let tls = tls::config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
+        let tls = tls::client_config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
         let tls = tls.map_err(|error| AuthError::Refused(error.to_string()))?;
         Egress::new(&self.url, self.oauth.allow_private_addresses, tls)
     }

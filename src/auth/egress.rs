@@ -161,16 +161,16 @@ impl Egress {
         let url = request.url().clone();
         let origin = url.origin().ascii_serialization();
         let failed = |error: &reqwest::Error| {
-            let proxy = proxy::failed(error, &url).map(|(_, what)| what);
+            let proxy = proxy::connect_error(error, &url).map(|error| error.to_string());
             let what = || format!("the request to {origin} failed: {}", root_cause(error));
             AuthError::Unreachable(proxy.unwrap_or_else(what))
         };
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-            && let Some((_, what)) = proxy::refused(&url)
+            && let Some(error) = proxy::credentials_rejected(&url)
         {
-            return Err(AuthError::Unreachable(what));
+            return Err(AuthError::Unreachable(error.to_string()));
         }
         if is_post && (status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS) {
             return Err(AuthError::Unreachable(format!("{origin} answered with HTTP status {status}")));

@@ -9,7 +9,7 @@ use super::error::KeyringError;
 use super::secret::Secret;
 use crate::config::GroupName;
 use crate::config::vars::Env;
-use crate::transport::remote::credentials::BoxFuture;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;

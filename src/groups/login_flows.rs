@@ -282,7 +282,7 @@ async fn log_in(
     server: &HttpConfig,
 ) -> LoginStage {
     let failed = |error, opened| LoginStage::Failed { error, opened, at: Instant::now() };
-    let login = match timeout(START_TIMEOUT, login_service.begin(&group.name, server)).await {
+    let login = match timeout(START_TIMEOUT, login_service.begin_login(&group.name, server)).await {
         Ok(Ok(Some(login))) => login,
         Ok(Ok(None)) => return LoginStage::Impossible,
         Ok(Err(error)) => return failed(error, false),
@@ -306,10 +306,10 @@ async fn log_in(
 
 /// Resolves when another process has stored a login.
 async fn logged_in_elsewhere(login_service: &dyn LoginService, group: &Upstream, server: &HttpConfig) {
-    let before = login_service.changed(&group.name, server).await;
+    let before = login_service.last_changed(&group.name, server).await;
     loop {
         sleep(CHECK_INTERVAL).await;
-        let now = login_service.changed(&group.name, server).await;
+        let now = login_service.last_changed(&group.name, server).await;
         if now.is_some() && now != before {
             return;
         }

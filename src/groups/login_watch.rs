@@ -107,7 +107,7 @@ fn waits_for_login(snapshot: &Snapshot) -> bool {
 
 /// When the stored login of a group last changed.
 async fn login_changed(manager: &GroupManager, name: &GroupName) -> Option<SystemTime> {
-    manager.login_service().changed(name, &manager.remote_config(name)?).await
+    manager.login_service().last_changed(name, &manager.remote_config(name)?).await
 }
 
 /// Returns whether a login that changed last at `now` was not tried yet.

@@ -246,7 +246,7 @@ impl GroupManager {
             // Catalogs may have been read in the last moment.
             cache.flush().await;
         };
-        let all = async { tokio::join!(closing, cache.flush(), transport.logins.settled()) };
+        let all = async { tokio::join!(closing, cache.flush(), transport.logins.flush()) };
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
             tracing::warn!("not everything ended in time; the rest is killed");
         }

@@ -1,101 +1,127 @@
-//! An upstream that is reached by HTTP: Streamable HTTP of every revision, and the HTTP+SSE before it.
+//! Connections to remote servers: Streamable HTTP in all its revisions, and the older HTTP+SSE transport.
 //!
-//! The peer of a remote connection writes and reads lines like any other. `driver` takes its lines and has each sent
-//! by an `exchange`; what comes back goes to the peer through `intake`. A request that has no answer is a `Failure`,
-//! beside the lines. `http` sends, `events` reads event streams, `standing` is the stream that belongs to no request,
-//! `legacy` the older transport, `headers` and `annotations` what a stateless request says beside its body,
-//! `credentials` who we are, `fault` what went wrong, `proxy` what of it is a proxy's fault.
+//! # Theory of operation
+//!
+//! The peer of a remote connection writes and reads lines, like the peer of a child process:
+//!
+//! ```text
+//! peer ──lines──▶ driver ──a task for each message──▶ exchange ──HTTP──▶ server
+//!      ◀──lines── message_reader ◀──bounded queue── exchange, get_stream, http_sse ◀──
+//! ```
+//!
+//! `driver` is the connection's task. It reads the peer's lines and starts an `exchange` for each message, which sends
+//! it by POST and passes on the JSON or the events that come back. `get_stream` reads the stream that belongs to no
+//! request, `http_sse` the single stream of the older transport. All of them share a `connection`.
+//!
+//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest). An error
+//! that concerns the whole connection is stored before the request that met it is reported, so a caller that repeats
+//! the request finds the connection ended.
+//!
+//! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
+//! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
-use crate::config;
+use crate::config::HttpConfig;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
+use connection::RemoteConnection;
 use credentials::Credentials;
-use driver::Driver;
+use driver::ConnectionDriver;
 use error::RemoteError;
-use exchange::Exchange;
-use http::Http;
-use intake::Intake;
+use http_client::HttpClient;
+use message_reader::MessageReader;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-pub mod annotations;
+pub mod connection;
 pub mod credentials;
 pub mod driver;
 pub mod error;
-pub mod events;
+pub mod event_stream;
 pub mod exchange;
+pub mod get_stream;
 pub mod headers;
-pub mod http;
-pub mod intake;
-pub mod legacy;
-pub mod post;
+pub mod http_client;
+pub mod http_sse;
+pub mod message_reader;
+pub mod outgoing;
+pub mod param_headers;
 pub mod proxy;
-pub mod standing;
+pub mod reqwest_error;
 pub mod tls;
 
-/// Messages that were received and not read yet; streams wait beyond that.
-const RECEIVED: usize = 2;
-/// What the driver has not read yet of what we send.
-const WRITTEN: usize = 64 << 10;
-const FAILURES: usize = 64;
+/// How many received messages are buffered. Responses are not read on while the buffer is full.
+const MAX_UNREAD_MESSAGES: usize = 2;
+/// How many bytes of the peer's messages are buffered on their way to the driver.
+const UNSENT_BUFFER_BYTES: usize = 64 << 10;
+/// How many failed requests are buffered.
+const MAX_UNREAD_FAILURES: usize = 64;
 
-/// A remote connection. Clones share it; it is ended with the last one.
+/// A remote connection. Clones share it; it is aborted when the last one is dropped.
 #[derive(Clone)]
-pub struct Remote(Arc<Inner>);
+pub struct Remote(Arc<DriverHandle>);
 
-struct Inner {
-    over: Arc<OnceLock<RemoteError>>,
+struct DriverHandle {
+    /// Why nothing more can be sent; set by the driver.
+    end_reason: Arc<OnceLock<RemoteError>>,
+    /// Stops the driver within the time that is sent. Closed when the driver has ended.
     stop: watch::Sender<Option<Duration>>,
     driver: AbortHandle,
 }
 
-impl Drop for Inner {
+impl Drop for DriverHandle {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
 impl Remote {
-    /// Nothing is sent yet: the first message opens the connection.
+    /// Starts the task of a connection. Nothing is sent yet: the first message opens the connection.
+    /// `max_message_bytes` limits each received message.
+    ///
+    /// # Errors
+    ///
+    /// The config is not valid, or the system's certificate authorities are not read within `connect_timeout`.
     pub async fn start(
-        config: &config::HttpConfig,
-        connect: Duration,
-        limit: usize,
+        config: &HttpConfig,
+        connect_timeout: Duration,
+        max_message_bytes: usize,
         credentials: Arc<dyn Credentials>,
     ) -> Result<OpenTransport<Self>, OpenError> {
-        let http = Http::new(config, connect, credentials).await?;
-        let (incoming, received) = mpsc::channel(RECEIVED);
-        let (failures, failed) = mpsc::channel(FAILURES);
-        let exchange = Exchange::new(http, config.kind, limit, (incoming, failures));
-        let over = exchange.over.clone();
-        let (ours, theirs) = tokio::io::duplex(WRITTEN);
-        let (output, writer) = Output::any(ours);
+        let http = HttpClient::new(config, connect_timeout, credentials).await?;
+        let (messages, received) = mpsc::channel(MAX_UNREAD_MESSAGES);
+        let (failed_requests, failures) = mpsc::channel(MAX_UNREAD_FAILURES);
+        let connection =
+            RemoteConnection::new(http, config.kind, max_message_bytes, messages, failed_requests);
+        let end_reason = connection.end_reason();
+        let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
+        let (output, writer) = Output::any(peer_end);
         let (stop, stopped) = watch::channel(None);
-        // What we send is as long as our client may make it, and it was measured there.
-        let driver = Driver::new(exchange, LineReader::new(theirs, usize::MAX), stopped);
+        // No limit: the messages that we send were limited when they were received from a client.
+        let lines = LineReader::new(driver_end, usize::MAX);
+        let driver = ConnectionDriver::new(connection, lines, stopped);
         let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
         Ok(OpenTransport {
-            input: Box::new(Intake::new(received)),
+            input: Box::new(MessageReader::new(received)),
             output,
             writer,
-            handle: Self(Arc::new(Inner { over, stop, driver })),
-            failures: RequestFailures::new(failed),
+            handle: Self(Arc::new(DriverHandle { end_reason, stop, driver })),
+            failures: RequestFailures::new(failures),
         })
     }
 
-    /// Why nothing more can be sent, if that is so.
-    pub fn over(&self) -> Option<ConnectionEnd> {
-        self.0.over.get().cloned().map(ConnectionEnd::Remote)
+    /// Returns why nothing more can be sent, if that is so.
+    pub fn end_reason(&self) -> Option<ConnectionEnd> {
+        self.0.end_reason.get().cloned().map(ConnectionEnd::Remote)
     }
 
-    /// Ends what is under way and the session, in this time.
-    pub async fn stop(&self, within: Duration) {
-        self.0.stop.send_replace(Some(within));
+    /// Aborts all requests and ends the session, within `time_limit`.
+    pub async fn stop(&self, time_limit: Duration) {
+        self.0.stop.send_replace(Some(time_limit));
         self.0.stop.closed().await;
     }
 }

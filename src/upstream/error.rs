@@ -60,7 +60,7 @@ impl UpstreamError {
 impl UpstreamError {
     /// Returns whether a login is what is missing.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded))
+        matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
     }
 
     /// How long the server asked to wait before the next attempt.

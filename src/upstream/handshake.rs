@@ -102,7 +102,7 @@ impl Session {
         const STEP: &str = "initialize";
         let reply = self.send_initialize(LATEST_HANDSHAKE, offered).await.map_err(|error| {
             let other = match &error {
-                UpstreamError::Remote(error) if error.may_be_of_other_era() => OtherEra::Maybe,
+                UpstreamError::Remote(error) if error.may_mean_stateless_era() => OtherEra::Maybe,
                 _ => OtherEra::No,
             };
             HandshakeError { error, other }

@@ -27,7 +27,7 @@ fn a_group_says_how_to_log_in_and_works_afterwards() {
     let mut proxy = fixture.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
-    let attempts = fixture.auth_server.http.of("initialize").len();
+    let attempts = fixture.auth_server.http.requests_of("initialize").len();
     let group = proxy.group("g");
     assert!(group.to_string().contains("dynamic-mcp login g"), "{group}");
 
@@ -40,7 +40,7 @@ fn a_group_says_how_to_log_in_and_works_afterwards() {
     assert!(output.text.contains("g: logged in (read)"), "{}", output.text);
 
     // There was no retry meanwhile, and the running proxy finds the login.
-    assert_eq!(fixture.auth_server.http.of("initialize").len(), attempts);
+    assert_eq!(fixture.auth_server.http.requests_of("initialize").len(), attempts);
     until("the login is used", || proxy.call("g", "echo", json!({"text": "in"}))["isError"] != true);
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     let shown = proxy.log() + &proxy.status().to_string();
@@ -56,12 +56,12 @@ fn eager_and_hybrid_groups_connect_after_a_login_in_another_process() {
         until("it says that it needs a login", || {
             proxy.group("g")["error"].as_str().is_some_and(|error| error.contains("dynamic-mcp login g"))
         });
-        let attempts = fixture.auth_server.http.of("initialize").len();
+        let attempts = fixture.auth_server.http.requests_of("initialize").len();
         fixture.log_in();
         // No request names the group.
         until("it has connected", || proxy.group("g")["tools"] == 2);
         assert_eq!(proxy.group("g")["error"], json!(null));
-        assert!(fixture.auth_server.http.of("initialize").len() > attempts);
+        assert!(fixture.auth_server.http.requests_of("initialize").len() > attempts);
         proxy.until_logged("somebody logged in, connecting");
     }
 }
@@ -79,13 +79,13 @@ fn a_group_that_needs_a_login_sends_its_server_no_requests() {
     let mut proxy = fixture.proxy();
     let attempts = |proxy: &mut Proxy| proxy.status()["groups"][0]["attempts"].clone();
     until("it has failed", || attempts(&mut proxy) == 1);
-    let requests = fixture.auth_server.http.seen().len();
+    let requests = fixture.auth_server.http.requests().len();
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(5) {
         assert_eq!(attempts(&mut proxy), 1);
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(fixture.auth_server.http.seen().len(), requests);
+    assert_eq!(fixture.auth_server.http.requests().len(), requests);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn requests_have_the_parameters_that_the_specification_requires() {
     login.complete_in_browser();
     assert_eq!(login.wait().exit_code, 0);
     let registration =
-        fixture.auth_server.http.seen().into_iter().find(|r| r.path == "/as/register").unwrap();
+        fixture.auth_server.http.requests().into_iter().find(|r| r.path == "/as/register").unwrap();
     assert_eq!(registration.body["application_type"], "native");
     assert_eq!(registration.body["token_endpoint_auth_method"], "none");
     let token = fixture.auth_server.grants("authorization_code").remove(0);
@@ -174,7 +174,7 @@ fn a_configured_client_is_used_with_its_port_and_scopes() {
     assert!(second.text.contains("if another login is waiting on it"), "{}", second.text);
     login.complete_in_browser();
     assert_eq!(login.wait().exit_code, 0);
-    let token = fixture.auth_server.http.seen().into_iter().find(|r| r.path == "/as/token").unwrap();
+    let token = fixture.auth_server.http.requests().into_iter().find(|r| r.path == "/as/token").unwrap();
     assert!(token.header("authorization").starts_with("Basic "));
 }
 
@@ -279,7 +279,7 @@ fn the_browser_gets_the_url_as_its_only_argument() {
 fn a_server_without_authorization_needs_no_login() {
     let server = Server::start(|request| match (request.path.as_str(), request.method.as_str()) {
         ("/mcp", "GET") => Some(Reply::events(|out| {
-            out.hold();
+            out.keep_open();
             true
         })),
         ("/mcp", _) => None,

@@ -1,69 +1,78 @@
-//! Who we are to a remote server: the seam for logging in. What the config's `headers` say is sent in any case.
+//! The seam between the HTTP transport and `auth`, which implements these traits.
+//!
+//! The transport asks a [`LoginService`] for the [`Credentials`] of each connection, and the credentials for the
+//! `Authorization` header of each request. The headers that the config sets are sent independently of this.
 
 use super::error::RemoteError;
 use crate::config::{GroupName, HttpConfig};
+use futures_util::future::BoxFuture;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Knows how to log in to servers.
+/// Keeps the user's logins at remote servers.
 pub trait LoginService: Send + Sync {
-    /// Asked with every connection, before anything is sent.
-    fn of(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError>;
+    /// Returns the credentials for a new connection.
+    fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError>;
 
-    /// When what is kept for a server last changed, by whatever process. `None`: nothing is kept.
-    fn changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>>;
+    /// Returns when the stored login for a server last changed, in this or any other process. `None`: no login is
+    /// stored.
+    fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>>;
 
-    /// Begins a login. `None`: there is none that a person could do in a browser.
-    fn begin(
+    /// Begins a login. `None`: this server has no login that a user could complete in a browser.
+    fn begin_login(
         &self,
         group: &GroupName,
         http: &HttpConfig,
     ) -> BoxFuture<'static, Result<Option<PendingLogin>, RemoteError>>;
 
-    /// The process is about to end: resolves when what servers have granted by now is kept. No login or renewal that has
-    /// not been sent yet goes on.
-    fn settled(&self) -> BoxFuture<'static, ()>;
+    /// Resolves when all tokens that were granted so far are stored. Called before the process ends: no login request
+    /// and no token refresh is sent after this call.
+    fn flush(&self) -> BoxFuture<'static, ()>;
 }
 
-/// A login that waits for a person.
+/// A login that waits for the user.
 pub struct PendingLogin {
-    /// To be opened in a browser on this machine.
+    /// The URL that the user has to open in a browser on this machine.
     pub url: String,
-    /// Resolves when the person has logged in and what was granted is kept, or when that failed.
+    /// Resolves when the tokens are stored, or when the login has failed.
     pub done: BoxFuture<'static, Result<(), RemoteError>>,
 }
 
-/// One server's credentials, asked for with every request.
+/// The credentials for one server.
 pub trait Credentials: Send + Sync {
-    /// The value of `Authorization`, if there is one. May refresh one that is about to expire. A fault: there is a login,
-    /// and it cannot be used at the moment; a request without it may get an answer that is meant for others.
+    /// Returns the value of `Authorization` for the next request, if there is one. May first refresh a token that is
+    /// about to expire.
+    ///
+    /// # Errors
+    ///
+    /// There is a login and it cannot be used at the moment. The request must not be sent without it: its answer might
+    /// be one for anonymous users.
     fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, RemoteError>>;
 
-    /// A request was refused for who sent it. Many may say so at the same time.
-    fn refused(&self, refusal: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome>;
+    /// Handles a 401 or 403 response: refreshes the token where that may help. Requests that were refused at the same
+    /// time may call it concurrently.
+    fn handle_challenge(&self, challenge: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome>;
 }
 
-/// A 401 or 403.
+/// A response with status 401 or 403 (RFC 6750, section 3).
 #[derive(Debug)]
 pub struct AuthChallenge {
+    /// 401 or 403.
     pub status: StatusCode,
-    /// The server's `WWW-Authenticate`.
-    pub challenge: Option<HeaderValue>,
-    /// What the request was sent with: whoever refreshes need not do so for one that is replaced already.
-    pub sent: Option<HeaderValue>,
+    /// The response's `WWW-Authenticate`.
+    pub www_authenticate: Option<HeaderValue>,
+    /// The request's `Authorization`. If the token in it was replaced meanwhile, no refresh is needed.
+    pub authorization: Option<HeaderValue>,
 }
 
-/// What follows from a refusal.
+/// What to do with the request that was challenged.
 pub enum ChallengeOutcome {
-    /// There is something better now: the same request is sent once more.
-    Again,
-    /// Nothing helps.
-    Final(RemoteError),
-    /// It is not about who we are.
+    /// Send it once more: there are new credentials.
+    Retry,
+    /// Fail it with this error.
+    Fail(RemoteError),
+    /// The response is not about credentials. Treat it like any other error status.
     Unrelated,
 }

@@ -1,14 +1,14 @@
-//! The loop of one remote connection: takes what the peer writes, has each message sent, ends everything with the
-//! connection.
+//! The task of one remote connection. It reads the messages that the peer writes, starts a task for each, and ends all
+//! of them with the connection.
 
-use super::exchange::{Done, Exchange};
-use super::post::Post;
-use super::{headers, legacy, standing};
+use super::connection::RemoteConnection;
+use super::exchange::{Exchange, HttpSseFallback};
+use super::outgoing::OutgoingMessage;
+use super::{get_stream, headers, http_sse};
 use crate::transport::connection::FailedRequest;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, RetryHint};
 use crate::wire::{Message, Raw, raw};
-use reqwest::Method;
 use reqwest::header::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,185 +16,194 @@ use std::time::Duration;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument;
 
-/// Requests under way. One more fails at once.
-const OPEN: usize = 1024;
-/// Once nothing more can be sent: what is still on its way to us learns that it was not sent,
-const SETTLE: Duration = Duration::from_millis(50);
-/// and what was sent may still be answered.
-const LAST: Duration = Duration::from_secs(1);
+/// How many requests may be in flight. A further one fails at once.
+const MAX_IN_FLIGHT_REQUESTS: usize = 1024;
+/// How many tasks there may be before notifications are dropped.
+const MAX_TASKS: usize = 2 * MAX_IN_FLIGHT_REQUESTS;
+/// After the connection has ended: how long messages are still read, so that requests among them fail as not sent.
+const UNSENT_GRACE: Duration = Duration::from_millis(50);
+/// After the connection has ended: how long requests in flight may still be answered.
+const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
+/// How long ending the session may take if the connection was not stopped with a time limit.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub struct Driver {
-    exchange: Arc<Exchange>,
+/// The state of the task.
+pub struct ConnectionDriver {
+    /// Shared with the tasks.
+    connection: Arc<RemoteConnection>,
+    /// The messages that the peer writes.
     lines: LineReader<DuplexStream>,
-    /// How long the end may take, once it is to come.
+    /// Set when the connection is to stop: how long that may take.
     stop: watch::Receiver<Option<Duration>>,
-    work: JoinSet<Done>,
-    /// The requests that are under way.
-    open: HashMap<Id, (Raw, AbortHandle)>,
-    /// The end of the handshake: nothing overtakes it.
-    handshake: Option<Id>,
-    over: Option<Instant>,
+    /// One task for each message, and one for each stream of the server.
+    tasks: JoinSet<Option<HttpSseFallback>>,
+    /// The requests in flight by their tasks.
+    in_flight: HashMap<Id, (Raw, AbortHandle)>,
+    /// The task that sends `notifications/initialized`. Nothing else is sent until it has ended.
+    initialized: Option<Id>,
+    /// When the task noticed that the connection has ended.
+    ended_at: Option<Instant>,
 }
 
-impl Driver {
+impl ConnectionDriver {
+    /// A driver that sends the messages in `lines` until `stop` changes.
     pub fn new(
-        exchange: Exchange,
+        connection: RemoteConnection,
         lines: LineReader<DuplexStream>,
         stop: watch::Receiver<Option<Duration>>,
     ) -> Self {
         Self {
-            exchange: Arc::new(exchange),
+            connection: Arc::new(connection),
             lines,
             stop,
-            work: JoinSet::new(),
-            open: HashMap::new(),
-            handshake: None,
-            over: None,
+            tasks: JoinSet::new(),
+            in_flight: HashMap::new(),
+            initialized: None,
+            ended_at: None,
         }
     }
 
+    /// Runs until the connection is stopped, ends, or the peer writes no more; then ends the session.
     pub async fn run(mut self) {
         loop {
-            if self.exchange.over.get().is_some() {
-                self.over.get_or_insert_with(Instant::now);
+            if self.connection.has_ended() {
+                self.ended_at.get_or_insert_with(Instant::now);
             }
-            let end = self.over.map(|since| since + if self.open.is_empty() { SETTLE } else { LAST });
+            let grace = if self.in_flight.is_empty() { UNSENT_GRACE } else { IN_FLIGHT_GRACE };
+            let deadline = self.ended_at.map(|ended_at| ended_at + grace);
             tokio::select! {
                 biased;
                 _ = self.stop.changed() => break,
-                Some(done) = self.work.join_next_with_id() => self.done(done),
-                () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => break,
-                line = self.lines.next(), if self.handshake.is_none() => match line {
-                    Some(Ok(line)) => self.take(line),
+                Some(joined) = self.tasks.join_next_with_id() => self.on_task_end(joined),
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => break,
+                line = self.lines.next(), if self.initialized.is_none() => match line {
+                    Some(Ok(line)) => self.send(line),
                     Some(Err(_)) => {}
                     None => break,
                 },
             }
         }
-        self.work.shutdown().await;
-        self.leave().await;
+        self.tasks.shutdown().await;
+        self.end_session().await;
     }
 
-    fn spawn(&mut self, work: impl Future<Output = Done> + Send + 'static) -> AbortHandle {
-        self.work.spawn(work.in_current_span())
-    }
-
-    /// Has a message of ours sent.
-    fn take(&mut self, line: Raw) {
+    /// Starts the task that sends a message.
+    fn send(&mut self, line: Raw) {
         let (id, method, params) = match Message::parse(&line) {
             Ok(Message::Request(request)) => (Some(request.id), request.method, request.params),
             Ok(Message::Notification { method, params }) => (None, method, params),
-            // An answer, or several in a batch. Stateless servers ask nothing that could be answered so.
+            // A response, or a batch of them.
             _ => (None, String::new(), None),
         };
         if id.is_some() {
-            self.exchange.stateless.get_or_init(|| method != "initialize");
+            self.connection.stateless.get_or_init(|| method != "initialize");
         }
-        let stateless = self.exchange.is_stateless();
+        let is_stateless = self.connection.is_stateless();
         let headers = match method.as_str() {
-            _ if stateless => headers::of(&method, params.as_ref(), &self.exchange.annotations),
-            // Nobody knows the server's era yet.
-            "initialize" => headers::method(&method),
+            _ if is_stateless => headers::stateless(&method, params.as_ref(), &self.connection.param_headers),
+            // The server's era is not known yet.
+            "initialize" => headers::mcp_method(&method),
             _ => HeaderMap::new(),
         };
-        let cancelled = params.filter(|_| method == "notifications/cancelled");
-        let cancelled = cancelled.and_then(|params| raw::get(&params, "requestId"));
+        let is_cancellation = method == "notifications/cancelled";
+        let cancelled = params.filter(|_| is_cancellation).and_then(|params| raw::get(&params, "requestId"));
         if let Some(cancelled) = &cancelled {
-            self.cancel(cancelled);
+            self.abort_request(cancelled);
         }
-        if stateless && (cancelled.is_some() || method.is_empty()) {
+        // A stateless server takes the end of the HTTP request as the cancellation, and sends no requests that could be
+        // responded to.
+        if is_stateless && (cancelled.is_some() || method.is_empty()) {
             return;
         }
-        let post = Post { id, method, line, headers };
-        let exchange = self.exchange.clone();
-        match &post.id {
-            Some(_) if self.open.len() >= OPEN => self.refuse(&post),
-            Some(id) => {
-                let id = id.clone();
-                let task = self.spawn(exchange.ask(post));
-                self.open.insert(task.id(), (id, task));
-            }
-            None if self.work.len() >= 2 * OPEN => {
-                tracing::warn!(method = %post.method, "dropped a notification");
-            }
-            None => {
-                let handshake = post.method == "notifications/initialized";
-                let task = self.spawn(exchange.tell(post));
-                self.handshake = handshake.then_some(task.id());
-            }
+        let message = OutgoingMessage { id, method, line, headers };
+        match message.id.clone() {
+            Some(id) => self.send_request(id, message),
+            None => self.send_notification(message),
         }
     }
 
-    /// Lets go of a request's answer. To a stateless server that is the cancellation; others are told in words.
-    fn cancel(&mut self, request: &Raw) {
-        let task = self.open.iter().find(|(_, (id, _))| id == request).map(|(task, _)| *task);
-        if let Some((_, task)) = task.and_then(|task| self.open.remove(&task)) {
+    fn send_request(&mut self, id: Raw, message: OutgoingMessage) {
+        if self.in_flight.len() >= MAX_IN_FLIGHT_REQUESTS {
+            let why = format!("{MAX_IN_FLIGHT_REQUESTS} requests to this server are already in flight");
+            let error = CallError::Failed { why, hint: RetryHint::Never };
+            self.connection.try_report_failure(FailedRequest { id: Some(id), error });
+            return;
+        }
+        let exchange = Exchange { connection: self.connection.clone(), message };
+        let task = self.spawn(exchange.send_request());
+        self.in_flight.insert(task.id(), (id, task));
+    }
+
+    fn send_notification(&mut self, message: OutgoingMessage) {
+        if self.tasks.len() >= MAX_TASKS {
+            let method = message.method;
+            tracing::warn!(method, "dropped a notification: too many messages to the server are in flight");
+            return;
+        }
+        let is_initialized = message.method == "notifications/initialized";
+        let exchange = Exchange { connection: self.connection.clone(), message };
+        let task = self.spawn_detached(exchange.send_notification());
+        self.initialized = is_initialized.then_some(task.id());
+    }
+
+    fn spawn(&mut self, task: impl Future<Output = Option<HttpSseFallback>> + Send + 'static) -> AbortHandle {
+        self.tasks.spawn(task.in_current_span())
+    }
+
+    fn spawn_detached(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.spawn(async {
+            task.await;
+            None
+        })
+    }
+
+    /// Aborts the task of a request, which closes its HTTP request.
+    fn abort_request(&mut self, request: &Raw) {
+        let task = self.in_flight.iter().find(|(_, (id, _))| id == request).map(|(task, _)| *task);
+        if let Some((_, task)) = task.and_then(|task| self.in_flight.remove(&task)) {
             task.abort();
         }
     }
 
-    fn refuse(&self, post: &Post) {
-        let why = format!("{OPEN} requests of this server are under way already");
-        let error = CallError::Failed { why, hint: RetryHint::Never };
-        // If even this finds no room, the call runs out of its time.
-        drop(self.exchange.failures.try_send(FailedRequest { id: post.id.clone(), error }));
-    }
-
-    fn done(&mut self, done: Result<(Id, Done), JoinError>) {
-        let (task, done) = match done {
-            Ok((task, done)) => (task, done),
-            Err(error) => {
-                if error.is_panic() {
-                    tracing::error!("a request to a remote server failed inside dynamic-mcp");
-                }
-                (error.id(), Done::Handled)
+    fn on_task_end(&mut self, joined: Result<(Id, Option<HttpSseFallback>), JoinError>) {
+        let (task, fallback) = joined.unwrap_or_else(|error| {
+            if error.is_panic() {
+                tracing::error!("the task of a remote connection panicked");
             }
-        };
-        let request = self.open.remove(&task);
-        if self.handshake.take_if(|handshake| *handshake == task).is_some() {
-            let exchange = self.exchange.clone();
-            if exchange.endpoint.get().is_none() && exchange.over.get().is_none() {
-                self.spawn(async move {
-                    standing::listen(exchange).await;
-                    Done::Handled
-                });
-            }
+            (error.id(), None)
+        });
+        let request = self.in_flight.remove(&task);
+        if self.initialized.take_if(|initialized| *initialized == task).is_some() {
+            self.open_get_stream();
         }
-        if let Done::Legacy(turned) = done {
-            let (post, opened) = *turned;
-            tracing::debug!("the server speaks the legacy HTTP+SSE transport");
-            let exchange = self.exchange.clone();
-            drop(exchange.endpoint.set(opened.endpoint));
-            let reader = exchange.clone();
-            self.spawn(async move {
-                legacy::read(reader, opened.events).await;
-                Done::Handled
-            });
-            let task = self.spawn(exchange.ask(post));
-            self.open.extend(request.map(|(id, _)| (task.id(), (id, task))));
+        if let Some(HttpSseFallback { message, stream }) = fallback {
+            tracing::debug!("the server speaks the HTTP+SSE transport");
+            drop(self.connection.sse_endpoint.set(stream.endpoint));
+            self.spawn_detached(http_sse::read(self.connection.clone(), stream.events));
+            let exchange = Exchange { connection: self.connection.clone(), message };
+            let task = self.spawn(exchange.send_request());
+            self.in_flight.extend(request.map(|(id, _)| (task.id(), (id, task))));
         }
     }
 
-    /// Ends the session, if there is one that the server has not ended itself.
-    async fn leave(&self) {
-        let session = self.exchange.session.get().is_some() && self.exchange.over.get().is_none();
-        let within = self.stop.borrow().unwrap_or(LAST);
-        if session {
-            let request = super::http::Request {
-                method: Method::DELETE,
-                url: self.exchange.http.url.clone(),
-                headers: self.exchange.of_session(),
-                body: None,
-                patience: Duration::ZERO,
-            };
-            // 405 says that sessions end by themselves.
-            let left = tokio::time::timeout(within, self.exchange.http.send(request)).await;
-            if let Ok(Err(fault)) = left {
-                tracing::debug!(%fault, "the session could not be ended");
-            }
+    /// Opens the server's own stream after the handshake. HTTP+SSE has its stream already.
+    fn open_get_stream(&mut self) {
+        if self.connection.sse_endpoint.get().is_none() && !self.connection.has_ended() {
+            self.spawn_detached(get_stream::run(self.connection.clone()));
+        }
+    }
+
+    /// Ends the session, if there is one and the server has not ended it.
+    async fn end_session(&self) {
+        if self.connection.session_id.get().is_none() || self.connection.has_ended() {
+            return;
+        }
+        let time_limit = self.stop.borrow().unwrap_or(DELETE_TIMEOUT);
+        if let Ok(Err(error)) = timeout(time_limit, self.connection.delete_session()).await {
+            tracing::debug!(%error, "could not end the session");
         }
     }
 }

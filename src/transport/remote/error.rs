@@ -1,186 +1,198 @@
-//! What goes wrong with a remote server, told by what the reader can do about it. Never with more of an address than
-//! its origin: paths and queries may hold keys.
+//! Errors of a connection to a remote server, classified by what the caller can do about them.
+//!
+//! Messages never contain more of a URL than its origin: paths and queries may contain keys.
 
-use super::proxy;
+use super::proxy::{self, ProxyError};
+use super::reqwest_error::{certificate_error, root_cause};
 use crate::protocol::STATELESS;
 use crate::wire::peer::RetryHint;
 use reqwest::{StatusCode, Url};
-use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
-/// Why a message got no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a message has no answer. The text is a complete clause that follows "group X is not available: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct RemoteError {
+    /// What can be done about it depends on this.
     pub kind: RemoteErrorKind,
-    what: String,
-    /// When the server wants to be asked again.
+    message: String,
+    /// How long the server wants clients to wait before they try again (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
+/// What a [`RemoteError`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteErrorKind {
-    /// The config has to change before there is a connection.
+    /// The config has to change before a connection is possible.
     Config,
-    /// There was no connection: nothing was sent.
+    /// There is no connection: the message was not sent.
     Unreachable,
-    /// A person has to log in. The message was not looked at.
+    /// A user has to log in. The server did not process the message.
     LoginNeeded,
-    /// The same, for this message alone: it takes more rights than were granted.
-    RightsNeeded,
-    /// Too many requests. The message was not looked at.
+    /// The message needs more rights than were granted (RFC 6750, `insufficient_scope`). The server did not process it;
+    /// other messages may succeed.
+    InsufficientScope,
+    /// The server limits requests (HTTP 429, or 503 with `Retry-After`). It did not process the message.
     Busy,
-    /// The session, or the revision, that the message belongs to is over. The message was not looked at.
-    SessionOver,
-    /// A status that is no answer.
+    /// The server has ended the session, or no longer accepts the revision. It did not process the message.
+    SessionEnded,
+    /// The server answered with this status, which is not a success.
     Status(StatusCode),
-    /// The answer is none of MCP's.
-    Foreign,
-    /// The connection ended before the answer was complete.
-    Broken,
+    /// The response is not one that MCP allows.
+    InvalidResponse,
+    /// The connection was lost before the answer was complete.
+    ConnectionLost,
 }
 
 impl RemoteError {
-    fn new(kind: RemoteErrorKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), retry_after: None }
+    fn new(kind: RemoteErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None }
     }
 
-    /// The request could not be sent, or its answer did not begin.
-    pub fn of(error: &reqwest::Error, url: &Url, connect: Duration) -> Self {
+    /// A request to `url` that could not be sent, or whose response did not begin.
+    pub fn from_reqwest(error: &reqwest::Error, url: &Url, connect_timeout: Duration) -> Self {
         let origin = url.origin().ascii_serialization();
         if !error.is_connect() {
-            return Self::broken(&cause(error));
+            return Self::connection_lost(&root_cause(error));
         }
-        if let Some(why) = certificate(error) {
-            let what = format!(
-                "the certificate of {origin} is not accepted: {why} \
-                 (if an authority of your own issued it, name that authority's file in \"ca_file\")"
-            );
-            return Self::new(RemoteErrorKind::Config, what);
+        if let Some(reason) = certificate_error(error) {
+            return Self::config(format!(
+                "the TLS certificate of {origin} was rejected: {reason} (if a private certificate authority issued \
+                 it, set \"ca_file\" to the file with that authority's certificate)"
+            ));
         }
-        if let Some((kind, what)) = proxy::failed(error, url) {
-            return Self::new(kind, what);
+        if let Some(error) = proxy::connect_error(error, url) {
+            return error.into();
         }
-        let why = match () {
-            () if error.is_timeout() => format!("no connection within {} s", connect.as_secs_f32()),
-            () => cause(error),
+        let reason = if error.is_timeout() {
+            format!("no connection within {} s", connect_timeout.as_secs_f32())
+        } else {
+            root_cause(error)
         };
-        Self::new(RemoteErrorKind::Unreachable, format!("{origin} cannot be reached: {why}"))
+        Self::unreachable(&format!("{origin} cannot be reached: {reason}"))
     }
 
-    pub fn broken(why: &str) -> Self {
+    /// The connection was lost before an answer was complete.
+    pub fn connection_lost(reason: &str) -> Self {
         Self::new(
-            RemoteErrorKind::Broken,
-            format!("the connection broke before the answer was complete: {why}"),
+            RemoteErrorKind::ConnectionLost,
+            format!("the connection broke before the answer was complete: {reason}"),
         )
     }
 
-    pub fn config(what: impl Into<String>) -> Self {
-        Self::new(RemoteErrorKind::Config, what)
+    /// The config has to change before a connection is possible.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(RemoteErrorKind::Config, message)
     }
 
-    pub fn unusable(what: impl Into<String>) -> Self {
-        Self::new(RemoteErrorKind::Foreign, what)
+    /// The server's response is not one that MCP allows.
+    pub fn invalid_response(message: impl Into<String>) -> Self {
+        Self::new(RemoteErrorKind::InvalidResponse, message)
     }
 
-    pub fn login_needed(how: &str) -> Self {
-        Self::new(RemoteErrorKind::LoginNeeded, format!("login needed: {how}"))
+    /// A user has to log in. `instruction` says how.
+    pub fn login_needed(instruction: &str) -> Self {
+        Self::new(RemoteErrorKind::LoginNeeded, format!("login needed: {instruction}"))
     }
 
-    /// A person has to do something else before: a login would not work.
-    pub fn login_failed(why: &str) -> Self {
-        Self::new(RemoteErrorKind::LoginNeeded, format!("the login does not work: {why}"))
+    /// A login is needed and cannot succeed until a user solves the problem that `reason` describes.
+    pub fn login_failed(reason: &str) -> Self {
+        Self::new(RemoteErrorKind::LoginNeeded, format!("the login failed: {reason}"))
     }
 
-    pub fn unreachable(what: &str) -> Self {
-        Self::new(RemoteErrorKind::Unreachable, what)
+    /// There is no connection: the message was not sent.
+    pub fn unreachable(message: &str) -> Self {
+        Self::new(RemoteErrorKind::Unreachable, message)
     }
 
-    /// HTTP 407: not the server's answer, where there is a proxy.
-    pub fn of_proxy(url: &Url) -> Option<Self> {
-        proxy::refused(url).map(|(kind, what)| Self::new(kind, what))
+    /// The server has ended the session.
+    pub fn session_ended() -> Self {
+        Self::new(RemoteErrorKind::SessionEnded, "the server has ended the session")
     }
 
-    pub fn session_over() -> Self {
-        Self::new(RemoteErrorKind::SessionOver, "the server has ended the session")
+    /// The server no longer accepts the stateless revision that it was found to accept.
+    pub fn revision_withdrawn() -> Self {
+        let message = format!("the server no longer accepts protocol revision {STATELESS}");
+        Self::new(RemoteErrorKind::SessionEnded, message)
     }
 
-    pub fn revision_over() -> Self {
-        let what = format!("the server does not take revision {STATELESS} any more");
-        Self::new(RemoteErrorKind::SessionOver, what)
-    }
-
-    pub fn redirected(to: Option<&Url>) -> Self {
-        let what = match to {
-            Some(to) => format!(
-                "the server redirects to {}, which is not followed; if that is the right place, make it the \"url\"",
-                to.origin().ascii_serialization()
+    /// The server answered with a redirect that is not followed. `target`: its `Location`, if it is a URL.
+    pub fn redirected(target: Option<&Url>) -> Self {
+        Self::invalid_response(match target {
+            Some(target) => format!(
+                "the server redirects to {}, which dynamic-mcp does not follow; if that is the right server, set \
+                 \"url\" to its address",
+                target.origin().ascii_serialization()
             ),
-            None => "the server redirects to nowhere".to_owned(),
-        };
-        Self::new(RemoteErrorKind::Foreign, what)
+            None => "the server answered with a redirect that has no valid Location header".to_owned(),
+        })
     }
 
-    /// A status that is no answer, with what the server said of it.
-    pub fn status(status: StatusCode, said: Option<&str>) -> Self {
-        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-        Self::new(RemoteErrorKind::Status(status), format!("the server answered with HTTP {status}{said}"))
+    /// The server answered with a status that is not a success. `detail`: what its response says about it.
+    pub fn status(status: StatusCode, detail: Option<&str>) -> Self {
+        let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+        Self::new(RemoteErrorKind::Status(status), format!("the server answered with HTTP {status}{detail}"))
     }
 
-    pub fn rights_needed(status: StatusCode, how: &str) -> Self {
-        Self { kind: RemoteErrorKind::RightsNeeded, ..Self::status(status, Some(how)) }
+    /// The message needs more rights than were granted. `instruction` says how to get them.
+    pub fn insufficient_scope(status: StatusCode, instruction: &str) -> Self {
+        Self { kind: RemoteErrorKind::InsufficientScope, ..Self::status(status, Some(instruction)) }
     }
 
+    /// The server limits requests.
     pub fn busy(status: StatusCode, retry_after: Option<Duration>) -> Self {
         let when = match retry_after {
-            Some(after) => format!("it wants to be asked again in {} s", after.as_secs()),
-            None => "it does not say when to ask again".to_owned(),
+            Some(delay) => format!("it asks clients to retry after {} s", delay.as_secs()),
+            None => "it does not say when to retry".to_owned(),
         };
-        let what = format!("the server takes no requests at the moment (HTTP {status}); {when}");
-        Self { retry_after, ..Self::new(RemoteErrorKind::Busy, what) }
+        let message = format!("the server accepts no requests at the moment (HTTP {status}); {when}");
+        Self { retry_after, ..Self::new(RemoteErrorKind::Busy, message) }
     }
 
-    /// Whether a person has to do something before there is a connection.
+    /// Whether a person has to do something before a connection is possible.
     pub fn needs_person(&self) -> bool {
         matches!(
             self.kind,
-            RemoteErrorKind::Config | RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded
+            RemoteErrorKind::Config | RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope
         )
     }
 
-    /// Whether nothing can be done on this connection any more.
+    /// Whether nothing more can be sent on this connection.
     pub fn ends_connection(&self) -> bool {
         matches!(
             self.kind,
             RemoteErrorKind::Config
                 | RemoteErrorKind::Unreachable
                 | RemoteErrorKind::LoginNeeded
-                | RemoteErrorKind::SessionOver
+                | RemoteErrorKind::SessionEnded
         )
     }
 
-    /// Whether the server may have done what it was asked to.
+    /// Whether the server may have processed the message.
     pub fn may_have_run(&self) -> bool {
-        matches!(self.kind, RemoteErrorKind::Status(_) | RemoteErrorKind::Foreign | RemoteErrorKind::Broken)
+        matches!(
+            self.kind,
+            RemoteErrorKind::Status(_) | RemoteErrorKind::InvalidResponse | RemoteErrorKind::ConnectionLost
+        )
     }
 
-    /// What may help a single request.
-    pub fn cure(&self) -> RetryHint {
+    /// What may help a single request that failed with this error.
+    pub fn retry_hint(&self) -> RetryHint {
         match self.kind {
-            RemoteErrorKind::Broken | RemoteErrorKind::SessionOver | RemoteErrorKind::Unreachable => {
-                RetryHint::Later
-            }
+            RemoteErrorKind::ConnectionLost
+            | RemoteErrorKind::SessionEnded
+            | RemoteErrorKind::Unreachable => RetryHint::Later,
             RemoteErrorKind::Status(status) if status.is_server_error() => RetryHint::Later,
-            RemoteErrorKind::LoginNeeded | RemoteErrorKind::RightsNeeded => RetryHint::AfterLogin,
+            RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope => RetryHint::AfterLogin,
             RemoteErrorKind::Config
             | RemoteErrorKind::Busy
-            | RemoteErrorKind::Foreign
+            | RemoteErrorKind::InvalidResponse
             | RemoteErrorKind::Status(_) => RetryHint::Never,
         }
     }
 
-    /// Whether `initialize` may have been refused because the server has no such thing.
-    pub fn may_be_of_other_era(&self) -> bool {
+    /// Whether `initialize` may have failed because the server is of the stateless era and does not know it.
+    pub fn may_mean_stateless_era(&self) -> bool {
         matches!(
             self.kind,
             RemoteErrorKind::Status(
@@ -190,42 +202,12 @@ impl RemoteError {
     }
 }
 
-impl fmt::Display for RemoteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl Error for RemoteError {}
-
-fn sources<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error: &&'e (dyn Error + 'static)| (*error).source())
-}
-
-/// What it all comes from. The outer errors say which of our libraries met it, and some of them the address.
-pub(super) fn cause(error: &reqwest::Error) -> String {
-    match sources(error).skip(1).last() {
-        Some(root) => root.to_string(),
-        None if error.is_timeout() => "no answer in time".to_owned(),
-        None => "the answer is not HTTP".to_owned(),
-    }
-}
-
-fn certificate(error: &reqwest::Error) -> Option<String> {
-    sources(error).find_map(|error| match of_tls(error)? {
-        rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
-        _ => None,
-    })
-}
-
-pub(super) fn is_of_tls(error: &reqwest::Error) -> bool {
-    sources(error).any(|error| of_tls(error).is_some())
-}
-
-/// The sources of an I/O error leave out the error that it was made of.
-fn of_tls<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
-    match error.downcast_ref::<std::io::Error>() {
-        Some(io) => of_tls(io.get_ref()?),
-        None => error.downcast_ref(),
+impl From<ProxyError> for RemoteError {
+    fn from(error: ProxyError) -> Self {
+        let kind = match error {
+            ProxyError::CredentialsRejected { .. } => RemoteErrorKind::Config,
+            ProxyError::Unreachable { .. } => RemoteErrorKind::Unreachable,
+        };
+        Self::new(kind, error.to_string())
     }
 }

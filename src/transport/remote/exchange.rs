@@ -1,282 +1,256 @@
-//! One message and what comes back for it.
+//! Sends one message by POST and passes on what the server sends for it.
 //!
-//! A request is a POST that is answered with JSON or with events; events that break off are asked for again where the
-//! revision has that. Whatever comes goes on as it is; what does not come is said of the request (`Failure`).
+//! A request is answered with a JSON body or with an event stream. A stream that breaks off is resumed in the revisions
+//! that have resumption. Everything that is received goes to the peer unchanged; a request that is not answered is
+//! reported as a [`FailedRequest`], or ends the connection.
 
-use super::annotations::Annotations;
+use super::connection::RemoteConnection;
 use super::error::{RemoteError, RemoteErrorKind};
-use super::events::{Cursor, End, Event, Events};
-use super::http::{self, EVENTS, Http, JSON, Request, Unread};
-use super::intake::one_line;
-use super::post::{self, Post};
-use super::{headers, legacy};
+use super::event_stream::{EventStream, ReconnectState, StreamEnd};
+use super::headers::MCP_SESSION_ID;
+use super::http_client::{self, BodyError, EVENT_STREAM, HttpRequest, JSON};
+use super::http_sse::{self, HttpSseStream};
+use super::message_reader::to_single_line;
+use super::outgoing::{OutgoingMessage, error_code};
 use crate::config::HttpTransportKind;
 use crate::protocol::code;
 use crate::transport::connection::FailedRequest;
 use crate::wire::peer::CallError;
 use crate::wire::{Message, MessageError, Raw, raw};
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, Response, StatusCode, Url};
-use std::sync::{Arc, OnceLock};
+use reqwest::{Method, Response, StatusCode};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::time::timeout;
 
-/// For what is not answered: a notification, or our answer to a request.
-const NOTICE: Duration = Duration::from_secs(30);
-/// What may still come behind an answer. Read to its end, the connection serves the next request too.
-const BEHIND: Duration = Duration::from_secs(1);
-/// The list of tools, before a call is made with what it says.
-const REREAD: Duration = Duration::from_secs(5);
-/// In a row, without anything new.
-const RESUMPTIONS: u32 = 5;
+/// The time limit for a message that has no answer: a notification or a response.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a stream is read on after the answer. A stream that is read to its end leaves its connection for the next
+/// request.
+const STREAM_END_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a call waits for the tool list that says which headers it needs.
+const TOOL_LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often in a row a stream is resumed without receiving an event.
+const MAX_RESUMPTIONS: u32 = 5;
 const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-/// Revisions that do not know the header.
-const WITHOUT_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
+/// The revisions that have no `MCP-Protocol-Version` header.
+const REVISIONS_WITHOUT_VERSION_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
+/// Error codes that show that a server knows Streamable HTTP.
+const STREAMABLE_HTTP_CODES: [i64; 5] = [
+    code::HEADER_MISMATCH,
+    code::MISSING_CAPABILITY,
+    code::UNSUPPORTED_REVISION,
+    code::METHOD_NOT_FOUND,
+    code::INVALID_PARAMS,
+];
 
-/// What all exchanges of one connection share.
+/// One message and its connection.
 pub struct Exchange {
-    pub http: Http,
-    pub kind: Option<HttpTransportKind>,
-    /// Bytes of one message.
-    pub limit: usize,
-    pub incoming: mpsc::Sender<Raw>,
-    pub failures: mpsc::Sender<FailedRequest>,
-    /// The server has no handshake. Known from the first request.
-    pub stateless: OnceLock<bool>,
-    pub session: OnceLock<HeaderValue>,
-    /// The header's value, where the revision has one.
-    revision: OnceLock<HeaderValue>,
-    /// Where messages go in the legacy transport.
-    pub endpoint: OnceLock<Url>,
-    pub annotations: Annotations,
-    /// Why nothing more can be sent.
-    pub over: Arc<OnceLock<RemoteError>>,
+    /// The connection it is sent on.
+    pub connection: Arc<RemoteConnection>,
+    /// The message to send.
+    pub message: OutgoingMessage,
 }
 
-/// What a task came to.
-pub enum Done {
-    Handled,
-    /// The server speaks the legacy transport: its stream is open, and this is to be sent where it says.
-    Legacy(Box<(Post, legacy::Opened)>),
+/// The server speaks HTTP+SSE: its stream is open, and the message is to be sent again to its endpoint.
+pub struct HttpSseFallback {
+    /// The message to send again.
+    pub message: OutgoingMessage,
+    /// The stream that is open.
+    pub stream: HttpSseStream,
 }
 
-/// Why a request has no answer.
-pub enum Trouble {
-    RemoteError(RemoteError),
+/// Why a message was not answered.
+#[derive(Debug, thiserror::Error)]
+enum ExchangeError {
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error("the answer is longer than the limit ({0} bytes)")]
     TooLong(u64),
-    /// A status that is none of success, and an error of JSON-RPC.
-    Refused(StatusCode, Raw),
+    /// A status in 400..500, with a JSON-RPC error as the body.
+    #[error("the server answered with HTTP {status}")]
+    Rejected { status: StatusCode, response: Raw },
 }
 
-impl From<RemoteError> for Trouble {
-    fn from(fault: RemoteError) -> Self {
-        Self::RemoteError(fault)
+impl From<BodyError> for ExchangeError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLong(bytes) => Self::TooLong(bytes),
+            BodyError::Interrupted(reason) => RemoteError::connection_lost(&reason).into(),
+        }
     }
 }
 
 impl Exchange {
-    pub fn new(
-        http: Http,
-        kind: Option<HttpTransportKind>,
-        limit: usize,
-        (incoming, failures): (mpsc::Sender<Raw>, mpsc::Sender<FailedRequest>),
-    ) -> Self {
-        Self {
-            http,
-            kind,
-            limit,
-            incoming,
-            failures,
-            stateless: OnceLock::new(),
-            session: OnceLock::new(),
-            revision: OnceLock::new(),
-            endpoint: OnceLock::new(),
-            annotations: Annotations::default(),
-            over: Arc::default(),
+    /// Sends a request and passes on what the server sends for it. With `Some` the request is not answered yet.
+    pub async fn send_request(mut self) -> Option<HttpSseFallback> {
+        let connection = self.connection.clone();
+        if connection.has_ended() {
+            let (id, error) = (self.message.id, CallError::Closed { sent: false });
+            connection.report_failure(FailedRequest { id, error }).await;
+            return None;
         }
-    }
-
-    pub fn is_stateless(&self) -> bool {
-        self.stateless.get() == Some(&true)
-    }
-
-    /// Sends a request and passes on what comes for it.
-    pub async fn ask(self: Arc<Self>, post: Post) -> Done {
-        if self.over.get().is_some() {
-            self.failed(FailedRequest { id: post.id, error: CallError::Closed { sent: false } }).await;
-            return Done::Handled;
-        }
-        if self.kind == Some(HttpTransportKind::Sse) && self.endpoint.get().is_none() {
-            return match legacy::open(&self).await {
-                Ok(opened) => Done::Legacy(Box::new((post, opened))),
-                Err(fault) => {
-                    self.trouble(&post, fault.into()).await;
-                    Done::Handled
+        if connection.transport_kind == Some(HttpTransportKind::Sse)
+            && connection.sse_endpoint.get().is_none()
+        {
+            return match http_sse::open(&connection).await {
+                Ok(stream) => Some(HttpSseFallback { message: self.message, stream }),
+                Err(error) => {
+                    self.report(error.into()).await;
+                    None
                 }
             };
         }
-        let mut asked = self.try_ask(&post).await;
-        if let Err(Trouble::Refused(_, refusal)) = &asked
-            && let Some(corrected) = self.corrected(&post, refusal).await
+        let mut result = self.try_send_request().await;
+        if let Err(ExchangeError::Rejected { response, .. }) = &result
+            && let Some(headers) = self.corrected_headers(response).await
         {
-            asked = self.try_ask(&corrected).await;
+            self.message.headers = headers;
+            result = self.try_send_request().await;
         }
-        if let Err(trouble) = asked {
-            if legacy::may_be_spoken(&self, &post, &trouble)
-                && let Ok(opened) = legacy::open(&self).await
+        if let Err(error) = result {
+            if self.may_need_http_sse(&error)
+                && let Ok(stream) = http_sse::open(&connection).await
             {
-                return Done::Legacy(Box::new((post, opened)));
+                return Some(HttpSseFallback { message: self.message, stream });
             }
-            self.trouble(&post, trouble).await;
+            self.report(error).await;
         }
-        Done::Handled
+        None
     }
 
-    /// Sends what is not answered.
-    pub async fn tell(self: Arc<Self>, post: Post) -> Done {
-        let told = tokio::time::timeout(NOTICE, self.post(&post)).await;
-        let trouble = match told {
-            Ok(Ok(response)) if response.status().is_success() => return Done::Handled,
-            Ok(Ok(response)) => self.refused(&post, response).await,
-            Ok(Err(fault)) => fault.into(),
-            Err(_) => RemoteError::broken("no answer in time").into(),
+    /// Sends a notification or a response. What the server answers is not passed on.
+    pub async fn send_notification(self) {
+        let error = match timeout(NOTIFICATION_TIMEOUT, self.post()).await {
+            Ok(Ok(response)) if response.status().is_success() => return,
+            Ok(Ok(response)) => self.error_of(response).await,
+            Ok(Err(error)) => error.into(),
+            Err(_) => RemoteError::connection_lost("no answer in time").into(),
         };
-        let why = match trouble {
-            Trouble::RemoteError(fault) if fault.ends_connection() => {
-                self.end(fault, None).await;
-                return Done::Handled;
+        let error = match error {
+            ExchangeError::Remote(error) if error.ends_connection() => {
+                return self.connection.end(error, None).await;
             }
-            Trouble::RemoteError(fault) => fault.to_string(),
-            Trouble::Refused(status, _) => format!("HTTP {status}"),
-            Trouble::TooLong(_) => "its answer is too long".to_owned(),
+            error => error,
         };
-        match post.method.as_str() {
-            "notifications/cancelled" => tracing::debug!(%why, "a cancellation was not taken"),
-            "" => tracing::warn!(%why, "the server did not take the answer to its request"),
-            method => tracing::warn!(method, %why, "the server did not take a notification"),
+        match self.message.method.as_str() {
+            "notifications/cancelled" => tracing::debug!(%error, "the server did not accept a cancellation"),
+            "" => tracing::warn!(%error, "the server did not accept the response to its request"),
+            method => tracing::warn!(method, %error, "the server did not accept a notification"),
         }
-        Done::Handled
     }
 
-    async fn post(&self, post: &Post) -> Result<Response, RemoteError> {
-        let mut headers = http::accept("application/json, text/event-stream");
-        headers.extend(self.of_session());
-        headers.extend(post.headers.clone());
-        let url = self.endpoint.get().unwrap_or(&self.http.url).clone();
-        let (body, patience) = (Some(post.line.clone()), post.patience());
-        self.http.send(Request { method: Method::POST, url, headers, body, patience }).await
+    async fn post(&self) -> Result<Response, RemoteError> {
+        let connection = &self.connection;
+        let mut headers = http_client::accept("application/json, text/event-stream");
+        headers.extend(connection.session_headers());
+        headers.extend(self.message.headers.clone());
+        let url = connection.sse_endpoint.get().unwrap_or(&connection.http.url).clone();
+        let (method, body) = (Method::POST, Some(self.message.line.clone()));
+        let max_retry_after = self.message.max_retry_after();
+        connection.http.send(HttpRequest { method, url, headers, body, max_retry_after }).await
     }
 
-    /// The headers of everything after the handshake.
-    pub fn of_session(&self) -> HeaderMap {
-        let session = self.session.get().map(|session| (headers::SESSION, session.clone()));
-        let revision = self.revision.get().map(|revision| (headers::REVISION, revision.clone()));
-        session.into_iter().chain(revision).collect()
-    }
-
-    async fn try_ask(&self, post: &Post) -> Result<(), Trouble> {
-        let response = self.post(post).await?;
+    async fn try_send_request(&self) -> Result<(), ExchangeError> {
+        let response = self.post().await?;
         let status = response.status();
         if !status.is_success() {
-            return Err(self.refused(post, response).await);
+            return Err(self.error_of(response).await);
         }
-        if self.endpoint.get().is_some() {
-            // The answer comes on the stream.
+        if self.connection.sse_endpoint.get().is_some() {
+            // With HTTP+SSE the answer comes on the stream.
             return Ok(());
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Err(RemoteError::unusable(format!(
-                "the server answered with HTTP {status} and nothing else"
-            ))
-            .into());
+            let message = format!("the server answered a request with HTTP {status} and no message");
+            return Err(RemoteError::invalid_response(message).into());
         }
-        if let ("initialize", Some(session)) =
-            (post.method.as_str(), response.headers().get(headers::SESSION))
+        if let ("initialize", Some(id)) =
+            (self.message.method.as_str(), response.headers().get(MCP_SESSION_ID))
         {
-            let mut session = session.clone();
-            session.set_sensitive(true);
-            drop(self.session.set(session));
+            let mut id = id.clone();
+            id.set_sensitive(true);
+            drop(self.connection.session_id.set(id));
         }
-        match http::media_type(&response).as_str() {
-            JSON => self.json(post, response).await,
-            EVENTS => self.follow(post, Events::new(response, self.limit)).await,
-            "" => Err(RemoteError::unusable("the server's answer has no content type").into()),
+        match http_client::media_type(&response).as_str() {
+            JSON => self.receive_json(response).await,
+            EVENT_STREAM => self.receive_events(response).await,
+            "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
             other => {
                 let other = other.escape_debug();
-                let what = format!("the server answered with {other} instead of JSON or an event stream");
-                Err(RemoteError::unusable(what).into())
+                let message = format!("the server answered with {other} instead of JSON or an event stream");
+                Err(RemoteError::invalid_response(message).into())
             }
         }
     }
 
-    async fn json(&self, post: &Post, response: Response) -> Result<(), Trouble> {
-        let body = http::read(response, self.limit).await.map_err(|unread| match unread {
-            Unread::TooLong(bytes) => Trouble::TooLong(bytes),
-            Unread::Broken(why) => RemoteError::broken(&why).into(),
-        })?;
-        let line = one_line(body);
-        match Message::parse(&line) {
-            Ok(message) if post.is_answered_by(&message) => self.deliver(self.learned(post, line)).await,
-            Err(MessageError::Batch) => self.deliver(line).await,
-            _ => match post.error(&line) {
-                Some(line) => self.deliver(line).await,
-                None => {
-                    return Err(RemoteError::unusable("the server's JSON is no answer of JSON-RPC").into());
-                }
-            },
-        }
+    async fn receive_json(&self, response: Response) -> Result<(), ExchangeError> {
+        let body = http_client::read_body(response, self.connection.max_message_bytes).await?;
+        let body = to_single_line(body);
+        let message = match Message::parse(&body) {
+            Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body),
+            Err(MessageError::Batch) => body,
+            _ => self.message.error_response(&body).ok_or_else(|| {
+                RemoteError::invalid_response(
+                    "the server answered with JSON that is not a JSON-RPC response to the request",
+                )
+            })?,
+        };
+        self.connection.deliver(message).await;
         Ok(())
     }
 
-    /// Passes events on up to the answer.
-    async fn follow(&self, post: &Post, mut events: Events) -> Result<(), Trouble> {
-        let (mut cursor, mut failures) = (Cursor::default(), 0);
+    /// Delivers events up to the answer.
+    async fn receive_events(&self, response: Response) -> Result<(), ExchangeError> {
+        let mut events = EventStream::new(response, self.connection.max_message_bytes);
+        let (mut reconnect, mut failures) = (ReconnectState::default(), 0);
         loop {
-            match events.next().await {
+            let lost_because = match events.next().await {
                 Ok(event) => {
                     failures = 0;
-                    cursor.pass(&event);
-                    let Some(line) = event.message() else { continue };
-                    if !Message::parse(&line).is_ok_and(|message| post.is_answered_by(&message)) {
-                        self.deliver(line).await;
-                        continue;
+                    reconnect.record(&event);
+                    let Some(line) = event.into_message() else { continue };
+                    if Message::parse(&line).is_ok_and(|message| self.message.is_answered_by(&message)) {
+                        self.connection.deliver(self.inspect_response(line)).await;
+                        self.read_to_end(events).await;
+                        return Ok(());
                     }
-                    self.deliver(self.learned(post, line)).await;
-                    let rest = async {
-                        while let Ok(event) = events.next().await {
-                            self.pass(event).await;
-                        }
-                    };
-                    drop(tokio::time::timeout(BEHIND, rest).await);
-                    return Ok(());
+                    self.connection.deliver(line).await;
+                    continue;
                 }
-                Err(End::TooLong(bytes)) => return Err(Trouble::TooLong(bytes)),
-                Err(end @ (End::Closed | End::Broken(_))) => {
-                    let why = match end {
-                        End::Broken(why) => why,
-                        _ => "the server ended the stream".to_owned(),
-                    };
-                    events =
-                        self.resume(&cursor, &mut failures).await.ok_or_else(|| RemoteError::broken(&why))?;
-                }
-            }
+                Err(StreamEnd::TooLong(bytes)) => return Err(ExchangeError::TooLong(bytes)),
+                Err(StreamEnd::Interrupted(reason)) => reason,
+                Err(StreamEnd::Closed) => "the server ended the stream".to_owned(),
+            };
+            let resumed = self.resume(&reconnect, &mut failures).await;
+            events = resumed.ok_or_else(|| RemoteError::connection_lost(&lost_because))?;
         }
     }
 
-    /// The rest of a stream whose connection is gone.
-    async fn resume(&self, cursor: &Cursor, failures: &mut u32) -> Option<Events> {
-        if self.is_stateless() {
+    /// Delivers what comes after the answer.
+    async fn read_to_end(&self, mut events: EventStream) {
+        let rest = async {
+            while let Ok(event) = events.next().await {
+                self.connection.deliver_event(event).await;
+            }
+        };
+        drop(timeout(STREAM_END_TIMEOUT, rest).await);
+    }
+
+    /// Opens the rest of a stream whose connection was lost. `None`: it cannot be resumed.
+    async fn resume(&self, reconnect: &ReconnectState, failures: &mut u32) -> Option<EventStream> {
+        if self.connection.is_stateless() {
             return None;
         }
-        let last = cursor.last.as_ref()?;
-        while *failures < RESUMPTIONS {
-            cursor.pause(*failures).await;
+        let last_event_id = reconnect.last_event_id.as_ref()?;
+        while *failures < MAX_RESUMPTIONS {
+            reconnect.wait(*failures).await;
             *failures += 1;
-            match self.listen(Some(last)).await {
+            match self.connection.open_get_stream(Some(last_event_id)).await {
                 Ok(events) => return Some(events),
-                Err(fault) if fault.kind == RemoteErrorKind::Unreachable => {}
-                Err(fault) => {
-                    tracing::debug!(%fault, "a stream that broke off cannot be resumed");
+                Err(error) if error.kind == RemoteErrorKind::Unreachable => {}
+                Err(error) => {
+                    tracing::debug!(%error, "could not resume an event stream");
                     return None;
                 }
             }
@@ -284,122 +258,106 @@ impl Exchange {
         None
     }
 
-    /// A call whose tool wants other headers than its list said, with those that it wants by now. It was not made: a
-    /// server looks at the headers first.
-    async fn corrected(&self, post: &Post, refusal: &Raw) -> Option<Post> {
-        let mismatch = post::error_code(refusal) == code::HEADER_MISMATCH;
-        if !(self.is_stateless() && mismatch && post.method == "tools/call") {
+    /// Returns other headers for a call that was rejected because its tool declares others than the last tool list
+    /// did. Such a call was not executed: a server checks the headers first.
+    async fn corrected_headers(&self, response: &Raw) -> Option<HeaderMap> {
+        let is_mismatch = error_code(response) == code::HEADER_MISMATCH;
+        if !(self.connection.is_stateless() && is_mismatch && self.message.method == "tools/call") {
             return None;
         }
-        let read = self.annotations.next_read();
-        // Whoever keeps the list reads it again, and it comes by here.
-        self.deliver(Raw::from_static(TOOLS_CHANGED)).await;
-        tokio::time::timeout(REREAD, read).await.ok()?;
-        let headers = post.headers_by(&self.annotations);
-        (headers != post.headers).then(|| Post { headers, ..post.clone() })
+        let tool_list = self.connection.param_headers.next_complete_list();
+        // Makes the catalog's owner request the list again. The answer passes through `inspect_response`.
+        self.connection.deliver(Raw::from_static(TOOLS_CHANGED)).await;
+        timeout(TOOL_LIST_TIMEOUT, tool_list).await.ok()?;
+        let headers = self.message.stateless_headers(&self.connection.param_headers);
+        (headers != self.message.headers).then_some(headers)
     }
 
-    /// Opens an event stream by GET.
-    pub async fn listen(&self, last: Option<&HeaderValue>) -> Result<Events, RemoteError> {
-        let mut headers = http::accept(EVENTS);
-        headers.extend(self.of_session());
-        headers.extend(last.map(|last| (headers::LAST_EVENT, last.clone())));
-        let url = self.http.url.clone();
-        let response = self
-            .http
-            .send(Request { method: Method::GET, url, headers, body: None, patience: Duration::MAX })
-            .await?;
-        match response.status() {
-            StatusCode::OK if http::media_type(&response) == EVENTS => Ok(Events::new(response, self.limit)),
-            StatusCode::OK => Err(RemoteError::unusable("the server's answer to GET is no event stream")),
-            _ => Err(self.http.status(response).await),
+    /// Whether a failed `initialize` may mean that the server has only HTTP+SSE (the specification's rule for
+    /// backwards compatibility: status 400, 404 or 405).
+    fn may_need_http_sse(&self, error: &ExchangeError) -> bool {
+        let connection = &self.connection;
+        if connection.transport_kind.is_some()
+            || connection.sse_endpoint.get().is_some()
+            || self.message.method != "initialize"
+        {
+            return false;
         }
+        let status = match error {
+            ExchangeError::Remote(RemoteError { kind: RemoteErrorKind::Status(status), .. }) => status,
+            ExchangeError::Rejected { status, response }
+                if !STREAMABLE_HTTP_CODES.contains(&error_code(response)) =>
+            {
+                status
+            }
+            _ => return false,
+        };
+        matches!(status.as_u16(), 400 | 404 | 405)
     }
 
-    /// What a status other than success says of a message.
-    async fn refused(&self, post: &Post, response: Response) -> Trouble {
+    /// The error for a response whose status is not a success.
+    async fn error_of(&self, response: Response) -> ExchangeError {
         let status = response.status();
-        let body = http::error_body(response).await;
-        let said = http::said(&body);
-        if !self.is_stateless() && self.session.get().is_some() {
-            // Servers that know no 404 for it say so in words.
-            let in_words = status == StatusCode::BAD_REQUEST
-                && said.as_ref().is_some_and(|said| said.to_ascii_lowercase().contains("session"));
-            if status == StatusCode::NOT_FOUND || in_words {
-                return RemoteError::session_over().into();
+        let body = http_client::read_error_body(response).await;
+        let detail = http_client::error_message(&body);
+        let is_stateless = self.connection.is_stateless();
+        if !is_stateless && self.connection.session_id.get().is_some() {
+            // Some servers answer 400 instead of 404 and mention the session.
+            let mentions_session =
+                detail.as_ref().is_some_and(|detail| detail.to_ascii_lowercase().contains("session"));
+            if status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && mentions_session) {
+                return RemoteError::session_ended().into();
             }
         }
-        match post.error(&one_line(body.into())) {
-            Some(line) if self.is_stateless() && post.meets_another_revision(&line) => {
-                RemoteError::revision_over().into()
+        match self.message.error_response(&to_single_line(body.into())) {
+            Some(response) if is_stateless && self.message.revision_was_withdrawn(&response) => {
+                RemoteError::revision_withdrawn().into()
             }
-            Some(line) if status.is_client_error() => Trouble::Refused(status, line),
-            _ => RemoteError::status(status, said.as_deref()).into(),
-        }
-    }
-
-    /// Says what became of a request that has no answer.
-    async fn trouble(&self, post: &Post, trouble: Trouble) {
-        let id = post.id.clone();
-        match trouble {
-            Trouble::Refused(_, line) => self.deliver(line).await,
-            Trouble::TooLong(bytes) => {
-                self.failed(FailedRequest { id, error: CallError::TooLong { bytes, limit: self.limit } })
-                    .await;
-            }
-            Trouble::RemoteError(fault) if post.introduces() || fault.ends_connection() => {
-                self.end(fault, id).await;
-            }
-            Trouble::RemoteError(fault) => {
-                let error = CallError::Failed { why: fault.to_string(), hint: fault.cure() };
-                self.failed(FailedRequest { id, error }).await;
-            }
+            Some(response) if status.is_client_error() => ExchangeError::Rejected { status, response },
+            _ => RemoteError::status(status, detail.as_deref()).into(),
         }
     }
 
-    /// Nothing more can be sent on this connection; `id` is the request that found out.
-    pub async fn end(&self, fault: RemoteError, id: Option<Raw>) {
-        let sent = fault.may_have_run();
-        drop(self.over.set(fault));
-        self.failed(FailedRequest { id, error: CallError::Closed { sent } }).await;
+    /// Reports the error that a request failed with, to its caller or for the whole connection.
+    async fn report(self, error: ExchangeError) {
+        let Self { connection, message } = self;
+        let is_handshake = message.is_handshake();
+        let error = match error {
+            ExchangeError::Rejected { response, .. } => return connection.deliver(response).await,
+            ExchangeError::Remote(error) if is_handshake || error.ends_connection() => {
+                return connection.end(error, message.id).await;
+            }
+            ExchangeError::TooLong(bytes) => {
+                CallError::TooLong { bytes, limit: connection.max_message_bytes }
+            }
+            ExchangeError::Remote(error) => {
+                CallError::Failed { why: error.to_string(), hint: error.retry_hint() }
+            }
+        };
+        connection.report_failure(FailedRequest { id: message.id, error }).await;
     }
 
-    async fn failed(&self, failure: FailedRequest) {
-        // Nobody to tell: the connection is closing.
-        drop(self.failures.send(failure).await);
-    }
-
-    /// Hands the peer what it may read.
-    async fn deliver(&self, line: Raw) {
-        drop(self.incoming.send(line).await);
-    }
-
-    /// Hands the peer what is a message.
-    pub async fn pass(&self, event: Event) {
-        if let Some(line) = event.message() {
-            self.deliver(line).await;
-        }
-    }
-
-    /// What an answer says to the transport itself; returns it as the peer may have it.
-    fn learned(&self, post: &Post, line: Raw) -> Raw {
-        let result = || raw::get(&line, "result");
-        match post.method.as_str() {
+    /// Takes from a response what the transport itself needs: the revision, and the headers that tools declare. Returns
+    /// the response for the peer.
+    fn inspect_response(&self, response: Raw) -> Raw {
+        let connection = &self.connection;
+        let Some(result) = raw::get(&response, "result") else { return response };
+        match self.message.method.as_str() {
             "initialize" => {
-                let revision = result().and_then(|result| raw::get_str(&result, "protocolVersion"));
-                let revision = revision.filter(|revision| !WITHOUT_HEADER.contains(&revision.as_str()));
-                if let Some(revision) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
-                    drop(self.revision.set(revision));
+                let revision = raw::get_str(&result, "protocolVersion")
+                    .filter(|revision| !REVISIONS_WITHOUT_VERSION_HEADER.contains(&revision.as_str()));
+                if let Some(version) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
+                    drop(connection.protocol_version.set(version));
                 }
             }
-            "tools/list" if self.is_stateless() => {
-                if let Some(result) = result() {
-                    let kept = self.annotations.learn(&result);
-                    return if kept == result { line } else { raw::set(&line, "result", &kept) };
+            "tools/list" if connection.is_stateless() => {
+                let valid = connection.param_headers.read_page(&result);
+                if valid != result {
+                    return raw::set(&response, "result", &valid);
                 }
             }
             _ => {}
         }
-        line
+        response
     }
 }

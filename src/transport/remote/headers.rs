@@ -1,26 +1,31 @@
-//! What a request of the stateless era says in its headers beside its body (2026-07-28, "Request Metadata"). Pure.
+//! The MCP request headers. In the stateless era they mirror parts of the body, so that intermediaries can route a
+//! request without reading its body (revision 2026-07-28, Streamable HTTP; SEP-2243).
 
-use super::annotations::Annotations;
+use super::param_headers::ParamHeaders;
 use crate::protocol::{STATELESS, meta};
 use crate::wire::{Raw, raw};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-pub const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// The revision that a request is made in.
+pub const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The session that a request belongs to (revisions 2025-03-26 to 2025-11-25).
+pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The event after which a stream is to be resumed.
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Those of one message.
-pub fn of(method: &str, params: Option<&Raw>, annotations: &Annotations) -> HeaderMap {
+/// The headers of a message to a stateless server: its revision, its method, the name of what it is about, and the
+/// arguments that the tool declares as headers.
+pub fn stateless(method: &str, params: Option<&Raw>, param_headers: &ParamHeaders) -> HeaderMap {
     let member = |key: &str| params.and_then(|params| raw::get_str(params, key));
     let revision = params
         .and_then(|params| raw::get_str(&raw::get(params, "_meta")?, meta::VERSION))
         .unwrap_or_else(|| STATELESS.to_owned());
-    let mut headers = self::method(method);
-    headers.insert(REVISION, value(&revision));
+    let mut headers = mcp_method(method);
+    headers.insert(MCP_PROTOCOL_VERSION, encode(&revision));
     let name = match method {
         "tools/call" | "prompts/get" => member("name"),
         "resources/read" => member("uri"),
@@ -28,28 +33,30 @@ pub fn of(method: &str, params: Option<&Raw>, annotations: &Annotations) -> Head
         _ => None,
     };
     if let Some(name) = &name {
-        headers.insert(NAME, value(name));
+        headers.insert(MCP_NAME, encode(name));
     }
     let arguments = params.and_then(|params| raw::get(params, "arguments"));
     if let ("tools/call", Some(tool), Some(arguments)) = (method, name, arguments) {
-        for (name, text) in annotations.of(&tool, &arguments) {
-            headers.insert(name, value(&text));
+        for (name, value) in param_headers.of_call(&tool, &arguments) {
+            headers.insert(name, encode(&value));
         }
     }
     headers
 }
 
-/// What a message is, for those on its way who do not read its body.
-pub fn method(method: &str) -> HeaderMap {
-    HeaderMap::from_iter([(METHOD, value(method))])
+/// The `Mcp-Method` header.
+pub fn mcp_method(method: &str) -> HeaderMap {
+    HeaderMap::from_iter([(MCP_METHOD, encode(method))])
 }
 
-/// A text as the value of a header: as it is, or as base64 where readers might take it for something else.
-fn value(text: &str) -> HeaderValue {
-    let visible = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
-    let padded = text.trim_matches([' ', '\t']) != text;
-    let marked = text.starts_with("=?base64?") && text.ends_with("?=");
-    let plain = (visible && !padded && !marked).then(|| HeaderValue::from_str(text).ok()).flatten();
+/// Encodes a text as a header value: unchanged if it is plain ASCII that is read back the same, else as
+/// `=?base64?…?=`.
+fn encode(text: &str) -> HeaderValue {
+    let is_ascii = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    let is_padded = text.trim_matches([' ', '\t']) != text;
+    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
+    let plain = is_ascii && !is_padded && !looks_encoded;
+    let plain = plain.then(|| HeaderValue::from_str(text).ok()).flatten();
     plain.unwrap_or_else(|| {
         let encoded = format!("=?base64?{}?=", STANDARD.encode(text));
         HeaderValue::from_str(&encoded).unwrap_or(HeaderValue::from_static(""))
@@ -61,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_a_header_cannot_carry_are_encoded() {
-        for (text, carried) in [
+    fn values_that_are_not_plain_ascii_are_encoded() {
+        for (text, encoded) in [
             ("us-west1", "us-west1"),
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
             (" padded ", "=?base64?IHBhZGRlZCA=?="),
@@ -70,20 +77,21 @@ mod tests {
             ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
             ("", ""),
         ] {
-            assert_eq!(value(text), carried, "{text:?}");
+            assert_eq!(encode(text), encoded, "{text:?}");
         }
     }
 
     #[test]
-    fn a_request_says_its_method_and_what_it_is_about() {
-        let of = |method: &str, params: &str| {
-            let headers = of(method, Some(&Raw::copy_from_slice(params.as_bytes())), &Annotations::default());
-            headers.get(NAME).map(|name| name.to_str().unwrap().to_owned())
+    fn the_name_header_mirrors_what_a_request_is_about() {
+        let name_header = |method: &str, params: &str| {
+            let headers =
+                stateless(method, Some(&Raw::copy_from_slice(params.as_bytes())), &ParamHeaders::default());
+            headers.get(MCP_NAME).map(|name| name.to_str().unwrap().to_owned())
         };
-        assert_eq!(of("tools/call", r#"{"name":"t"}"#).unwrap(), "t");
-        assert_eq!(of("prompts/get", r#"{"name":"p"}"#).unwrap(), "p");
-        assert_eq!(of("resources/read", r#"{"uri":"x://ü"}"#).unwrap(), "=?base64?eDovL8O8?=");
-        assert_eq!(of("tasks/get", r#"{"taskId":"7"}"#).unwrap(), "7");
-        assert_eq!(of("tools/list", r#"{"name":"t"}"#), None);
+        assert_eq!(name_header("tools/call", r#"{"name":"t"}"#).unwrap(), "t");
+        assert_eq!(name_header("prompts/get", r#"{"name":"p"}"#).unwrap(), "p");
+        assert_eq!(name_header("resources/read", r#"{"uri":"x://ü"}"#).unwrap(), "=?base64?eDovL8O8?=");
+        assert_eq!(name_header("tasks/get", r#"{"taskId":"7"}"#).unwrap(), "7");
+        assert_eq!(name_header("tools/list", r#"{"name":"t"}"#), None);
     }
 }

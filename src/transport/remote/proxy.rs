@@ -1,59 +1,65 @@
-//! The proxy that the environment names for a request, and what is its fault. reqwest goes there by itself, and its
-//! errors do not say so. Never with the credentials in its address.
+//! The HTTP proxy that the environment sets for a request (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+//!
+//! reqwest uses the proxy by itself, and its errors do not tell a failure of the proxy from one of the server. This
+//! module does. Messages never contain the credentials in the proxy's URL.
 
-use super::error::{RemoteErrorKind, cause, is_of_tls};
+use super::reqwest_error::{is_tls_error, root_cause};
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
-/// How hyper begins what it says of a proxy that makes no connection for us.
-const TUNNEL: &str = "tunnel error: ";
+/// How hyper-util's messages about a failed CONNECT begin.
+const TUNNEL_ERROR_PREFIX: &str = "tunnel error: ";
 
-fn intercept(url: &str) -> Option<http::Uri> {
-    Some(Matcher::from_system().intercept(&url.parse().ok()?)?.uri().clone())
+/// Why the proxy did not connect to a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    /// The proxy requires credentials that its URL does not have (HTTP 407).
+    #[error(
+        "the proxy {proxy} (set in the environment) requires other credentials than those in its URL (HTTP 407)"
+    )]
+    CredentialsRejected { proxy: String },
+    /// The proxy cannot be reached, or did not connect to the server.
+    #[error("the proxy {proxy} (set in the environment) {reason}")]
+    Unreachable { proxy: String, reason: String },
 }
 
-/// The proxy's address as it may be shown.
-fn shown(url: &Url) -> Option<String> {
-    let uri = intercept(url.as_str())?;
-    Some(format!("the proxy {}://{}, which the environment names,", uri.scheme_str()?, uri.authority()?))
+/// Returns the proxy's failure, if a proxy was to make the connection that `error` is about.
+pub fn connect_error(error: &reqwest::Error, url: &Url) -> Option<ProxyError> {
+    // TLS is spoken with the server, through the proxy.
+    if !error.is_connect() || is_tls_error(error) {
+        return None;
+    }
+    let proxy = display_url(url)?;
+    let origin = url.origin().ascii_serialization();
+    let cause = root_cause(error);
+    let reason = match cause.strip_prefix(TUNNEL_ERROR_PREFIX) {
+        Some("proxy authorization required") => return Some(ProxyError::CredentialsRejected { proxy }),
+        Some("unsuccessful") => format!("did not connect to {origin}"),
+        Some(cause) => format!("did not connect to {origin}: {cause}"),
+        None if error.is_timeout() => format!("did not connect to {origin} in time"),
+        None => format!("cannot be reached: {cause}"),
+    };
+    Some(ProxyError::Unreachable { proxy, reason })
 }
 
-/// The hosts of the proxies, wherever a request goes.
+/// Returns the meaning of a response with status 407, if a proxy is used for `url`.
+pub fn credentials_rejected(url: &Url) -> Option<ProxyError> {
+    Some(ProxyError::CredentialsRejected { proxy: display_url(url)? })
+}
+
+/// Returns the hosts of all proxies that the environment sets.
 pub fn hosts() -> Vec<String> {
-    let somewhere = ["http://host.invalid/", "https://host.invalid/"];
-    let hosts = somewhere.iter().filter_map(|url| Some(intercept(url)?.host()?.to_owned()));
+    let any_server = ["http://host.invalid/", "https://host.invalid/"];
+    let hosts = any_server.iter().filter_map(|url| Some(proxy_for(url)?.host()?.to_owned()));
     hosts.collect()
 }
 
-/// Why there was no connection, where a proxy was to make it.
-pub fn failed(error: &reqwest::Error, url: &Url) -> Option<(RemoteErrorKind, String)> {
-    // What is wrong with TLS is wrong behind the proxy.
-    if !error.is_connect() || is_of_tls(error) {
-        return None;
-    }
-    let proxy = shown(url)?;
-    let origin = url.origin().ascii_serialization();
-    let why = cause(error);
-    Some(match why.strip_prefix(TUNNEL) {
-        Some("proxy authorization required") => return refused(url),
-        Some("unsuccessful") => {
-            (RemoteErrorKind::Unreachable, format!("{proxy} makes no connection to {origin}"))
-        }
-        Some(why) => {
-            (RemoteErrorKind::Unreachable, format!("{proxy} makes no connection to {origin}: {why}"))
-        }
-        None if error.is_timeout() => {
-            (RemoteErrorKind::Unreachable, format!("{proxy} made no connection to {origin} in time"))
-        }
-        None => (RemoteErrorKind::Unreachable, format!("{proxy} cannot be reached: {why}")),
-    })
+fn proxy_for(url: &str) -> Option<http::Uri> {
+    Some(Matcher::from_system().intercept(&url.parse().ok()?)?.uri().clone())
 }
 
-/// What its status 407 means.
-pub fn refused(url: &Url) -> Option<(RemoteErrorKind, String)> {
-    let proxy = shown(url)?;
-    Some((
-        RemoteErrorKind::Config,
-        format!("{proxy} wants other credentials than its address has (HTTP 407)"),
-    ))
+/// The URL of the proxy for `url`, without credentials.
+fn display_url(url: &Url) -> Option<String> {
+    let uri = proxy_for(url.as_str())?;
+    Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?))
 }

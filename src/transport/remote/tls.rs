@@ -1,4 +1,5 @@
-//! Whom remote servers have to be certified by: the authorities that the system trusts, and those of a `ca_file`.
+//! TLS configuration: which certificate authorities a remote server's certificate may come from. They are the ones
+//! that the system trusts, and those in a `ca_file`.
 
 use super::error::RemoteError;
 use futures_util::FutureExt;
@@ -16,60 +17,70 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// The system's authorities are in hundreds of files, which take milliseconds to read and a third of a megabyte to keep:
-/// all connections share them. Who adds one to the system need not start us again: they are read anew after so long.
-const FRESH: Duration = Duration::from_secs(60);
+/// How long a loaded configuration is used. The system's authorities are in hundreds of files, which take milliseconds
+/// to read and a third of a megabyte to keep, so all connections share them. They are read again after this time, so
+/// that an authority that was added to the system is trusted without a restart.
+const CACHE_LIFETIME: Duration = Duration::from_secs(60);
 
-/// A reading that is under way or over: whoever wants the same waits for it.
-type Reading = Shared<BoxFuture<'static, Result<ClientConfig, RemoteError>>>;
+/// A configuration that is being loaded or is loaded. All who need it await the same future.
+type SharedConfig = Shared<BoxFuture<'static, Result<ClientConfig, RemoteError>>>;
 
-/// By `ca_file`, with when it began.
-type Known = HashMap<Option<PathBuf>, (Instant, Reading)>;
+/// By `ca_file`: the configuration, and when its loading began.
+type ConfigCache = HashMap<Option<PathBuf>, (Instant, SharedConfig)>;
 
-/// They are the system's, whichever instance asks.
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+/// One cache for the process: the system's authorities are the same for every connection.
+static CACHE: LazyLock<Mutex<ConfigCache>> = LazyLock::new(Mutex::default);
 
-/// Sets up TLS for connections that trust the authorities in this file too.
-pub async fn config(ca_file: Option<&Path>, within: Duration) -> Result<ClientConfig, RemoteError> {
-    timeout(within, reading(ca_file)).await.unwrap_or_else(|_| {
-        let what = match ca_file {
-            Some(file) => format!("ca_file {} was not read", file.display()),
-            None => "the authorities that the system trusts were not read".to_owned(),
+/// Returns the TLS configuration that trusts the system's authorities and those in `ca_file`.
+///
+/// # Errors
+///
+/// `Config` if the `ca_file` cannot be used; `Unreachable` if loading takes longer than `time_limit`.
+pub async fn client_config(
+    ca_file: Option<&Path>,
+    time_limit: Duration,
+) -> Result<ClientConfig, RemoteError> {
+    timeout(time_limit, cached(ca_file)).await.unwrap_or_else(|_| {
+        let source = match ca_file {
+            Some(file) => format!("ca_file {}", file.display()),
+            None => "the system's certificate authorities".to_owned(),
         };
-        Err(RemoteError::unreachable(&format!("{what} within {} s", within.as_secs_f32())))
+        let seconds = time_limit.as_secs_f32();
+        Err(RemoteError::unreachable(&format!("reading {source} took longer than {seconds} s")))
     })
 }
 
-fn reading(ca_file: Option<&Path>) -> Reading {
-    // No code that can panic runs under this lock.
-    let mut known = KNOWN.lock();
-    known.retain(|_, (at, reading)| match reading.peek() {
+/// The configuration in the cache; its loading begins if there is none.
+fn cached(ca_file: Option<&Path>) -> SharedConfig {
+    let mut cache = CACHE.lock();
+    cache.retain(|_, (began, config)| match config.peek() {
         None => true,
-        Some(Ok(_)) => at.elapsed() < FRESH,
+        Some(Ok(_)) => began.elapsed() < CACHE_LIFETIME,
         Some(Err(_)) => false,
     });
-    let (_, reading) = known.entry(ca_file.map(Path::to_owned)).or_insert_with_key(|file| {
+    let (_, config) = cache.entry(ca_file.map(Path::to_owned)).or_insert_with_key(|file| {
         let file = file.clone();
-        let read = tokio::task::spawn_blocking(move || read(file.as_deref()));
+        let loaded = tokio::task::spawn_blocking(move || load(file.as_deref()));
         let failed = |_| Err(RemoteError::config("TLS could not be set up"));
-        (Instant::now(), read.map(move |read| read.unwrap_or_else(failed)).boxed().shared())
+        (Instant::now(), loaded.map(move |loaded| loaded.unwrap_or_else(failed)).boxed().shared())
     });
-    reading.clone()
+    config.clone()
 }
 
-fn read(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
-    let own = ca_file.map(certificates).transpose()?.unwrap_or_default();
+/// Reads the authorities and makes a configuration. Blocks.
+fn load(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
+    let extra_roots = ca_file.map(read_certificates).transpose()?.unwrap_or_default();
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    let builder =
-        builder.map_err(|error| RemoteError::config(format!("TLS could not be set up: {error}")))?;
-    let mut config = match (Verifier::new_with_extra_roots(own, provider), ca_file) {
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| RemoteError::config(format!("TLS could not be set up: {error}")))?;
+    let mut config = match (Verifier::new_with_extra_roots(extra_roots, provider), ca_file) {
         (Ok(verifier), _) => {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
         }
-        (Err(error), Some(file)) => return Err(wrong(file, &error)),
+        (Err(error), Some(file)) => return Err(ca_file_error(file, &error)),
         (Err(error), None) => {
-            tracing::warn!(%error, "the system names no authorities: only servers without TLS can be reached");
+            tracing::warn!(%error, "the system has no certificate authorities: only http:// servers can be reached");
             builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
         }
     };
@@ -77,17 +88,17 @@ fn read(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
     Ok(config)
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, RemoteError> {
-    let pem = std::fs::read(file).map_err(|error| wrong(file, &error))?;
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, RemoteError> {
+    let pem = std::fs::read(file).map_err(|error| ca_file_error(file, &error))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .map_err(|_| wrong(file, &"not certificates in PEM"))?;
+        .map_err(|_| ca_file_error(file, &"it is not a valid PEM file"))?;
     match certificates.is_empty() {
-        true => Err(wrong(file, &"has no certificate")),
+        true => Err(ca_file_error(file, &"it contains no PEM certificate")),
         false => Ok(certificates),
     }
 }
 
-fn wrong(file: &Path, what: &dyn Display) -> RemoteError {
-    RemoteError::config(format!("ca_file {}: {what}", file.display()))
+fn ca_file_error(file: &Path, reason: &dyn Display) -> RemoteError {
+    RemoteError::config(format!("ca_file {} cannot be used: {reason}", file.display()))
 }

@@ -77,7 +77,7 @@ fn only_safe_endpoints_are_used() {
     let fixture = Fixture::new();
     fixture.auth_server.state().token_redirect = Some(format!("{}/", canary.origin));
     assert_login_fails(&fixture, "");
-    assert!(canary.seen().is_empty(), "a redirect of the token endpoint was followed");
+    assert!(canary.requests().is_empty(), "a redirect of the token endpoint was followed");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn metadata_is_not_followed_to_another_origin() {
         fixture.auth_server.state().redirected_path = Some((path, canary.url()));
         assert_ne!(fixture.login().exit_code, 0, "{path}");
     }
-    assert!(canary.seen().is_empty());
+    assert!(canary.requests().is_empty());
     assert!(fixture.auth_server.forms("/as/token").is_empty());
 }
 
@@ -228,7 +228,7 @@ fn a_token_is_sent_only_to_its_server() {
     let mut proxy = other.proxy();
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
-    for request in other.auth_server.http.seen() {
+    for request in other.auth_server.http.requests() {
         assert_eq!(request.header("authorization"), "");
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::remote::server::plain;
+use crate::remote::server::default_reply;
 use crate::remote::{Reply, Request, Server};
 use crate::support::with;
 
@@ -124,7 +124,7 @@ impl MockAuthServer {
 
     /// The forms that this path has received.
     pub(crate) fn forms(&self, path: &str) -> Vec<Form> {
-        let requests = self.http.seen();
+        let requests = self.http.requests();
         requests.iter().filter(|request| request.path == path).map(|r| parse_form(&r.text)).collect()
     }
 
@@ -181,7 +181,7 @@ fn reply(state: &mut ServerState, origin: &str, request: &Request) -> Option<Rep
         return Some(Reply::status(404));
     }
     if let Some((_, to)) = state.redirected_path.as_ref().filter(|(redirected, _)| *redirected == path) {
-        return Some(Reply::status(302).with("Location", to));
+        return Some(Reply::status(302).with_header("Location", to));
     }
     let at_root = format!("/as{path}");
     match if state.has_no_metadata && path != "/mcp" { &at_root } else { path } {
@@ -237,12 +237,12 @@ fn authorize_reply(state: &mut ServerState, origin: &str, request: Form) -> Opti
         .finish();
     let to = format!("{}?{query}", request["redirect_uri"]);
     state.codes.insert(code, request);
-    Some(Reply::status(302).with("Location", &to))
+    Some(Reply::status(302).with_header("Location", &to))
 }
 
 fn token_reply(state: &mut ServerState, request: &Request) -> Option<Reply> {
     if let Some(to) = &state.token_redirect {
-        return Some(Reply::status(307).with("Location", to));
+        return Some(Reply::status(307).with_header("Location", to));
     }
     if let Some(status) = state.token_status {
         return Some(Reply::status(status));
@@ -320,8 +320,8 @@ fn is_valid_assertion(state: &ServerState, assertion: &str) -> Option<bool> {
 
 /// The reply of the MCP server, if it does not pass the request on. The tool `look` needs the scope `write`.
 fn mcp_reply(state: &mut ServerState, origin: &str, request: &Request) -> Option<Reply> {
-    if state.is_stateless && request.rpc() == "initialize" {
-        return Some(Reply::text(400, "application/json", request.error(-32020, "no such header")));
+    if state.is_stateless && request.rpc_method() == "initialize" {
+        return Some(Reply::text(400, "application/json", request.error_response(-32020, "no such header")));
     }
     let default_challenge = format!(
         r#"Bearer resource_metadata="{origin}/.well-known/oauth-protected-resource/mcp", scope="read""#
@@ -336,21 +336,21 @@ fn mcp_reply(state: &mut ServerState, origin: &str, request: &Request) -> Option
     }
     let Some((scope, _)) = known else {
         let challenge = state.challenge.clone().unwrap_or(default_challenge);
-        return Some(Reply::status(401).with("WWW-Authenticate", &challenge));
+        return Some(Reply::status(401).with_header("WWW-Authenticate", &challenge));
     };
-    if request.is_call() && request.body["params"]["name"] == "look" && !scope.contains("write") {
+    if request.is_tool_call() && request.body["params"]["name"] == "look" && !scope.contains("write") {
         let challenge = r#"Bearer error="insufficient_scope", scope="write""#;
-        return Some(Reply::status(403).with("WWW-Authenticate", challenge));
+        return Some(Reply::status(403).with_header("WWW-Authenticate", challenge));
     }
     session_reply(state, request)
 }
 
 fn session_reply(state: &mut ServerState, request: &Request) -> Option<Reply> {
     state.sessions.as_ref()?;
-    if request.rpc() == "initialize" {
+    if request.rpc_method() == "initialize" {
         let session = state.new_secret("session");
         state.sessions.as_mut()?.insert(session.clone());
-        return Some(plain(request).with("Mcp-Session-Id", &session));
+        return Some(default_reply(request).with_header("Mcp-Session-Id", &session));
     }
     let known = state.sessions.as_ref()?.contains(request.header("mcp-session-id"));
     (!known).then(|| Reply::status(404))

@@ -57,7 +57,7 @@ impl Fixture {
 
     /// With a server that uses TLS and has a certificate that `ca_file` and the browser trust.
     pub(crate) fn with_tls() -> Self {
-        let (certificate, pem) = tls::company();
+        let (certificate, pem) = tls::private_ca();
         let auth_server = MockAuthServer::start_with_tls(Some(Arc::new(certificate)));
         let home = TempDir::new().unwrap();
         let file = home.path().join("ca.pem");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::fixture::Fixture;
-use crate::remote::proxies::Tunnels;
+use crate::remote::proxies::TunnelProxy;
 use crate::support::{Proxy, until};
 
 /// Calls a tool until the token has been refreshed `count` times. Each call succeeds.
@@ -43,7 +43,7 @@ fn a_session_outlasts_refreshes_and_a_restart() {
     let sessions: BTreeSet<_> = fixture
         .auth_server
         .http
-        .of("tools/call")
+        .requests_of("tools/call")
         .iter()
         .map(|c| c.header("mcp-session-id").to_owned())
         .collect();
@@ -52,7 +52,7 @@ fn a_session_outlasts_refreshes_and_a_restart() {
     // The server restarts: the session is gone, the login is not.
     fixture.auth_server.restart();
     assert_eq!(proxy.text("g", "echo", json!({"text": "back"})), "back");
-    let calls = fixture.auth_server.http.of("tools/call");
+    let calls = fixture.auth_server.http.requests_of("tools/call");
     let last = calls.last().unwrap().header("mcp-session-id").to_owned();
     assert!(!last.is_empty() && !sessions.contains(&last), "{last} of {sessions:?}");
     call_until_refreshed(&mut proxy, &fixture, 1);
@@ -66,20 +66,20 @@ fn a_session_outlasts_refreshes_and_a_restart() {
 #[test]
 fn all_requests_of_a_login_use_the_proxy_of_the_environment() {
     let mut fixture = Fixture::with_tls();
-    let tunnels = Tunnels::start(200);
+    let tunnels = TunnelProxy::start(200);
     fixture.env = vec![("HTTPS_PROXY", tunnels.url())];
     fixture.log_in();
     let browser_connections = 1;
-    assert_eq!(fixture.auth_server.http.connections(), tunnels.asked().len() + browser_connections);
+    assert_eq!(fixture.auth_server.http.connections(), tunnels.requests().len() + browser_connections);
     let mut proxy = fixture.proxy();
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    assert_eq!(fixture.auth_server.http.connections(), tunnels.asked().len() + browser_connections);
+    assert_eq!(fixture.auth_server.http.connections(), tunnels.requests().len() + browser_connections);
     assert!(!proxy.log().contains("s3cret-"), "{}", proxy.log());
 
-    let refusing = Tunnels::start(407);
+    let refusing = TunnelProxy::start(407);
     fixture.env = vec![("HTTPS_PROXY", refusing.url())];
     let output = fixture.run(&["login", "g"]);
-    let reason = "which the environment names, wants other credentials than its address has (HTTP 407)";
+    let reason = "(set in the environment) requires other credentials than those in its URL (HTTP 407)";
     assert_eq!(output.exit_code, 4, "{}", output.text);
     assert!(output.text.contains(reason) && !output.text.contains("s3cret-"), "{}", output.text);
 }

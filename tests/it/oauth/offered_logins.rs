@@ -418,7 +418,7 @@ fn a_call_that_lacks_scopes_is_repeated_with_them() {
     let repeated = result(&mut proxy, call);
     assert!(repeated["isError"] != true, "{repeated}");
     assert_eq!(text_of(&repeated), "called", "{repeated}");
-    let calls = fixture.auth_server.http.of("tools/call");
+    let calls = fixture.auth_server.http.requests_of("tools/call");
     let looks = calls.iter().filter(|call| call.body["params"]["name"] == "look");
     let tokens: Vec<_> = looks.map(|call| call.header("authorization")).collect();
     let last = tokens.last().unwrap();

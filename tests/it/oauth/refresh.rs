@@ -215,9 +215,9 @@ fn requests_fail_while_the_login_cannot_be_used() {
     fixture.auth_server.state().token_response = json!({"expires_in": 3000});
     fixture.log_in();
     let anonymous_requests = || {
-        let seen = fixture.auth_server.http.seen();
+        let seen = fixture.auth_server.http.requests();
         // `login` sends a ping to see whether a login is needed.
-        let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc()));
+        let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc_method()));
         sent.filter(|request| request.header("authorization").is_empty()).count()
     };
     let set_mode = |mode| {
@@ -279,7 +279,7 @@ fn missing_scopes_are_requested_once() {
     assert!(failure.contains("dynamic-mcp login g") && failure.contains("write"), "{failure}");
     // Other calls do not need the scope.
     assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
-    assert_eq!(fixture.auth_server.http.of("initialize").len(), 1);
+    assert_eq!(fixture.auth_server.http.requests_of("initialize").len(), 1);
 
     // The next login requests both scopes, and gets one.
     fixture.auth_server.state().token_response = json!({"scope": "read"});

@@ -1,4 +1,4 @@
-//! HTTP/2: one connection for everything, and what becomes of the calls on one that ends.
+//! HTTP/2: one connection carries everything, and calls on a connection that ends are repeated only where that is safe.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,46 +13,47 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, mpsc, watch};
 
 use super::Request;
-use super::server::plain;
-use super::tls::company;
+use super::server::default_reply;
+use super::tls::private_ca;
 use crate::support::{Proxy, Setup, servers, text_of, until};
 
-/// What becomes of a request.
-enum Act {
-    /// Answered as by any small server.
-    Plain,
-    /// Answered once so many of these wait for it.
-    Together(Arc<Barrier>),
-    /// An event stream, of these messages as they come.
+/// What the server does with a request.
+enum Behavior {
+    /// Sends the default reply.
+    Answer,
+    /// Sends the default replies when this many requests have arrived.
+    AnswerTogether(Arc<Barrier>),
+    /// Sends an event stream with each message as it is set.
     Events(watch::Receiver<String>),
+    /// Resets the HTTP/2 stream.
     Reset(Reason),
-    /// The server takes no more requests on this connection; this one it answers when told to.
-    Leaves(watch::Receiver<String>),
-    /// It says that it takes no more requests, or that something else is wrong, and is gone.
-    Gone(Reason),
+    /// Accepts no more requests on this connection, and sends the default reply to this one when the value changes.
+    ShutDownGracefully(watch::Receiver<String>),
+    /// Sends GOAWAY with this reason and closes the connection.
+    ShutDown(Reason),
 }
 
-type Handler = dyn Fn(&Request) -> Act + Send + Sync;
+type Handler = dyn Fn(&Request) -> Behavior + Send + Sync;
 
 #[derive(Clone)]
-struct Server {
+struct Http2Server {
     port: u16,
-    /// Its authority, as PEM.
+    /// The certificate of its authority, as PEM.
     pem: String,
     connections: Arc<AtomicUsize>,
-    seen: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     handler: Arc<Handler>,
 }
 
-impl Server {
-    fn start(handler: impl Fn(&Request) -> Act + Send + Sync + 'static) -> Self {
-        let (mut config, pem) = company();
+impl Http2Server {
+    fn start(handler: impl Fn(&Request) -> Behavior + Send + Sync + 'static) -> Self {
+        let (mut config, pem) = private_ca();
         config.alpn_protocols = vec![b"h2".to_vec()];
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (connections, seen) = <(Arc<AtomicUsize>, Arc<Mutex<_>>)>::default();
-        let server = Self { port, pem, connections, seen, handler: Arc::new(handler) };
+        let (connections, requests) = <(Arc<AtomicUsize>, Arc<Mutex<_>>)>::default();
+        let server = Self { port, pem, connections, requests, handler: Arc::new(handler) };
         let accepting = server.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -77,26 +78,26 @@ impl Server {
 
     async fn serve(&self, stream: tokio_rustls::server::TlsStream<TcpStream>) {
         let Ok(mut connection) = h2::server::handshake(stream).await else { return };
-        let (leave, mut leaves) = mpsc::unbounded_channel();
+        let (shutdown, mut shutdowns) = mpsc::unbounded_channel();
         loop {
             tokio::select! {
                 accepted = connection.accept() => match accepted {
                     Some(Ok((request, respond))) => {
-                        let (server, leave) = (self.clone(), leave.clone());
-                        tokio::spawn(async move { server.answer(request, respond, leave).await });
+                        let (server, shutdown) = (self.clone(), shutdown.clone());
+                        tokio::spawn(async move { server.answer(request, respond, shutdown).await });
                     }
                     _ => return,
                 },
-                Some(why) = leaves.recv() => match why {
+                Some(reason) = shutdowns.recv() => match reason {
                     None => connection.graceful_shutdown(),
                     Some(reason) => {
                         match reason {
                             Reason::NO_ERROR => connection.graceful_shutdown(),
                             reason => connection.abrupt_shutdown(reason),
                         }
-                        // Long enough for this to be said and heard.
-                        let heard = std::future::poll_fn(|cx| connection.poll_closed(cx));
-                        drop(tokio::time::timeout(Duration::from_millis(200), heard).await);
+                        // Long enough for the frame to be sent and received.
+                        let closed = std::future::poll_fn(|cx| connection.poll_closed(cx));
+                        drop(tokio::time::timeout(Duration::from_millis(200), closed).await);
                         return;
                     }
                 },
@@ -108,39 +109,41 @@ impl Server {
         &self,
         request: http::Request<h2::RecvStream>,
         mut respond: SendResponse<Bytes>,
-        leave: mpsc::UnboundedSender<Option<Reason>>,
+        shutdown: mpsc::UnboundedSender<Option<Reason>>,
     ) {
-        let request = read(request).await;
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        let request = read_request(request).await;
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
         match (self.handler)(&request) {
-            Act::Plain => full(&request, respond),
-            Act::Together(barrier) => {
+            Behavior::Answer => send_default_reply(&request, respond),
+            Behavior::AnswerTogether(barrier) => {
                 barrier.wait().await;
-                full(&request, respond);
+                send_default_reply(&request, respond);
             }
-            Act::Events(messages) => events(respond, messages).await,
-            Act::Reset(reason) => respond.send_reset(reason),
-            Act::Leaves(mut go_on) => {
-                leave.send(None).unwrap();
-                drop(go_on.changed().await);
-                full(&request, respond);
+            Behavior::Events(messages) => send_events(respond, messages).await,
+            Behavior::Reset(reason) => respond.send_reset(reason),
+            Behavior::ShutDownGracefully(mut answer_now) => {
+                shutdown.send(None).unwrap();
+                drop(answer_now.changed().await);
+                send_default_reply(&request, respond);
             }
-            Act::Gone(reason) => {
-                leave.send(Some(reason)).unwrap();
+            Behavior::ShutDown(reason) => {
+                shutdown.send(Some(reason)).unwrap();
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    fn count(&self, method: &str) -> usize {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.iter().filter(|request| request.rpc() == method || request.method == method).count()
+    /// How many requests with this HTTP method or JSON-RPC method were received.
+    fn count_requests(&self, method: &str) -> usize {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().filter(|request| request.rpc_method() == method || request.method == method).count()
     }
 
     fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
+    /// The program with this server as its only group, `g`.
     fn proxy(&self) -> Proxy {
         let setup = Setup::new();
         std::fs::write(setup.dir().join("ca.pem"), &self.pem).unwrap();
@@ -149,7 +152,7 @@ impl Server {
     }
 }
 
-async fn read(request: http::Request<h2::RecvStream>) -> Request {
+async fn read_request(request: http::Request<h2::RecvStream>) -> Request {
     let (head, mut body) = request.into_parts();
     let mut text = Vec::new();
     while let Some(Ok(chunk)) = body.data().await {
@@ -162,15 +165,15 @@ async fn read(request: http::Request<h2::RecvStream>) -> Request {
     Request { method, path, headers: BTreeMap::new(), text, body }
 }
 
-fn full(request: &Request, mut respond: SendResponse<Bytes>) {
-    let (status, text) = plain(request).into_parts();
+fn send_default_reply(request: &Request, mut respond: SendResponse<Bytes>) {
+    let (status, text) = default_reply(request).into_parts();
     let head = http::Response::builder().status(status).header("content-type", "application/json");
     if let Ok(mut body) = respond.send_response(head.body(()).unwrap(), false) {
         drop(body.send_data(text.into(), true));
     }
 }
 
-async fn events(mut respond: SendResponse<Bytes>, mut messages: watch::Receiver<String>) {
+async fn send_events(mut respond: SendResponse<Bytes>, mut messages: watch::Receiver<String>) {
     let head = http::Response::builder().header("content-type", "text/event-stream").body(()).unwrap();
     let mut body = respond.send_response(head, false).unwrap();
     while messages.changed().await.is_ok() {
@@ -181,27 +184,27 @@ async fn events(mut respond: SendResponse<Bytes>, mut messages: watch::Receiver<
     }
 }
 
-/// A server on which calls with this text end so.
-fn with(text: &'static str, act: impl Fn() -> Act + Send + Sync + 'static) -> Server {
-    Server::start(move |request| match request.body["params"]["arguments"]["text"] == text {
-        true => act(),
-        false => Act::Plain,
+/// A server that behaves like this when it is called with this text.
+fn server_with(text: &'static str, behavior: impl Fn() -> Behavior + Send + Sync + 'static) -> Http2Server {
+    Http2Server::start(move |request| match request.body["params"]["arguments"]["text"] == text {
+        true => behavior(),
+        false => Behavior::Answer,
     })
 }
 
 #[test]
-fn many_calls_at_once_and_a_stream_beside_them_need_one_connection() {
+fn concurrent_calls_and_the_get_stream_share_one_connection() {
     const CALLS: usize = 100;
-    let (say, said) = watch::channel(String::new());
+    let (notify, messages) = watch::channel(String::new());
     let barrier = Arc::new(Barrier::new(CALLS));
-    let server = Server::start(move |request| match (request.method.as_str(), request.is_call()) {
-        ("GET", _) => Act::Events(said.clone()),
-        (_, true) => Act::Together(barrier.clone()),
-        _ => Act::Plain,
+    let server = Http2Server::start(move |request| match (request.method.as_str(), request.is_tool_call()) {
+        ("GET", _) => Behavior::Events(messages.clone()),
+        (_, true) => Behavior::AnswerTogether(barrier.clone()),
+        _ => Behavior::Answer,
     });
     let mut proxy = server.proxy();
     proxy.tools(json!({"group": "g"}));
-    until("the stream is open", || server.count("GET") == 1);
+    until("the stream is open", || server.count_requests("GET") == 1);
     for _ in 0..2 {
         let ids: Vec<_> =
             (0..CALLS).map(|n| proxy.send_call("g", "echo", json!({"text": n.to_string()}))).collect();
@@ -209,75 +212,75 @@ fn many_calls_at_once_and_a_stream_beside_them_need_one_connection() {
             assert_eq!(text_of(&proxy.answer(id).json()["result"]), n.to_string());
         }
     }
-    let note = json!({"jsonrpc": "2.0", "method": "notifications/message",
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/message",
         "params": {"level": "emergency", "data": "from the stream"}});
-    say.send(note.to_string()).unwrap();
+    notify.send(notification.to_string()).unwrap();
     loop {
-        let told = proxy.next().unwrap();
-        if told.method() == Some("notifications/message") {
-            assert_eq!(told.json()["params"]["data"], "from the stream");
+        let message = proxy.next().unwrap();
+        if message.method() == Some("notifications/message") {
+            assert_eq!(message.json()["params"]["data"], "from the stream");
             break;
         }
     }
-    assert_eq!(server.count("tools/call"), 2 * CALLS);
+    assert_eq!(server.count_requests("tools/call"), 2 * CALLS);
     assert_eq!(server.connections(), 1);
 }
 
 #[test]
-fn a_call_whose_stream_is_reset_fails_alone() {
-    let server = with("reset", || Act::Reset(Reason::INTERNAL_ERROR));
+fn a_reset_stream_fails_only_its_call() {
+    let server = server_with("reset", || Behavior::Reset(Reason::INTERNAL_ERROR));
     let mut proxy = server.proxy();
     let failure = proxy.failure("g", "echo", json!({"text": "reset"}));
     assert!(
         failure.contains("the connection broke before the answer was complete: stream error"),
         "{failure}"
     );
-    assert_eq!(server.count("tools/call"), 1, "it may have run");
+    assert_eq!(server.count_requests("tools/call"), 1, "it may have run");
     assert_eq!(proxy.text("g", "echo", json!({"text": "on"})), "on");
-    assert_eq!((server.count("initialize"), server.connections()), (1, 1));
+    assert_eq!((server.count_requests("initialize"), server.connections()), (1, 1));
 }
 
 #[test]
-fn a_call_that_was_refused_unread_is_made_again() {
+fn a_call_that_was_refused_unprocessed_is_repeated() {
     let refusals = AtomicUsize::new(0);
-    let server = with("refused", move || match refusals.fetch_add(1, Ordering::SeqCst) {
-        0 => Act::Reset(Reason::REFUSED_STREAM),
-        _ => Act::Plain,
+    let server = server_with("refused", move || match refusals.fetch_add(1, Ordering::SeqCst) {
+        0 => Behavior::Reset(Reason::REFUSED_STREAM),
+        _ => Behavior::Answer,
     });
     let mut proxy = server.proxy();
     assert_eq!(proxy.text("g", "echo", json!({"text": "refused"})), "refused");
-    assert_eq!(server.count("tools/call"), 2);
+    assert_eq!(server.count_requests("tools/call"), 2);
 }
 
 #[test]
-fn a_server_that_leaves_answers_what_it_took_and_is_found_again() {
-    let (go_on, wait) = watch::channel(String::new());
-    let server = with("last", move || Act::Leaves(wait.clone()));
+fn after_a_graceful_shutdown_accepted_calls_are_answered_and_new_ones_reconnect() {
+    let (answer_now, changed) = watch::channel(String::new());
+    let server = server_with("last", move || Behavior::ShutDownGracefully(changed.clone()));
     let mut proxy = server.proxy();
     let last = proxy.send_call("g", "echo", json!({"text": "last"}));
-    until("it was called", || server.count("tools/call") == 1);
+    until("it was called", || server.count_requests("tools/call") == 1);
     until("another connection is made", || {
         proxy.text("g", "echo", json!({"text": "next"})) == "next" && server.connections() == 2
     });
-    go_on.send(String::new()).unwrap();
+    answer_now.send(String::new()).unwrap();
     assert_eq!(text_of(&proxy.answer(last).json()["result"]), "last");
-    assert_eq!(server.count("initialize"), 1);
+    assert_eq!(server.count_requests("initialize"), 1);
 }
 
 #[test]
-fn a_call_that_a_server_took_along_is_made_again_only_where_that_does_no_harm() {
+fn a_call_on_a_closed_connection_is_repeated_only_if_it_is_read_only() {
     for reason in [Reason::NO_ERROR, Reason::INTERNAL_ERROR] {
         let gone = AtomicUsize::new(0);
-        let server = with("gone", move || match gone.fetch_add(1, Ordering::SeqCst) {
-            2.. => Act::Plain,
-            _ => Act::Gone(reason),
+        let server = server_with("gone", move || match gone.fetch_add(1, Ordering::SeqCst) {
+            2.. => Behavior::Answer,
+            _ => Behavior::ShutDown(reason),
         });
         let mut proxy = server.proxy();
         let failure = proxy.failure("g", "echo", json!({"text": "gone"}));
         assert!(failure.contains("the connection broke before the answer was complete: "), "{failure}");
-        assert_eq!(server.count("tools/call"), 1, "it may have run");
-        assert_eq!(proxy.text("g", "look", json!({"text": "gone"})), "gone", "it only reads");
-        assert_eq!(server.count("tools/call"), 3);
-        assert_eq!((server.count("initialize"), server.connections()), (1, 3));
+        assert_eq!(server.count_requests("tools/call"), 1, "it may have run");
+        assert_eq!(proxy.text("g", "look", json!({"text": "gone"})), "gone", "it is read-only");
+        assert_eq!(server.count_requests("tools/call"), 3);
+        assert_eq!((server.count_requests("initialize"), server.connections()), (1, 3));
     }
 }

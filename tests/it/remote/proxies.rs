@@ -1,4 +1,5 @@
-//! Proxies of the environment: used, never shown with their credentials, and told as what they are when they fail.
+//! HTTP proxies from the environment: they are used, their credentials are never shown, and their failures are told
+//! from failures of the server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,23 +10,23 @@ use serde_json::{Value, json};
 use super::{Reply, Server, remote, tls};
 use crate::support::{Proxy, Setup, servers, text_of};
 
-/// `user:s3cret-word`
+/// The credentials in the proxy URLs, `user:s3cret-word`.
 const BASIC: &str = "Basic dXNlcjpzM2NyZXQtd29yZA==";
 
-/// A proxy that makes tunnels.
+/// A proxy that answers CONNECT.
 #[derive(Clone)]
-pub(crate) struct Tunnels {
+pub(crate) struct TunnelProxy {
     address: String,
-    /// Where to, and in whose name.
-    asked: Arc<Mutex<Vec<(String, String)>>>,
+    /// The target and the `Proxy-Authorization` of each CONNECT.
+    requests: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-impl Tunnels {
-    /// That answers so.
+impl TunnelProxy {
+    /// A proxy that answers CONNECT with this status.
     pub(crate) fn start(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let tunnels = Self { address, asked: Arc::default() };
+        let tunnels = Self { address, requests: Arc::default() };
         let accepting = tunnels.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -36,13 +37,14 @@ impl Tunnels {
         tunnels
     }
 
-    /// Its address, with credentials.
+    /// Its URL, with credentials.
     pub(crate) fn url(&self) -> String {
         format!("http://user:s3cret-word@{}", self.address)
     }
 
-    pub(crate) fn asked(&self) -> Vec<(String, String)> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The target and the `Proxy-Authorization` of each CONNECT so far.
+    pub(crate) fn requests(&self) -> Vec<(String, String)> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn serve(&self, stream: TcpStream, status: u16) {
@@ -56,7 +58,7 @@ impl Tunnels {
             }
             line.clear();
         }
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((target.clone(), authorization));
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push((target.clone(), authorization));
         let mut stream = head.into_inner();
         write!(stream, "HTTP/1.1 {status} Status\r\nContent-Length: 0\r\n\r\n").unwrap();
         let Some(mut far) = (status == 200).then(|| TcpStream::connect(target).unwrap()) else { return };
@@ -70,8 +72,8 @@ impl Tunnels {
     }
 }
 
-/// With these variables, and everything logged.
-fn start(config: &Value, vars: &[(&str, &str)], pem: Option<&str>) -> Proxy {
+/// The program with these variables, logging everything.
+fn start_with_env(config: &Value, vars: &[(&str, &str)], pem: Option<&str>) -> Proxy {
     let setup = vars.iter().fold(Setup::new(), |setup, (name, value)| setup.env(name, value));
     if let Some(pem) = pem {
         std::fs::write(setup.dir().join("ca.pem"), pem).unwrap();
@@ -79,14 +81,15 @@ fn start(config: &Value, vars: &[(&str, &str)], pem: Option<&str>) -> Proxy {
     setup.args(&["--log-level", "trace"]).config(config).ready()
 }
 
-fn shows_no_credentials(proxy: &mut Proxy, said: &str) {
-    let all = proxy.log() + &proxy.status().to_string() + said;
+/// Fails if the log, the status or `message` shows credentials.
+fn assert_no_credentials_shown(proxy: &mut Proxy, message: &str) {
+    let all = proxy.log() + &proxy.status().to_string() + message;
     assert!(!all.contains("s3cret") && !all.contains(&BASIC[6..]), "{all}");
 }
 
 #[test]
-fn a_server_behind_tls_is_reached_by_a_tunnel() {
-    let (server, pem) = tls::server();
+fn an_https_server_is_reached_through_a_tunnel() {
+    let (server, pem) = tls::self_signed_server();
     for (name, no_proxy, expected) in [
         ("HTTPS_PROXY", "", 1),
         ("https_proxy", "elsewhere.example", 1),
@@ -94,74 +97,78 @@ fn a_server_behind_tls_is_reached_by_a_tunnel() {
         ("HTTPS_PROXY", "127.0.0.1", 0),
         ("HTTP_PROXY", "", 0),
     ] {
-        let tunnels = Tunnels::start(200);
+        let tunnels = TunnelProxy::start(200);
         let vars = [(name, &*tunnels.url()), ("NO_PROXY", no_proxy)];
-        let mut proxy = start(&remote(&server, json!({"ca_file": "ca.pem"})), &vars, Some(&pem));
+        let mut proxy = start_with_env(&remote(&server, json!({"ca_file": "ca.pem"})), &vars, Some(&pem));
         for _ in 0..3 {
             assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
         }
-        let asked = tunnels.asked();
-        assert_eq!(asked.is_empty(), expected == 0, "{name} {no_proxy}: {asked:?}");
-        assert!(asked.iter().all(|asked| *asked == (server.address(), BASIC.to_owned())), "{asked:?}");
-        shows_no_credentials(&mut proxy, "");
+        let requests = tunnels.requests();
+        assert_eq!(requests.is_empty(), expected == 0, "{name} {no_proxy}: {requests:?}");
+        assert!(
+            requests.iter().all(|request| *request == (server.address(), BASIC.to_owned())),
+            "{requests:?}"
+        );
+        assert_no_credentials_shown(&mut proxy, "");
     }
 }
 
 #[test]
-fn a_server_without_tls_is_asked_through_the_proxy() {
+fn an_http_server_is_requested_from_the_proxy() {
     let web = Server::start(|_| None);
     let url = web.origin.replace("http://", "http://user:s3cret-word@");
     let config = servers([("g", json!({"url": "http://far.invalid/mcp"}))]);
     for name in ["HTTP_PROXY", "http_proxy"] {
-        let mut proxy = start(&config, &[(name, &url)], None);
+        let mut proxy = start_with_env(&config, &[(name, &url)], None);
         assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
-        shows_no_credentials(&mut proxy, "");
+        assert_no_credentials_shown(&mut proxy, "");
     }
-    assert!(web.seen().iter().all(|request| request.path == "http://far.invalid/mcp"));
-    assert!(web.seen().iter().all(|request| request.header("proxy-authorization") == BASIC));
-    let seen = web.seen().len();
-    let mut proxy = start(&config, &[("HTTP_PROXY", &url), ("no_proxy", ".invalid")], None);
+    assert!(web.requests().iter().all(|request| request.path == "http://far.invalid/mcp"));
+    assert!(web.requests().iter().all(|request| request.header("proxy-authorization") == BASIC));
+    let before = web.requests().len();
+    let mut proxy = start_with_env(&config, &[("HTTP_PROXY", &url), ("no_proxy", ".invalid")], None);
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("http://far.invalid cannot be reached"), "{failure}");
-    assert_eq!(web.seen().len(), seen);
+    assert_eq!(web.requests().len(), before);
 }
 
 #[test]
-fn a_proxy_that_fails_is_named_and_the_server_is_not_blamed() {
-    let refuses = |status: u16| Tunnels::start(status).url();
+fn a_failing_proxy_is_named_and_the_server_is_not_blamed() {
+    let tunnel_with_status = |status: u16| TunnelProxy::start(status).url();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let closed = format!("http://user:s3cret-word@{closed}");
-    let wants = Server::start(|_| Some(Reply::status(407).with("Proxy-Authenticate", "Basic")));
-    let wants = wants.origin.replace("http://", "http://user:s3cret-word@");
-    let credentials = "wants other credentials than its address has (HTTP 407)";
+    let rejecting = Server::start(|_| Some(Reply::status(407).with_header("Proxy-Authenticate", "Basic")));
+    let rejecting = rejecting.origin.replace("http://", "http://user:s3cret-word@");
+    let credentials = "requires other credentials than those in its URL (HTTP 407)";
     let cases = [
-        ("https://far.invalid/mcp", refuses(407), credentials, false),
-        ("https://far.invalid/mcp", refuses(502), "makes no connection to https://far.invalid", true),
+        ("https://far.invalid/mcp", tunnel_with_status(407), credentials, false),
+        ("https://far.invalid/mcp", tunnel_with_status(502), "did not connect to https://far.invalid", true),
         ("https://far.invalid/mcp", closed.clone(), "cannot be reached: Connection refused", true),
-        ("http://far.invalid/mcp", wants, credentials, false),
+        ("http://far.invalid/mcp", rejecting, credentials, false),
         ("http://far.invalid/mcp", closed, "cannot be reached: Connection refused", true),
     ];
-    let called = cases.map(|(url, proxied, said, passes)| {
-        let mut proxy = start(&servers([("g", json!({"url": url}))]), &[("ALL_PROXY", &proxied)], None);
+    let calls = cases.map(|(url, proxied, reason, is_retried)| {
+        let mut proxy =
+            start_with_env(&servers([("g", json!({"url": url}))]), &[("ALL_PROXY", &proxied)], None);
         let id = proxy.send_call("g", "echo", json!({}));
-        (proxy, id, proxied, said, passes)
+        (proxy, id, proxied, reason, is_retried)
     });
-    for (mut proxy, id, proxied, said, passes) in called {
+    for (mut proxy, id, proxied, reason, is_retried) in calls {
         let answer = proxy.answer(id).json();
         let failure = text_of(&answer["result"]);
         let named = proxied.replace("user:s3cret-word@", "");
-        let whole = format!("the proxy {named}, which the environment names, {said}");
-        assert!(failure.contains(&whole), "{whole}: {failure}");
-        assert_eq!(failure.contains("Call again in"), passes, "{failure}");
-        shows_no_credentials(&mut proxy, failure);
+        let message = format!("the proxy {named} (set in the environment) {reason}");
+        assert!(failure.contains(&message), "{message}: {failure}");
+        assert_eq!(failure.contains("Call again in"), is_retried, "{failure}");
+        assert_no_credentials_shown(&mut proxy, failure);
     }
 }
 
 #[test]
-fn a_certificate_behind_a_proxy_is_the_servers() {
-    let (server, _) = tls::server();
-    let tunnels = Tunnels::start(200);
-    let mut proxy = start(&remote(&server, json!({})), &[("HTTPS_PROXY", &tunnels.url())], None);
+fn a_certificate_error_behind_a_proxy_is_the_servers() {
+    let (server, _) = tls::self_signed_server();
+    let tunnels = TunnelProxy::start(200);
+    let mut proxy = start_with_env(&remote(&server, json!({})), &[("HTTPS_PROXY", &tunnels.url())], None);
     let failure = proxy.failure("g", "echo", json!({}));
-    assert!(failure.contains(&format!("the certificate of {} is not accepted", server.origin)), "{failure}");
+    assert!(failure.contains(&format!("the TLS certificate of {} was rejected", server.origin)), "{failure}");
 }

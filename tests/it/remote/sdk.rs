@@ -1,5 +1,5 @@
-//! rmcp's own server over Streamable HTTP, in each of its ways. (Those of the other SDKs need their languages: they are
-//! in `tests/real/http.rs`.)
+//! rmcp's server over Streamable HTTP, in each of its modes. The servers of other SDKs need their languages: they are in
+//! `tests/real/http.rs`.
 
 use std::sync::atomic::Ordering;
 
@@ -8,37 +8,42 @@ use serde_json::{Value, json};
 
 use crate::protocol::{client, heard, reply};
 use crate::support::{Proxy, servers, text_of, until};
-use server::{Sdk, Way};
+use server::{RmcpServer, ServerMode};
 
 mod server;
 
-const WAYS: [(Way, &str); 5] = [
-    (Way::Sessions, "2025-11-25"),
-    (Way::Stateless, "2025-11-25"),
-    (Way::StatelessJson, "2025-11-25"),
-    (Way::Later, "2026-07-28"),
-    (Way::LaterJson, "2026-07-28"),
+const MODES: [(ServerMode, &str); 5] = [
+    (ServerMode::Sessions, "2025-11-25"),
+    (ServerMode::NoSessions, "2025-11-25"),
+    (ServerMode::NoSessionsJson, "2025-11-25"),
+    (ServerMode::StatelessRevision, "2026-07-28"),
+    (ServerMode::StatelessRevisionJson, "2026-07-28"),
 ];
 
-fn proxy(server: &Sdk) -> Proxy {
+fn proxy(server: &RmcpServer) -> Proxy {
     client(&servers([("g", json!({"url": server.url}))]), json!({"elicitation": {}}))
 }
 
+/// Calls `greet`, answers its elicitation, and returns the answer to the call.
 fn greet(proxy: &mut Proxy) -> Value {
     let id = proxy.send_call("g", "greet", json!({}));
-    let asked = heard(proxy, "elicitation/create");
-    assert!(asked.json()["params"]["message"].as_str().unwrap().ends_with("Your name?"), "{}", asked.line);
-    reply(proxy, &asked, r#""result":{"action":"accept","content":{"name":"Ada"}}"#);
+    let elicitation = heard(proxy, "elicitation/create");
+    assert!(
+        elicitation.json()["params"]["message"].as_str().unwrap().ends_with("Your name?"),
+        "{}",
+        elicitation.line
+    );
+    reply(proxy, &elicitation, r#""result":{"action":"accept","content":{"name":"Ada"}}"#);
     proxy.answer(id).json()
 }
 
 #[test]
-fn tools_are_listed_and_called_in_every_way() {
-    for (way, revision) in WAYS {
-        let server = Sdk::start(way);
+fn tools_are_listed_and_called_in_every_mode() {
+    for (mode, revision) in MODES {
+        let server = RmcpServer::start(mode);
         let mut proxy = proxy(&server);
         let tools = proxy.tools(json!({"group": "g"}));
-        assert!(["count", "greet", "wait"].iter().all(|tool| tools.contains(tool)), "{way:?}: {tools}");
+        assert!(["count", "greet", "wait"].iter().all(|tool| tools.contains(tool)), "{mode:?}: {tools}");
         let params = json!({
             "name": "call_dynamic_tool",
             "arguments": {"group": "g", "name": "count", "args": {}},
@@ -46,77 +51,77 @@ fn tools_are_listed_and_called_in_every_way() {
         });
         let id = proxy.send("tools/call", params);
         for n in 1..=3 {
-            let told = heard(&mut proxy, "notifications/progress").json();
-            assert_eq!(told["params"]["progressToken"], "mine");
-            assert_eq!(told["params"]["progress"].as_f64(), Some(f64::from(n)), "{way:?}");
+            let notification = heard(&mut proxy, "notifications/progress").json();
+            assert_eq!(notification["params"]["progressToken"], "mine");
+            assert_eq!(notification["params"]["progress"].as_f64(), Some(f64::from(n)), "{mode:?}");
         }
-        assert_eq!(text_of(&proxy.answer(id).json()["result"]), "counted", "{way:?}");
-        assert_eq!(proxy.group("g")["protocolVersion"], revision, "{way:?}");
-        assert_eq!(server.did.calls(), 1, "{way:?}");
+        assert_eq!(text_of(&proxy.answer(id).json()["result"]), "counted", "{mode:?}");
+        assert_eq!(proxy.group("g")["protocolVersion"], revision, "{mode:?}");
+        assert_eq!(server.observed.calls(), 1, "{mode:?}");
     }
 }
 
 #[test]
-fn a_question_during_a_call_is_answered_where_there_is_a_way_to_ask() {
-    for way in [Way::Sessions, Way::Later, Way::LaterJson] {
-        let server = Sdk::start(way);
+fn an_elicitation_during_a_call_is_answered_where_the_mode_allows_one() {
+    for mode in [ServerMode::Sessions, ServerMode::StatelessRevision, ServerMode::StatelessRevisionJson] {
+        let server = RmcpServer::start(mode);
         let mut proxy = proxy(&server);
-        assert_eq!(text_of(&greet(&mut proxy)["result"]), "Hello, \"Ada\"", "{way:?}");
+        assert_eq!(text_of(&greet(&mut proxy)["result"]), "Hello, \"Ada\"", "{mode:?}");
     }
-    // Without a session rmcp asks all the same, and takes no answer.
-    for way in [Way::Stateless, Way::StatelessJson] {
-        let server = Sdk::start(way);
+    // Without sessions rmcp asks too, but does not accept the answer.
+    for mode in [ServerMode::NoSessions, ServerMode::NoSessionsJson] {
+        let server = RmcpServer::start(mode);
         let config = servers([("g", json!({"url": server.url, "timeout": {"tools": 2}}))]);
         let mut proxy = client(&config, json!({"elicitation": {}}));
         let answer = greet(&mut proxy);
-        assert!(text_of(&answer["result"]).contains("no answer within 2 s"), "{way:?}: {answer}");
-        proxy.until_logged("the server did not take the answer to its request");
+        assert!(text_of(&answer["result"]).contains("no answer within 2 s"), "{mode:?}: {answer}");
+        proxy.until_logged("the server did not accept the response to its request");
     }
 }
 
 #[test]
 fn a_cancelled_call_stops_at_the_server() {
-    for (way, _) in WAYS {
-        let server = Sdk::start(way);
+    for (mode, _) in MODES {
+        let server = RmcpServer::start(mode);
         let mut proxy = proxy(&server);
         let id = proxy.send_call("g", "wait", json!({}));
-        until("it runs", || server.did.calls() == 1);
+        until("the call runs", || server.observed.calls() == 1);
         proxy.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
-        until(&format!("it stops, {way:?}"), || server.did.cancelled.load(Ordering::SeqCst) == 1);
+        until(&format!("the call stops, {mode:?}"), || server.observed.cancelled.load(Ordering::SeqCst) == 1);
     }
 }
 
 #[test]
-fn a_session_that_the_server_forgot_is_replaced_and_the_call_made_once() {
-    let server = Sdk::start(Way::Sessions);
+fn a_session_that_the_server_lost_is_replaced_and_the_call_runs_once() {
+    let server = RmcpServer::start(ServerMode::Sessions);
     let mut proxy = proxy(&server);
     assert_eq!(proxy.text("g", "count", json!({})), "counted");
-    server.forget_sessions();
+    server.lose_sessions();
     assert_eq!(proxy.text("g", "count", json!({})), "counted");
-    assert_eq!((server.did.calls(), server.sessions()), (2, 1));
+    assert_eq!((server.observed.calls(), server.sessions()), (2, 1));
 }
 
 #[test]
-fn a_call_that_ran_when_its_session_ended_is_not_made_again() {
-    let server = Sdk::start(Way::Sessions);
+fn a_call_that_runs_when_its_session_is_lost_is_not_repeated() {
+    let server = RmcpServer::start(ServerMode::Sessions);
     let mut proxy = proxy(&server);
     let id = proxy.send_call("g", "wait", json!({}));
-    until("it runs", || server.did.calls() == 1);
-    server.forget_sessions();
+    until("the call runs", || server.observed.calls() == 1);
+    server.lose_sessions();
     let answer = proxy.answer(id).json();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
-    assert_eq!(server.did.calls(), 1);
+    assert_eq!(server.observed.calls(), 1);
     assert_eq!(proxy.text("g", "count", json!({})), "counted");
 }
 
 #[test]
-fn a_session_is_ended_by_delete() {
-    let server = Sdk::start(Way::Sessions);
+fn a_session_is_ended_with_delete() {
+    let server = RmcpServer::start(ServerMode::Sessions);
     let mut proxy = proxy(&server);
     proxy.text("g", "count", json!({}));
-    until("it listens", || server.did.requests(&Method::GET) == 1);
+    until("the GET stream is opened", || server.observed.http_requests(&Method::GET) == 1);
     assert_eq!(server.sessions(), 1);
     proxy.close_stdin();
     assert!(proxy.ends().0.success());
-    assert_eq!((server.did.requests(&Method::DELETE), server.sessions()), (1, 0));
+    assert_eq!((server.observed.http_requests(&Method::DELETE), server.sessions()), (1, 0));
 }

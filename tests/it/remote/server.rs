@@ -1,5 +1,5 @@
-//! An HTTP server that answers as a test says, and as a small MCP server otherwise. HTTP/1.1 by hand, so that every
-//! fault can be made.
+//! An HTTP server that answers as a test wants, and else like a small MCP server. It writes HTTP/1.1 itself, so that
+//! tests can make every error.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,46 +12,52 @@ use serde_json::{Value, json};
 
 use crate::support::until;
 
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// By names in lower case.
+    /// By lower-case names.
     pub(crate) headers: BTreeMap<String, String>,
+    /// The body as it was received.
     pub(crate) text: String,
+    /// The body as JSON; null if it is not.
     pub(crate) body: Value,
 }
 
 impl Request {
+    /// The value of a header; empty without it.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// The method of the message in it.
-    pub(crate) fn rpc(&self) -> &str {
+    /// The method of the JSON-RPC message; empty without one.
+    pub(crate) fn rpc_method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
-    pub(crate) fn is_call(&self) -> bool {
-        self.rpc() == "tools/call"
+    pub(crate) fn is_tool_call(&self) -> bool {
+        self.rpc_method() == "tools/call"
     }
 
-    /// An answer to the message in it.
-    pub(crate) fn answer(&self, result: Value) -> String {
+    /// A JSON-RPC response with this result.
+    pub(crate) fn response(&self, result: Value) -> String {
         json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}).to_string()
     }
 
-    pub(crate) fn error(&self, code: i64, message: &str) -> String {
+    /// A JSON-RPC error response.
+    pub(crate) fn error_response(&self, code: i64, message: &str) -> String {
         let error = json!({"code": code, "message": message});
         json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error}).to_string()
     }
 
-    /// The answer to a call: this text.
-    pub(crate) fn says(&self, text: &str) -> String {
-        self.answer(json!({"content": [{"type": "text", "text": text}]}))
+    /// A JSON-RPC response with a tool result that has this text.
+    pub(crate) fn text_response(&self, text: &str) -> String {
+        self.response(json!({"content": [{"type": "text", "text": text}]}))
     }
 }
 
+/// An HTTP response.
 pub(crate) struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
@@ -59,57 +65,63 @@ pub(crate) struct Reply {
 }
 
 enum Body {
-    Full(String),
-    /// Written piece by piece; false cuts the connection at the end.
-    Live(Box<dyn FnOnce(&mut Out<'_>) -> bool + Send>),
+    Whole(String),
+    /// Written in chunks by the closure. It returns whether the body is to end properly; else the connection is cut.
+    Chunked(Box<dyn FnOnce(&mut BodyWriter<'_>) -> bool + Send>),
 }
 
 impl Reply {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Body::Full(String::new()) }
+        Self { status, headers: Vec::new(), body: Body::Whole(String::new()) }
     }
 
     pub(crate) fn text(status: u16, media_type: &str, text: impl Into<String>) -> Self {
-        Self { body: Body::Full(text.into()), ..Self::status(status) }.with("Content-Type", media_type)
+        Self { body: Body::Whole(text.into()), ..Self::status(status) }
+            .with_header("Content-Type", media_type)
     }
 
     pub(crate) fn json(text: impl Into<String>) -> Self {
         Self::text(200, "application/json", text)
     }
 
-    /// Events, which end as they should if the closure says so.
-    pub(crate) fn events(write: impl FnOnce(&mut Out<'_>) -> bool + Send + 'static) -> Self {
-        Self { body: Body::Live(Box::new(write)), ..Self::status(200) }
-            .with("Content-Type", "text/event-stream")
+    /// An event stream in chunks. The closure returns whether it is to end properly.
+    pub(crate) fn events(write: impl FnOnce(&mut BodyWriter<'_>) -> bool + Send + 'static) -> Self {
+        Self::chunked("text/event-stream", write)
     }
 
-    pub(crate) fn live(media_type: &str, write: impl FnOnce(&mut Out<'_>) -> bool + Send + 'static) -> Self {
-        Self { body: Body::Live(Box::new(write)), ..Self::status(200) }.with("Content-Type", media_type)
+    /// A body in chunks. The closure returns whether it is to end properly.
+    pub(crate) fn chunked(
+        media_type: &str,
+        write: impl FnOnce(&mut BodyWriter<'_>) -> bool + Send + 'static,
+    ) -> Self {
+        Self { body: Body::Chunked(Box::new(write)), ..Self::status(200) }
+            .with_header("Content-Type", media_type)
     }
 
-    /// A whole body.
+    /// The body of a reply that is not chunked.
     pub(crate) fn into_text(self) -> String {
         match self.body {
-            Body::Full(text) => text,
-            Body::Live(_) => panic!("it is written piece by piece"),
+            Body::Whole(text) => text,
+            Body::Chunked(_) => panic!("the body is chunked"),
         }
     }
 
-    /// Its status, and the text of a whole body.
+    /// The status and the body of a reply that is not chunked.
     pub(crate) fn into_parts(self) -> (u16, String) {
         (self.status, self.into_text())
     }
 
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 }
 
-pub(crate) struct Out<'s>(&'s mut dyn Stream);
+/// Writes the chunks of a body.
+pub(crate) struct BodyWriter<'s>(&'s mut dyn Stream);
 
-impl Out<'_> {
-    /// False: the other side has gone.
+impl BodyWriter<'_> {
+    /// Writes a chunk. Returns false when the client has closed the connection.
     pub(crate) fn write(&mut self, text: &str) -> bool {
         self.0
             .write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
@@ -117,26 +129,27 @@ impl Out<'_> {
             .is_ok()
     }
 
-    /// The last that is written before the connection is cut.
+    /// Writes a last chunk and has the connection closed without the end of the body.
     pub(crate) fn cut(&mut self, text: &str) -> bool {
         self.write(text);
         false
     }
 
-    /// The same, without a word of farewell.
+    /// Writes a last chunk and has the connection reset.
     pub(crate) fn reset(&mut self, text: &str) -> bool {
         self.write(text);
         self.0.reset();
         false
     }
 
+    /// Writes an event, with an id unless that is empty.
     pub(crate) fn event(&mut self, id: &str, data: &str) -> bool {
         let id = if id.is_empty() { String::new() } else { format!("id: {id}\n") };
         self.write(&format!("{id}data: {data}\n\n"))
     }
 
-    /// Says nothing until the other side has gone.
-    pub(crate) fn hold(&mut self) {
+    /// Writes only comments until the client has closed the connection.
+    pub(crate) fn keep_open(&mut self) {
         while self.write(": still here\n\n") {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
@@ -144,8 +157,9 @@ impl Out<'_> {
 }
 
 trait Stream: Read + Write + Send {
+    /// Closes the connection.
     fn cut(&mut self);
-    /// Ends it with a reset once it is dropped.
+    /// Has the connection reset when it is dropped.
     fn reset(&mut self);
 }
 
@@ -178,8 +192,8 @@ impl Stream for Socket {
     }
 
     fn reset(&mut self) {
-        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
-        nix::sys::socket::setsockopt(&self.stream, nix::sys::socket::sockopt::Linger, &at_once).unwrap();
+        let no_linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        nix::sys::socket::setsockopt(&self.stream, nix::sys::socket::sockopt::Linger, &no_linger).unwrap();
         self.is_reset = true;
     }
 }
@@ -196,25 +210,28 @@ impl Stream for rustls::StreamOwned<rustls::ServerConnection, Socket> {
 
 type Handler = dyn Fn(&Request) -> Option<Reply> + Send + Sync;
 
-/// Listens as long as it lives; its threads end with the test.
+/// A server that listens until it is closed. Its threads end with the test.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) origin: String,
-    seen: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     connections: Arc<AtomicUsize>,
+    /// The sockets of open connections; `None` when the server is closed.
     open: Arc<Mutex<Option<Vec<Weak<TcpStream>>>>>,
 }
 
 impl Server {
-    /// With answers of its own where the closure gives any.
+    /// A server that sends what `handler` returns, or else the default reply.
     pub(crate) fn start(handler: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), None, handler)
     }
 
+    /// An HTTPS server with the default replies.
     pub(crate) fn tls(config: rustls::ServerConfig) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), Some(Arc::new(config)), |_| None)
     }
 
+    /// A server on this listener.
     pub(crate) fn on(
         listener: TcpListener,
         tls: Option<Arc<rustls::ServerConfig>>,
@@ -223,7 +240,7 @@ impl Server {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://127.0.0.1:{}", listener.local_addr().unwrap().port());
         let open = Arc::new(Mutex::new(Some(Vec::new())));
-        let server = Self { origin, seen: Arc::default(), connections: Arc::default(), open };
+        let server = Self { origin, requests: Arc::default(), connections: Arc::default(), open };
         let handler: Arc<Handler> = Arc::new(handler);
         let accepting = server.clone();
         std::thread::spawn(move || {
@@ -249,15 +266,15 @@ impl Server {
         server
     }
 
-    /// Listens no more, and cuts what it had.
+    /// Stops listening and closes all connections.
     pub(crate) fn close(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         for stream in open.into_iter().flatten().filter_map(|stream| stream.upgrade()) {
             let _gone = stream.shutdown(Shutdown::Both);
         }
         let address = self.address();
-        let _woken = TcpStream::connect(&address);
-        until("it listens no more", || TcpStream::connect(&address).is_err());
+        let _wakes_the_listener = TcpStream::connect(&address);
+        until("it stopped listening", || TcpStream::connect(&address).is_err());
     }
 
     /// Host and port.
@@ -265,38 +282,40 @@ impl Server {
         self.origin.split_once("://").unwrap().1.to_owned()
     }
 
+    /// The URL of the MCP endpoint.
     pub(crate) fn url(&self) -> String {
         format!("{}/mcp", self.origin)
     }
 
+    /// How many connections were accepted.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// What it was sent so far.
-    pub(crate) fn seen(&self) -> Vec<Request> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The requests that were received so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The requests with this HTTP method, or this method of a message in them.
-    pub(crate) fn of(&self, method: &str) -> Vec<Request> {
-        self.seen()
+    /// The requests with this HTTP method or JSON-RPC method.
+    pub(crate) fn requests_of(&self, method: &str) -> Vec<Request> {
+        self.requests()
             .into_iter()
-            .filter(|request| request.method == method || request.rpc() == method)
+            .filter(|request| request.method == method || request.rpc_method() == method)
             .collect()
     }
 
-    /// Waits for so many of them.
-    pub(crate) fn until(&self, method: &str, count: usize) -> Vec<Request> {
-        until(&format!("{count} {method}"), || self.of(method).len() >= count);
-        self.of(method)
+    /// Waits until this many of them were received, and returns them.
+    pub(crate) fn wait_for_requests(&self, method: &str, count: usize) -> Vec<Request> {
+        until(&format!("{count} {method}"), || self.requests_of(method).len() >= count);
+        self.requests_of(method)
     }
 
     fn serve(&self, stream: impl Stream, handler: &Handler) {
         let mut stream = BufReader::new(stream);
         while let Some(request) = read(&mut stream) {
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
-            let reply = handler(&request).unwrap_or_else(|| plain(&request));
+            self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+            let reply = handler(&request).unwrap_or_else(|| default_reply(&request));
             if !write(stream.get_mut(), reply) {
                 return stream.get_mut().cut();
             }
@@ -320,52 +339,52 @@ fn read(stream: &mut impl BufRead) -> Option<Request> {
     let mut body = vec![0; length];
     stream.read_exact(&mut body).ok()?;
     let text = String::from_utf8(body).unwrap();
-    // A number that no `Value` holds is for the bytes alone.
+    // No `Value` can represent this number. Tests compare it in `text`.
     let body = serde_json::from_str(&text.replace("1e400", "0")).unwrap_or_default();
     Some(Request { method, path, headers, text, body })
 }
 
-/// Whether the connection goes on.
+/// Writes a reply. Returns whether the connection stays open.
 fn write(stream: &mut dyn Stream, reply: Reply) -> bool {
     let mut head = format!("HTTP/1.1 {} Status\r\n", reply.status);
     for (name, value) in &reply.headers {
         write!(head, "{name}: {value}\r\n").unwrap();
     }
     match reply.body {
-        Body::Full(text) => {
+        Body::Whole(text) => {
             write!(head, "Content-Length: {}\r\n\r\n{text}", text.len()).unwrap();
             stream.write_all(head.as_bytes()).and_then(|()| stream.flush()).is_ok()
         }
-        Body::Live(body) => {
+        Body::Chunked(body) => {
             head.push_str("Transfer-Encoding: chunked\r\n\r\n");
-            let begun = stream.write_all(head.as_bytes()).and_then(|()| stream.flush()).is_ok();
-            begun
-                && body(&mut Out(stream))
+            let head_written = stream.write_all(head.as_bytes()).and_then(|()| stream.flush()).is_ok();
+            head_written
+                && body(&mut BodyWriter(stream))
                 && stream.write_all(b"0\r\n\r\n").and_then(|()| stream.flush()).is_ok()
         }
     }
 }
 
-/// What a small server of a revision with a handshake says: no session, no stream of its own.
-pub(crate) fn plain(request: &Request) -> Reply {
-    match (request.method.as_str(), request.rpc()) {
-        ("POST", "initialize") => Reply::json(request.answer(json!({
+/// The reply of a small server of the handshake era, without sessions and without a GET stream.
+pub(crate) fn default_reply(request: &Request) -> Reply {
+    match (request.method.as_str(), request.rpc_method()) {
+        ("POST", "initialize") => Reply::json(request.response(json!({
             "protocolVersion": request.body["params"]["protocolVersion"],
             "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "small", "version": "1"},
         }))),
-        ("POST", "tools/list") => Reply::json(request.answer(json!({"tools": [
+        ("POST", "tools/list") => Reply::json(request.response(json!({"tools": [
             {"name": "echo", "inputSchema": {"type": "object"}},
             {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
         ]}))),
         ("POST", "tools/call") => {
             let text = &request.body["params"]["arguments"]["text"];
-            Reply::json(request.says(text.as_str().unwrap_or("called")))
+            Reply::json(request.text_response(text.as_str().unwrap_or("called")))
         }
         ("POST", _) if request.body.get("id").is_none() || request.body.get("method").is_none() => {
             Reply::status(202)
         }
-        ("POST", _) => Reply::json(request.error(-32601, "no such method")),
+        ("POST", _) => Reply::json(request.error_response(-32601, "no such method")),
         ("DELETE", _) => Reply::status(200),
         _ => Reply::status(405),
     }

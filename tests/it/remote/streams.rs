@@ -1,4 +1,4 @@
-//! Event streams: of an answer, and of the server's own; broken off and resumed.
+//! Event streams of answers and the GET stream: delivered, lost and resumed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -12,10 +12,10 @@ use super::{Reply, Server, event, proxy};
 use crate::support::{text_of, until};
 
 #[test]
-fn progress_and_questions_come_before_the_answer_on_its_stream() {
+fn progress_and_requests_come_before_the_answer_on_its_stream() {
     let server = Server::start(|request| {
         let token = request.body["params"]["_meta"]["progressToken"].clone();
-        let (call, answer) = (request.is_call(), request.says("done"));
+        let (call, answer) = (request.is_tool_call(), request.text_response("done"));
         call.then(|| {
             Reply::events(move |out| {
                 let progress = |n: u32| {
@@ -40,31 +40,34 @@ fn progress_and_questions_come_before_the_answer_on_its_stream() {
         json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": "mine"}});
     let id = proxy.send("tools/call", params);
     for n in 1..=2 {
-        let told = proxy.next().unwrap().json();
+        let notification = proxy.next().unwrap().json();
         assert_eq!(
-            (&told["params"]["progressToken"], &told["params"]["progress"]),
+            (&notification["params"]["progressToken"], &notification["params"]["progress"]),
             (&json!("mine"), &json!(n))
         );
     }
     let answer = proxy.next().unwrap();
     assert_eq!(answer.id().unwrap(), id.to_string());
     assert_eq!(text_of(&answer.json()["result"]), "done");
-    until("our answer to its ping", || {
-        server.of("POST").iter().any(|post| post.body["id"] == "their-1" && post.body["result"].is_object())
+    until("the ping is answered", || {
+        server
+            .requests_of("POST")
+            .iter()
+            .any(|post| post.body["id"] == "their-1" && post.body["result"].is_object())
     });
     proxy.text("g", "echo", json!({}));
-    // A stream that was read to its end leaves its connection for the next call.
+    // A stream that is read to its end leaves its connection for the next call.
     assert!(server.connections() <= 4, "{}", server.connections());
 }
 
 #[test]
-fn an_answer_that_broke_off_is_asked_for_again_where_it_stopped() {
+fn an_answer_that_breaks_off_is_resumed_where_it_stopped() {
     let gets = AtomicUsize::new(0);
     let answer = Arc::new(Mutex::new(String::new()));
     let server = Server::start(move |request| {
-        if request.is_call() {
-            *answer.lock().unwrap() = request.says("resumed");
-            // Primed, and then given up by the server, as one does that keeps no connection open.
+        if request.is_tool_call() {
+            *answer.lock().unwrap() = request.text_response("resumed");
+            // A priming event and a notification; then the server ends the stream, as it may.
             return Some(Reply::events(|out| {
                 out.write("retry: 300\nid: 0\ndata:\n\n")
                     && out.event("a-1", "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}")
@@ -84,39 +87,40 @@ fn an_answer_that_broke_off_is_asked_for_again_where_it_stopped() {
     proxy.tools(json!({"group": "g"}));
     let begin = Instant::now();
     assert_eq!(proxy.text("g", "echo", json!({})), "resumed");
-    assert!(begin.elapsed() >= Duration::from_millis(900), "it waits as long as the server says");
-    assert_eq!(server.of("tools/call").len(), 1, "it was called once");
-    let asked: Vec<_> = server.of("GET").iter().map(|get| get.header("last-event-id").to_owned()).collect();
-    assert_eq!(asked, ["", "a-1", "a-2", "a-2"]);
-    assert!(server.of("GET").iter().all(|get| get.header("accept") == "text/event-stream"));
+    assert!(begin.elapsed() >= Duration::from_millis(900), "it waits for the `retry` interval");
+    assert_eq!(server.requests_of("tools/call").len(), 1, "the call is not repeated");
+    let resumed_from: Vec<_> =
+        server.requests_of("GET").iter().map(|get| get.header("last-event-id").to_owned()).collect();
+    assert_eq!(resumed_from, ["", "a-1", "a-2", "a-2"]);
+    assert!(server.requests_of("GET").iter().all(|get| get.header("accept") == "text/event-stream"));
 }
 
 #[test]
 fn an_answer_that_cannot_be_resumed_fails() {
     let server = Server::start(|request| {
-        request.is_call().then(|| Reply::events(|out| out.cut("retry: 10\nid: 7\ndata:\n\n")))
+        request.is_tool_call().then(|| Reply::events(|out| out.cut("retry: 10\nid: 7\ndata:\n\n")))
     });
     let mut proxy = proxy(&server);
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(failure.contains("broke before the answer was complete"), "{failure}");
-    assert_eq!(server.of("tools/call").len(), 1);
-    assert_eq!(server.of("GET").last().unwrap().header("last-event-id"), "7");
+    assert_eq!(server.requests_of("tools/call").len(), 1);
+    assert_eq!(server.requests_of("GET").last().unwrap().header("last-event-id"), "7");
 }
 
 #[test]
-fn what_the_server_says_by_itself_comes_on_a_stream_that_is_opened_again() {
-    let (say, said) = channel::<Option<Value>>();
-    let said = Arc::new(Mutex::new(said));
+fn the_get_stream_is_delivered_and_resumed() {
+    let (sender, messages) = channel::<Option<Value>>();
+    let messages = Arc::new(Mutex::new(messages));
     let tools = Arc::new(AtomicUsize::new(1));
     let count = tools.clone();
-    let server = Server::start(move |request| match (request.method.as_str(), request.rpc()) {
+    let server = Server::start(move |request| match (request.method.as_str(), request.rpc_method()) {
         ("GET", _) => {
-            let said = said.clone();
+            let messages = messages.clone();
             Some(Reply::events(move |out| {
-                let said = said.lock().unwrap();
+                let messages = messages.lock().unwrap();
                 let mut id = 0;
                 out.write("retry: 50\n\n");
-                while let Ok(Some(message)) = said.recv() {
+                while let Ok(Some(message)) = messages.recv() {
                     id += 1;
                     out.event(&format!("own-{id}"), &message.to_string());
                 }
@@ -126,40 +130,40 @@ fn what_the_server_says_by_itself_comes_on_a_stream_that_is_opened_again() {
         (_, "tools/list") => {
             let tools = (0..count.load(Ordering::SeqCst))
                 .map(|n| json!({"name": format!("t{n}"), "inputSchema": {"type": "object"}}));
-            Some(Reply::json(request.answer(json!({"tools": tools.collect::<Vec<_>>()}))))
+            Some(Reply::json(request.response(json!({"tools": tools.collect::<Vec<_>>()}))))
         }
         _ => None,
     });
     let mut proxy = proxy(&server);
     assert!(!proxy.tools(json!({"group": "g"})).contains("t1"));
-    server.until("GET", 1);
+    server.wait_for_requests("GET", 1);
     for round in 1..=2 {
         tools.fetch_add(1, Ordering::SeqCst);
-        say.send(Some(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))).unwrap();
+        sender.send(Some(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))).unwrap();
         let name = format!("t{round}");
-        until("the new tool", || proxy.tools(json!({"group": "g"})).contains(&name));
-        say.send(None).unwrap();
-        let get = server.until("GET", round + 1).pop().unwrap();
+        until("the new tool is listed", || proxy.tools(json!({"group": "g"})).contains(&name));
+        sender.send(None).unwrap();
+        let get = server.wait_for_requests("GET", round + 1).pop().unwrap();
         assert_eq!(get.header("last-event-id"), "own-1");
     }
-    assert_eq!(server.of("initialize").len(), 1);
+    assert_eq!(server.requests_of("initialize").len(), 1);
     proxy.text("g", "t0", json!({}));
 }
 
 #[test]
-fn a_cancelled_call_is_cancelled_there_in_words() {
+fn a_cancelled_call_is_cancelled_by_notification() {
     let server = Server::start(|request| {
-        request.is_call().then(|| {
+        request.is_tool_call().then(|| {
             Reply::events(|out| {
-                out.hold();
+                out.keep_open();
                 false
             })
         })
     });
     let mut proxy = proxy(&server);
     let id = proxy.send_call("g", "echo", json!({}));
-    let call = server.until("tools/call", 1).remove(0);
+    let call = server.wait_for_requests("tools/call", 1).remove(0);
     proxy.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
-    let told = server.until("notifications/cancelled", 1).remove(0);
-    assert_eq!(told.body["params"], json!({"requestId": call.body["id"], "reason": "enough"}));
+    let notification = server.wait_for_requests("notifications/cancelled", 1).remove(0);
+    assert_eq!(notification.body["params"], json!({"requestId": call.body["id"], "reason": "enough"}));
 }

@@ -1,4 +1,4 @@
-//! HTTPS with a certificate that only the config knows.
+//! HTTPS with certificates that only `ca_file` trusts.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 use super::{Server, remote};
 use crate::support::{Proxy, Setup, servers, until};
 
-/// A server, and the certificate that it has, as PEM.
-pub(super) fn server() -> (Server, String) {
+/// A server with a self-signed certificate, and that certificate as PEM.
+pub(super) fn self_signed_server() -> (Server, String) {
     let _set = rustls::crypto::ring::default_provider().install_default();
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -18,14 +18,14 @@ pub(super) fn server() -> (Server, String) {
     (Server::tls(config.with_single_cert(vec![made.cert.der().clone()], key).unwrap()), made.cert.pem())
 }
 
-/// What a company has: a certificate of this machine by an authority of its own; and the authority's own, as PEM.
-pub(crate) fn company() -> (rustls::ServerConfig, String) {
+/// A certificate for this machine by a private authority, and the authority's own certificate as PEM.
+pub(crate) fn private_ca() -> (rustls::ServerConfig, String) {
     let _set = rustls::crypto::ring::default_provider().install_default();
-    let mut own = CertificateParams::new(Vec::new()).unwrap();
-    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let own_key = KeyPair::generate().unwrap();
-    let pem = own.self_signed(&own_key).unwrap().pem();
-    let issuer = Issuer::new(own, own_key);
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    let pem = authority.self_signed(&authority_key).unwrap().pem();
+    let issuer = Issuer::new(authority, authority_key);
     let key = KeyPair::generate().unwrap();
     let made = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -35,7 +35,7 @@ pub(crate) fn company() -> (rustls::ServerConfig, String) {
 
 #[test]
 fn a_ca_file_is_trusted() {
-    let (server, pem) = server();
+    let (server, pem) = self_signed_server();
     let setup = Setup::new();
     fs::write(setup.dir().join("ca.pem"), pem).unwrap();
     let mut proxy = setup.config(&remote(&server, json!({"ca_file": "ca.pem"}))).ready();
@@ -43,26 +43,25 @@ fn a_ca_file_is_trusted() {
 }
 
 #[test]
-fn a_certificate_that_is_not_trusted_is_said_with_its_reason_and_the_remedy() {
-    let (server, _) = server();
+fn an_untrusted_certificate_is_reported_with_the_reason_and_the_remedy() {
+    let (server, _) = self_signed_server();
     let mut proxy = Proxy::new(&remote(&server, json!({})));
     let failure = proxy.failure("g", "echo", json!({}));
     assert!(
-        failure.contains("is not accepted: invalid peer")
-            || failure.contains("is not accepted: UnknownIssuer"),
+        failure.contains("was rejected: invalid peer") || failure.contains("was rejected: UnknownIssuer"),
         "{failure}"
     );
     assert!(failure.contains("\"ca_file\""), "{failure}");
-    assert_eq!(server.seen().len(), 0, "nothing was sent");
+    assert_eq!(server.requests().len(), 0, "nothing was sent");
 }
 
 #[test]
-fn what_else_is_wrong_with_tls_is_said() {
-    let (certificate, pem) = company();
+fn other_tls_errors_are_reported() {
+    let (certificate, pem) = private_ca();
     let (secure, plain) = (Server::tls(certificate), Server::start(|_| None));
     let port = |server: &Server| server.address().rsplit(':').next().unwrap().to_owned();
-    for (url, said) in [
-        (format!("https://localhost:{}/mcp", port(&secure)), "the certificate of https://localhost:"),
+    for (url, message) in [
+        (format!("https://localhost:{}/mcp", port(&secure)), "the TLS certificate of https://localhost:"),
         (format!("https://127.0.0.1:{}/mcp", port(&plain)), "cannot be reached: "),
         (format!("http://127.0.0.1:{}/mcp", port(&secure)), "before the answer was complete: "),
     ] {
@@ -70,28 +69,28 @@ fn what_else_is_wrong_with_tls_is_said() {
         fs::write(setup.dir().join("ca.pem"), &pem).unwrap();
         let config = servers([("g", json!({"url": url, "ca_file": "ca.pem"}))]);
         let failure = setup.config(&config).ready().failure("g", "echo", json!({}));
-        assert!(failure.contains(said), "{url}: {failure}");
+        assert!(failure.contains(message), "{url}: {failure}");
     }
-    assert_eq!((secure.seen().len(), plain.seen().len()), (0, 0));
+    assert_eq!((secure.requests().len(), plain.requests().len()), (0, 0));
 }
 
 #[test]
-fn a_ca_file_that_cannot_be_used_is_named() {
-    let (server, _) = server();
-    for (text, said) in [(None, "No such file"), (Some("hello"), "has no certificate")] {
+fn an_unusable_ca_file_is_named() {
+    let (server, _) = self_signed_server();
+    for (text, reason) in [(None, "No such file"), (Some("hello"), "contains no PEM certificate")] {
         let setup = Setup::new();
         if let Some(text) = text {
             fs::write(setup.dir().join("ca.pem"), text).unwrap();
         }
         let mut proxy = setup.config(&remote(&server, json!({"ca_file": "ca.pem"}))).ready();
         let failure = proxy.failure("g", "echo", json!({}));
-        assert!(failure.contains("ca.pem") && failure.contains(said), "{failure}");
+        assert!(failure.contains("ca.pem") && failure.contains(reason), "{failure}");
     }
 }
 
 #[test]
-fn a_ca_file_that_is_never_read_holds_up_its_own_group_alone() {
-    let (server, _) = server();
+fn a_ca_file_that_blocks_delays_only_its_own_group() {
+    let (server, _) = self_signed_server();
     let setup = Setup::new();
     let pipe = setup.dir().join("ca.pem");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
@@ -99,10 +98,10 @@ fn a_ca_file_that_is_never_read_holds_up_its_own_group_alone() {
     let slow = json!({"url": server.url(), "ca_file": "ca.pem", "timeout": {"connect": "1s"}, "lazy_startup": "eager"});
     let config = servers([("slow", slow), ("g", json!({"url": plain.url()}))]);
     let mut proxy = setup.config(&config).ready();
-    until("it has failed", || proxy.group("slow")["attempts"] != 0);
+    until("the group has failed", || proxy.group("slow")["attempts"] != 0);
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     let error = proxy.group("slow")["error"].take().to_string();
-    assert!(error.contains("ca.pem was not read within 1 s"), "{error}");
-    // Whoever reads it gets to the end of it now.
+    assert!(error.contains("ca.pem took longer than 1 s"), "{error}");
+    // Lets the blocked reader reach the end of the file.
     drop(fs::File::options().write(true).open(&pipe).unwrap());
 }

@@ -1,4 +1,4 @@
-//! A server made with rmcp, listening in whichever of its ways a test wants.
+//! A server made with rmcp.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -24,41 +24,47 @@ use serde_json::json;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// How it listens.
+/// How the server is configured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Way {
+pub(super) enum ServerMode {
+    /// Handshake revisions, with sessions.
     Sessions,
-    Stateless,
-    StatelessJson,
-    /// 2026-07-28 and nothing before it.
-    Later,
-    LaterJson,
+    /// Handshake revisions without sessions. Answers are event streams.
+    NoSessions,
+    /// Handshake revisions without sessions. Answers are JSON.
+    NoSessionsJson,
+    /// Only revision 2026-07-28. Answers are event streams.
+    StatelessRevision,
+    /// Only revision 2026-07-28. Answers are JSON.
+    StatelessRevisionJson,
 }
 
-/// Listens as long as it lives.
-pub(super) struct Sdk {
+/// A server that listens until it is dropped.
+pub(super) struct RmcpServer {
     pub(super) url: String,
-    pub(super) did: Arc<Did>,
+    pub(super) observed: Arc<Observed>,
     manager: Arc<LocalSessionManager>,
     runtime: Handle,
-    /// Ends the thread.
-    _lives: oneshot::Sender<()>,
+    /// Ends the server's thread when it is dropped.
+    _stop: oneshot::Sender<()>,
 }
 
-/// What it was asked.
+/// What the server was asked to do.
 #[derive(Default)]
-pub(super) struct Did {
+pub(super) struct Observed {
+    /// Calls of any tool.
     pub(super) calls: AtomicUsize,
-    /// Calls of `wait` that were told to stop.
+    /// Calls of `wait` that were cancelled.
     pub(super) cancelled: AtomicUsize,
-    http: Mutex<Vec<Method>>,
+    /// The methods of the HTTP requests.
+    http_methods: Mutex<Vec<Method>>,
 }
 
-impl Did {
-    /// How many requests of this HTTP method there were.
-    pub(super) fn requests(&self, method: &Method) -> usize {
-        let http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
-        http.iter().filter(|seen| *seen == method).count()
+impl Observed {
+    /// How many HTTP requests with this method it received.
+    pub(super) fn http_requests(&self, method: &Method) -> usize {
+        let methods = self.http_methods.lock().unwrap_or_else(PoisonError::into_inner);
+        methods.iter().filter(|received| *received == method).count()
     }
 
     pub(super) fn calls(&self) -> usize {
@@ -66,36 +72,46 @@ impl Did {
     }
 }
 
-impl Sdk {
-    pub(super) fn start(way: Way) -> Self {
+impl RmcpServer {
+    pub(super) fn start(mode: ServerMode) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let did = Arc::<Did>::default();
-        let handler = Handler { did: did.clone(), later: matches!(way, Way::Later | Way::LaterJson) };
-        // Soon, so that who reads a stream no more is noticed, and streams that broke off are asked for again.
+        let observed = Arc::<Observed>::default();
+        let handler = Handler {
+            observed: observed.clone(),
+            is_stateless_revision: matches!(
+                mode,
+                ServerMode::StatelessRevision | ServerMode::StatelessRevisionJson
+            ),
+        };
+        // Short intervals: a client that is gone is noticed soon, and a lost stream is resumed soon.
         let config = StreamableHttpServerConfig::default()
             .with_sse_keep_alive(Some(Duration::from_millis(50)))
             .with_sse_retry(Some(Duration::from_millis(50)))
-            .with_legacy_session_mode(way == Way::Sessions)
-            .with_json_response(matches!(way, Way::StatelessJson | Way::LaterJson));
+            .with_legacy_session_mode(mode == ServerMode::Sessions)
+            .with_json_response(matches!(
+                mode,
+                ServerMode::NoSessionsJson | ServerMode::StatelessRevisionJson
+            ));
         let manager = Arc::<LocalSessionManager>::default();
         let service = StreamableHttpService::new(move || Ok(handler.clone()), manager.clone(), config);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         listener.set_nonblocking(true).unwrap();
-        let (lives, over) = oneshot::channel();
-        let (handle, listening) = (runtime.handle().clone(), listen(listener, service, did.clone()));
+        let (stop, stopped) = oneshot::channel();
+        let (handle, listening) = (runtime.handle().clone(), listen(listener, service, observed.clone()));
         std::thread::spawn(move || {
             runtime.spawn(listening);
-            let _over = runtime.block_on(over);
+            let _sender_dropped = runtime.block_on(stopped);
         });
-        Self { url, did, manager, runtime: handle, _lives: lives }
+        Self { url, observed, manager, runtime: handle, _stop: stop }
     }
 
-    /// As a server that was started anew has.
-    pub(super) fn forget_sessions(&self) {
+    /// Drops all sessions, like a server that was restarted.
+    pub(super) fn lose_sessions(&self) {
         self.runtime.block_on(async { self.manager.sessions.write().await.clear() });
     }
 
+    /// How many sessions there are.
     pub(super) fn sessions(&self) -> usize {
         self.runtime.block_on(async { self.manager.sessions.read().await.len() })
     }
@@ -104,14 +120,15 @@ impl Sdk {
 async fn listen(
     listener: TcpListener,
     service: StreamableHttpService<Handler, LocalSessionManager>,
-    did: Arc<Did>,
+    observed: Arc<Observed>,
 ) {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     while let Ok((stream, _)) = listener.accept().await {
-        let (service, did) = (service.clone(), did.clone());
+        let (service, observed) = (service.clone(), observed.clone());
         let answer = service_fn(move |request| {
             let service = service.clone();
-            did.http
+            observed
+                .http_methods
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(hyper::Request::method(&request).clone());
@@ -123,8 +140,8 @@ async fn listen(
 
 #[derive(Clone)]
 pub(super) struct Handler {
-    did: Arc<Did>,
-    later: bool,
+    observed: Arc<Observed>,
+    is_stateless_revision: bool,
 }
 
 impl ServerHandler for Handler {
@@ -133,7 +150,7 @@ impl ServerHandler for Handler {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        if self.later {
+        if self.is_stateless_revision {
             return Cow::Borrowed(&[ProtocolVersion::V_2026_07_28]);
         }
         Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
@@ -154,21 +171,21 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.did.calls.fetch_add(1, Ordering::SeqCst);
+        self.observed.calls.fetch_add(1, Ordering::SeqCst);
         match &*request.name {
             "count" => count(&context).await,
-            "greet" if self.later => Ok(greet_later(&request)),
+            "greet" if self.is_stateless_revision => Ok(greet_by_input_request(&request)),
             "greet" => greet(&context).await,
             _ => {
                 context.ct.cancelled().await;
-                self.did.cancelled.fetch_add(1, Ordering::SeqCst);
-                Ok(says("cancelled"))
+                self.observed.cancelled.fetch_add(1, Ordering::SeqCst);
+                Ok(text_result("cancelled"))
             }
         }
     }
 }
 
-fn says(text: &str) -> CallToolResponse {
+fn text_result(text: &str) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
@@ -179,7 +196,7 @@ async fn count(context: &RequestContext<RoleServer>) -> Result<CallToolResponse,
         let progress = ProgressNotificationParam::new(token, f64::from(n));
         context.peer.notify_progress(progress).await.unwrap();
     }
-    Ok(says("counted"))
+    Ok(text_result("counted"))
 }
 
 fn question() -> ElicitRequestParams {
@@ -194,12 +211,12 @@ fn question() -> ElicitRequestParams {
 async fn greet(context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
     let answer = context.peer.create_elicitation(question()).await;
     let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-    Ok(says(&format!("Hello, {}", answer.content.unwrap_or_default()["name"])))
+    Ok(text_result(&format!("Hello, {}", answer.content.unwrap_or_default()["name"])))
 }
 
-fn greet_later(request: &CallToolRequestParams) -> CallToolResponse {
+fn greet_by_input_request(request: &CallToolRequestParams) -> CallToolResponse {
     match request.input_responses.as_ref().and_then(|answers| answers.get("name")) {
-        Some(answer) => says(&format!("Hello, {}", answer["content"]["name"])),
+        Some(answer) => text_result(&format!("Hello, {}", answer["content"]["name"])),
         None => {
             let name = InputRequest::Elicitation(ElicitRequest::new(question()));
             let asked = [("name".to_owned(), name)].into();

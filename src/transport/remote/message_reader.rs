@@ -1,4 +1,4 @@
-//! Messages as a stream of lines.
+//! Turns the messages that a server sends into the lines that the peer reads.
 
 use crate::wire::Raw;
 use bytes::Buf;
@@ -8,20 +8,21 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
-/// Reads the messages of a queue, one a line.
-pub struct Intake {
+/// Reads the messages of a queue as bytes, each followed by a line feed. At the end of the queue it is at its end.
+pub struct MessageReader {
     messages: mpsc::Receiver<Raw>,
-    /// Of the message that is being read; its line end follows it.
+    /// The unread rest of the current message, whose line feed is still to be read.
     rest: Option<Raw>,
 }
 
-impl Intake {
+impl MessageReader {
+    /// Reads from `messages`, none of which may contain a line feed.
     pub fn new(messages: mpsc::Receiver<Raw>) -> Self {
         Self { messages, rest: None }
     }
 }
 
-impl AsyncRead for Intake {
+impl AsyncRead for MessageReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -43,9 +44,9 @@ impl AsyncRead for Intake {
     }
 }
 
-/// JSON text on one line. Within its strings no line ends stand as such, so it is the same JSON.
-pub fn one_line(text: Vec<u8>) -> Raw {
-    let mut text = text;
+/// Replaces the line ends in a JSON text with spaces. The result is the same JSON, because a JSON string contains no
+/// unescaped line end.
+pub fn to_single_line(mut text: Vec<u8>) -> Raw {
     if memchr::memchr2(b'\n', b'\r', &text).is_some() {
         text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     }
@@ -58,11 +59,11 @@ mod tests {
     use crate::wire::lines::LineReader;
 
     #[tokio::test]
-    async fn messages_are_read_as_lines_however_small_the_reads() {
+    async fn messages_of_any_size_are_read_as_lines() {
         let (sender, receiver) = mpsc::channel(4);
         let large = "x".repeat(100_000);
         let read = tokio::spawn(async move {
-            let mut lines = LineReader::new(Intake::new(receiver), 1 << 20);
+            let mut lines = LineReader::new(MessageReader::new(receiver), 1 << 20);
             let mut read = Vec::new();
             while let Some(Ok(line)) = lines.next().await {
                 read.push(line.len());
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_become_spaces() {
-        assert_eq!(one_line(b"{\r\n\"a\": 1e400\n}".to_vec()), "{  \"a\": 1e400 }");
+    fn line_ends_are_replaced_with_spaces() {
+        assert_eq!(to_single_line(b"{\r\n\"a\": 1e400\n}".to_vec()), "{  \"a\": 1e400 }");
     }
 }

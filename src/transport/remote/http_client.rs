@@ -1,0 +1,271 @@
+//! Sends HTTP requests to one server.
+//!
+//! Every request has the headers from the config and the group's credentials. It is sent again when it was not
+//! processed: once after new credentials, a few times after a `Retry-After` that is short enough. Redirects are
+//! followed only within the origin of the config's URL, because credentials must not leave it.
+
+use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
+use super::error::RemoteError;
+use super::reqwest_error::root_cause;
+use super::{proxy, tls};
+use crate::config::HttpConfig;
+use crate::wire::{Raw, raw};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use rustls::ClientConfig;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long the body of an error response is read.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How much of the body of an error response is read.
+const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
+/// How often one request is sent again because the server was busy.
+const MAX_BUSY_RETRIES: usize = 3;
+/// The longest `Retry-After` that is reported. Callers have shorter limits of their own.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// How many redirects one request follows.
+const MAX_REDIRECTS: usize = 5;
+/// How many characters of a server's error message are shown.
+const MAX_ERROR_MESSAGE_CHARS: usize = 500;
+
+/// The media type of a JSON response.
+pub const JSON: &str = "application/json";
+/// The media type of an SSE response.
+pub const EVENT_STREAM: &str = "text/event-stream";
+
+/// An HTTP client for one server.
+pub struct HttpClient {
+    client: Client,
+    /// The URL from the config: the MCP endpoint.
+    pub url: Url,
+    /// The headers from the config.
+    configured_headers: HeaderMap,
+    credentials: Arc<dyn Credentials>,
+    /// The time limit for making a connection.
+    pub connect_timeout: Duration,
+}
+
+/// One HTTP request, which may have to be sent more than once.
+pub struct HttpRequest {
+    /// POST, GET or DELETE.
+    pub method: Method,
+    /// The MCP endpoint, or the endpoint that an HTTP+SSE server named.
+    pub url: Url,
+    /// They take precedence over headers from the config.
+    pub headers: HeaderMap,
+    /// A JSON text.
+    pub body: Option<Raw>,
+    /// The longest `Retry-After` that is waited for. After a longer one the request fails as busy.
+    pub max_retry_after: Duration,
+}
+
+/// Why the body of a response was not read.
+pub enum BodyError {
+    /// It is longer than the limit: it has at least this many bytes.
+    TooLong(u64),
+    /// The connection was lost, for this reason.
+    Interrupted(String),
+}
+
+impl HttpClient {
+    /// Makes a client. No connection is made yet.
+    ///
+    /// # Errors
+    ///
+    /// `Config` if the URL, a header or the `ca_file` is not valid.
+    pub async fn new(
+        config: &HttpConfig,
+        connect_timeout: Duration,
+        credentials: Arc<dyn Credentials>,
+    ) -> Result<Self, RemoteError> {
+        let url = Url::parse(&config.url)
+            .map_err(|error| RemoteError::config(format!("its \"url\" is not valid: {error}")))?;
+        let headers = config.headers.iter().map(|(name, value)| {
+            let name = HeaderName::try_from(name).map_err(|_| {
+                RemoteError::config(format!("{name:?} in \"headers\" is not a valid header name"))
+            })?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
+                RemoteError::config(format!(
+                    "the value of \"{name}\" in \"headers\" is not a valid header value"
+                ))
+            })?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        });
+        let configured_headers = headers.collect::<Result<_, RemoteError>>()?;
+        let tls = tls::client_config(config.ca_file.as_deref(), connect_timeout).await?;
+        let client = build_client(tls, connect_timeout)?;
+        Ok(Self { client, url, configured_headers, credentials, connect_timeout })
+    }
+
+    /// Sends a request and returns the response when its headers have arrived. The response may have any status
+    /// other than a redirect, 401, 403 and 429.
+    ///
+    /// # Errors
+    ///
+    /// The request could not be sent, or the server refused it with one of those statuses or as busy.
+    pub async fn send(&self, request: HttpRequest) -> Result<Response, RemoteError> {
+        let (mut challenged, mut busy_retries) = (false, 0);
+        loop {
+            let authorization = self.credentials.authorization().await?;
+            let response = self.send_once(&request, authorization.as_ref()).await?;
+            let status = response.status();
+            match status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    let www_authenticate = response.headers().get(WWW_AUTHENTICATE).cloned();
+                    let challenge = AuthChallenge { status, www_authenticate, authorization };
+                    match self.credentials.handle_challenge(challenge).await {
+                        ChallengeOutcome::Retry if !challenged => challenged = true,
+                        ChallengeOutcome::Fail(error) => return Err(error),
+                        ChallengeOutcome::Retry | ChallengeOutcome::Unrelated => {
+                            return Err(status_error(response).await);
+                        }
+                    }
+                }
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                    match retry_after(&response) {
+                        None if status == StatusCode::SERVICE_UNAVAILABLE => return Ok(response),
+                        Some(delay)
+                            if delay <= request.max_retry_after && busy_retries < MAX_BUSY_RETRIES =>
+                        {
+                            tokio::time::sleep(delay).await;
+                        }
+                        delay => return Err(RemoteError::busy(status, delay)),
+                    }
+                    busy_retries += 1;
+                }
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                    if let Some(error) = proxy::credentials_rejected(&request.url) =>
+                {
+                    return Err(error.into());
+                }
+                status if status.is_redirection() => {
+                    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+                    let target = location.and_then(|location| response.url().join(location).ok());
+                    return Err(RemoteError::redirected(target.as_ref()));
+                }
+                _ => return Ok(response),
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        request: &HttpRequest,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response, RemoteError> {
+        let mut headers = self.configured_headers.clone();
+        for (name, value) in &request.headers {
+            headers.insert(name, value.clone());
+        }
+        if let Some(value) = authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        let builder = self.client.request(request.method.clone(), request.url.clone()).headers(headers);
+        let builder = match &request.body {
+            Some(body) => builder.header(CONTENT_TYPE, JSON).body(body.clone()),
+            None => builder,
+        };
+        let sent = builder.send().await;
+        sent.map_err(|error| RemoteError::from_reqwest(&error, &request.url, self.connect_timeout))
+    }
+}
+
+/// The `Accept` header with these media types.
+pub fn accept(media_types: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(media_types))])
+}
+
+/// The media type of a response, in lower case and without its parameters; empty if it has none.
+pub fn media_type(response: &Response) -> String {
+    let value =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Reads a whole body of at most `limit` bytes.
+pub async fn read_body(mut response: Response, limit: usize) -> Result<Vec<u8>, BodyError> {
+    let limit = limit as u64;
+    if let Some(length) = response.content_length().filter(|length| *length > limit) {
+        return Err(BodyError::TooLong(length));
+    }
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Ok(body),
+            Err(error) => return Err(BodyError::Interrupted(root_cause(&error))),
+        }
+        if body.len() as u64 > limit {
+            return Err(BodyError::TooLong(body.len() as u64));
+        }
+    }
+}
+
+/// Reads the body of an error response. Returns an empty body if it is too long or does not arrive in time.
+pub async fn read_error_body(response: Response) -> Raw {
+    let body = read_body(response, MAX_ERROR_BODY_BYTES);
+    match tokio::time::timeout(ERROR_BODY_TIMEOUT, body).await {
+        Ok(Ok(body)) => body.into(),
+        _ => Raw::new(),
+    }
+}
+
+/// The message in a JSON error body, which may be a JSON-RPC error, an OAuth error or an object with a `message`.
+pub fn error_message(body: &Raw) -> Option<String> {
+    let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
+    let message = message.or_else(|| raw::get_str(body, "error_description"));
+    let message = message.or_else(|| raw::get_str(body, "message"))?;
+    Some(message.escape_debug().take(MAX_ERROR_MESSAGE_CHARS).collect())
+}
+
+/// The error for a response whose status is not a success.
+pub async fn status_error(response: Response) -> RemoteError {
+    let status = response.status();
+    let body = read_error_body(response).await;
+    RemoteError::status(status, error_message(&body).as_deref())
+}
+
+/// The delay that `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the
+/// response's own `Date` where it has one, and a date in the past means no delay.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let header = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
+    let parse_date = |text| httpdate::parse_http_date(text).ok();
+    let value = header(RETRY_AFTER)?;
+    let delay = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let now = header(DATE).and_then(parse_date).unwrap_or_else(SystemTime::now);
+            parse_date(value)?.duration_since(now).unwrap_or_default()
+        }
+    };
+    Some(delay.min(MAX_RETRY_AFTER))
+}
+
+fn build_client(tls: ClientConfig, connect_timeout: Duration) -> Result<Client, RemoteError> {
+    let builder = Client::builder()
+        .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(connect_timeout)
+        .redirect(redirect::Policy::custom(follow_within_origin))
+        .tls_backend_preconfigured(tls);
+    let failed =
+        |error| RemoteError::config(format!("the HTTP client could not be created: {}", root_cause(&error)));
+    builder.build().map_err(failed)
+}
+
+/// Follows a redirect that keeps the method and stays within the origin of the first request.
+fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let first = attempt.previous().first();
+    let same_origin = first.is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && same_origin && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}

@@ -1,0 +1,69 @@
+//! A JSON-RPC message on its way to a server, and which messages answer it.
+
+use super::headers;
+use super::param_headers::ParamHeaders;
+use crate::protocol::code;
+use crate::wire::{Message, Raw, raw};
+use reqwest::header::HeaderMap;
+use std::time::Duration;
+
+/// A message to send by POST.
+#[derive(Clone)]
+pub struct OutgoingMessage {
+    /// The id of a request.
+    pub id: Option<Raw>,
+    /// Empty for a response.
+    pub method: String,
+    /// The whole message.
+    pub line: Raw,
+    /// Headers that depend on the message.
+    pub headers: HeaderMap,
+}
+
+impl OutgoingMessage {
+    /// Whether it is a first request of a connection.
+    pub fn is_handshake(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+
+    /// Returns the headers that it has by the parameter headers that are known now. For a stateless server.
+    pub fn stateless_headers(&self, param_headers: &ParamHeaders) -> HeaderMap {
+        headers::stateless(&self.method, raw::get(&self.line, "params").as_ref(), param_headers)
+    }
+
+    /// Whether this error response says that the server no longer accepts the revision that it was found to accept.
+    pub fn revision_was_withdrawn(&self, response: &Raw) -> bool {
+        !self.is_handshake() && error_code(response) == code::UNSUPPORTED_REVISION
+    }
+
+    /// The longest `Retry-After` that is waited for. It leaves time for the answer within the timeouts of the caller.
+    pub fn max_retry_after(&self) -> Duration {
+        match self.method.as_str() {
+            "tools/call" | "resources/read" | "prompts/get" => Duration::from_secs(10),
+            // The group's own retries wait for it.
+            _ if self.is_handshake() => Duration::ZERO,
+            _ => Duration::from_secs(3),
+        }
+    }
+
+    /// Whether `message` is the response to it. Some servers return a number as a string.
+    pub fn is_answered_by(&self, message: &Message) -> bool {
+        let Message::Response { id, .. } = message else { return false };
+        let unquoted = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\""));
+        self.id.as_ref().is_some_and(|own| own == id || unquoted.is_some_and(|id| id == own))
+    }
+
+    /// Returns a body that is a JSON-RPC error as the response to it. Servers that did not read its id leave the id
+    /// out or set it to null.
+    pub fn error_response(&self, body: &Raw) -> Option<Raw> {
+        raw::get(body, "error").filter(|error| error.first() == Some(&b'{'))?;
+        let response = raw::set(body, "id", self.id.as_ref()?);
+        matches!(Message::parse(&response), Ok(Message::Response { reply: Err(_), .. })).then_some(response)
+    }
+}
+
+/// The code of a JSON-RPC error response; 0 if it has none.
+pub fn error_code(response: &Raw) -> i64 {
+    let code = raw::get(response, "error").and_then(|error| raw::get(&error, "code"));
+    code.and_then(|code| serde_json::from_slice(&code).ok()).unwrap_or_default()
+}

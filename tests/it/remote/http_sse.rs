@@ -1,0 +1,101 @@
+//! The HTTP+SSE transport (revision 2024-11-05).
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::server::default_reply;
+use super::{Reply, Server, proxy, remote};
+use crate::support::Proxy;
+
+/// A server of that transport whose stream names `endpoint`. `refuses`: its status for a POST to the URL of the stream.
+fn http_sse_server(endpoint: &'static str, refuses: u16) -> Server {
+    let stream = Arc::new(Mutex::new(None::<Sender<String>>));
+    Server::start(move |request| match (request.method.as_str(), request.path.as_str()) {
+        ("GET", "/mcp") => {
+            let (sender, messages) = channel();
+            *stream.lock().unwrap() = Some(sender);
+            Some(Reply::events(move |out| {
+                out.write(&format!("event: endpoint\ndata: {endpoint}\n\n"));
+                while let Ok(message) = messages.recv() {
+                    if message == "end" || !out.write(&format!("event: message\ndata: {message}\n\n")) {
+                        break;
+                    }
+                }
+                true
+            }))
+        }
+        ("POST", "/messages?session=1") => {
+            let sender = stream.lock().unwrap().clone().unwrap();
+            if request.body["params"]["arguments"]["text"] == "end" {
+                sender.send("end".to_owned()).unwrap();
+            } else if request.body.get("id").is_some() {
+                sender.send(default_reply(request).into_text()).unwrap();
+            }
+            Some(Reply::text(202, "text/plain", "Accepted"))
+        }
+        _ => Some(Reply::status(refuses)),
+    })
+}
+
+#[test]
+fn the_transport_is_detected() {
+    for refuses in [400, 404, 405] {
+        let server = http_sse_server("/messages?session=1", refuses);
+        let mut proxy = proxy(&server);
+        for n in 0..3 {
+            assert_eq!(proxy.text("g", "echo", json!({"text": n.to_string()})), n.to_string(), "{refuses}");
+        }
+        let posts = server.requests_of("POST");
+        assert_eq!(
+            posts.iter().filter(|post| post.path == "/mcp").count(),
+            1,
+            "Streamable HTTP is tried once"
+        );
+        assert_eq!(server.requests_of("GET").len(), 1);
+    }
+}
+
+#[test]
+fn the_transport_is_not_tried_where_the_config_or_the_status_excludes_it() {
+    for (refuses, entry) in
+        [(405, json!({"type": "http"})), (401, json!({})), (403, json!({})), (500, json!({}))]
+    {
+        let server = http_sse_server("/messages?session=1", refuses);
+        let mut proxy = Proxy::new(&remote(&server, entry));
+        let failure = proxy.failure("g", "echo", json!({}));
+        let message = if refuses == 401 { "login needed".to_owned() } else { format!("HTTP {refuses}") };
+        assert!(failure.contains(&message), "{failure}");
+        // A login reads metadata by GET. No stream is opened.
+        assert!(
+            server.requests_of("GET").iter().all(|get| get.header("accept") != "text/event-stream"),
+            "{refuses}"
+        );
+    }
+}
+
+#[test]
+fn only_the_transport_that_the_config_sets_is_used() {
+    let server = http_sse_server("messages?session=1", 500);
+    let mut proxy = Proxy::new(&remote(&server, json!({"type": "sse"})));
+    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "a relative endpoint");
+    assert!(server.requests_of("POST").iter().all(|post| post.path == "/messages?session=1"));
+    // The end of the stream ends the connection.
+    let lost = proxy.failure("g", "echo", json!({"text": "end"}));
+    assert!(lost.contains("the server ended its event stream"), "{lost}");
+    assert_eq!(proxy.text("g", "echo", json!({"text": "again"})), "again");
+    assert_eq!(server.requests_of("initialize").len(), 2);
+}
+
+#[test]
+fn messages_are_not_sent_to_another_origin() {
+    let canary = Server::start(|_| Some(Reply::status(202)));
+    let endpoint: &'static str = Box::leak(canary.url().into_boxed_str());
+    let server = http_sse_server(endpoint, 405);
+    let config = remote(&server, json!({"type": "sse", "headers": {"Authorization": "Bearer s3cret"}}));
+    let mut proxy = Proxy::new(&config);
+    let failure = proxy.failure("g", "echo", json!({}));
+    assert!(failure.contains("does not send messages to another origin"), "{failure}");
+    assert_eq!(canary.requests().len(), 0);
+}
