@@ -1,25 +1,35 @@
-//! What ARCHITECTURE.md says of the source tree, read from the source.
+//! Checks of the source tree: what ARCHITECTURE.md says about it, read from the source.
 
+use imports::{Imports, file_cycles};
+use source::SourceTree;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-/// Who may use whom. A module that is not here may not exist.
-const LAYERS: [(&str, &[&str]); 17] = [
-    ("wire", &["protocol"]),
+mod imports;
+mod source;
+
+/// The modules that each module may import. A module that is not listed may not exist.
+const LAYERS: [(&str, &[&str]); 18] = [
+    ("text", &[]),
+    ("random", &[]),
     ("protocol", &[]),
+    ("wire", &["protocol"]),
     ("config", &[]),
     ("dirs", &["config"]),
     ("telemetry", &[]),
     ("rules", &["config"]),
-    ("schema", &["wire"]),
+    ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["config", "protocol", "wire"]),
     ("auth", &["config", "transport"]),
-    ("upstream", &["config", "protocol", "rules", "transport", "wire"]),
+    ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "protocol", "rules", "schema", "transport", "upstream", "wire"]),
-    ("status", &["config", "groups", "upstream"]),
-    ("front", &["config", "groups", "protocol", "rules", "schema", "search", "status", "upstream", "wire"]),
+    ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    (
+        "front",
+        &[
+            "config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire",
+        ],
+    ),
     (
         "cli",
         &[
@@ -39,93 +49,115 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("lib", &[]),
 ];
 
-fn sources() -> BTreeMap<PathBuf, String> {
-    fn walk(dir: &Path, into: &mut BTreeMap<PathBuf, String>) {
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, into);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                into.insert(path.clone(), std::fs::read_to_string(&path).unwrap());
-            }
+/// The same within `front`: each module may import those after it, and every file of `front` itself.
+const FRONT: [&str; 4] = ["session", "tools", "passthrough", "interaction"];
+
+#[test]
+fn modules_import_only_lower_modules() {
+    let tree = SourceTree::read();
+    for (file, imports) in Imports::of(&tree).by_file() {
+        let module = file.split('/').next().unwrap();
+        if module == "main" {
+            continue;
+        }
+        let layer = LAYERS.iter().find(|(name, _)| *name == module);
+        let (_, allowed) = layer.unwrap_or_else(|| panic!("no layer for {module}"));
+        for imported in imports {
+            let used = imported.split('/').next().unwrap();
+            let is_allowed = used == module || allowed.contains(&used);
+            assert!(is_allowed, "{file} imports {imported}, which its layer may not");
         }
     }
-    let mut files = BTreeMap::new();
-    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
-    files
-}
-
-fn module(path: &Path) -> String {
-    let inside = path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap();
-    inside.components().next().unwrap().as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
-}
-
-/// The code of a file without its inline tests and its comments.
-fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn dependencies_go_one_way() {
-    for (path, text) in sources() {
-        let module = module(&path);
-        if module == "main" || path.ends_with("tests.rs") {
-            continue;
-        }
-        let (_, allowed) = LAYERS
-            .iter()
-            .find(|(name, _)| *name == module)
-            .unwrap_or_else(|| panic!("no layer for {module}"));
-        for (at, _) in code(&text).match_indices("crate::") {
-            let code = code(&text);
-            let used =
-                code[at + 7..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
-            let fine = used == module || used.is_empty() || allowed.contains(&used.as_str());
-            assert!(fine, "{} uses crate::{used}, which its layer may not", path.display());
+fn the_modules_of_the_front_import_only_lower_modules() {
+    let rank = |file: &str| {
+        let module = file.strip_prefix("front/")?.split('/').next()?;
+        FRONT.iter().position(|name| *name == module)
+    };
+    let tree = SourceTree::read();
+    for (file, imports) in Imports::of(&tree).by_file() {
+        for imported in imports {
+            match (rank(file), rank(imported)) {
+                (Some(from), Some(to)) => assert!(from <= to, "{file} imports {imported}"),
+                (None, Some(_)) if file.starts_with("front") => panic!("{file} imports {imported}"),
+                _ => {}
+            }
         }
     }
+}
+
+#[test]
+fn no_files_import_each_other_in_a_cycle() {
+    let cycles = file_cycles(&Imports::of(&SourceTree::read()));
+    assert!(cycles.is_empty(), "files that import each other: {cycles:#?}");
+}
+
+/// A reader who meets a type's name finds one type.
+#[test]
+fn no_two_types_share_a_name() {
+    let tree = SourceTree::read();
+    let mut files_by_type: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (file, code) in tree.code() {
+        for line in code.lines() {
+            let words = line.strip_prefix("pub(super) ").or_else(|| line.strip_prefix("pub(crate) "));
+            let words = words.or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+            let mut words = words.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if matches!(words.next(), Some("struct" | "enum" | "trait" | "type" | "union")) {
+                let files = files_by_type.entry(words.next().unwrap().to_owned()).or_default();
+                // The same type for another platform is in the same file.
+                if files.last() != Some(&file) {
+                    files.push(file);
+                }
+            }
+        }
+    }
+    files_by_type.retain(|_, files| files.len() > 1);
+    assert!(files_by_type.is_empty(), "types with the same name: {files_by_type:#?}");
 }
 
 #[test]
 fn the_lifecycle_is_pure() {
-    let sources = sources();
-    let lifecycle = sources.iter().find(|(path, _)| path.ends_with("upstream/lifecycle.rs")).unwrap().1;
-    let code = code(lifecycle);
+    let tree = SourceTree::read();
+    let code = tree.code_of("upstream/lifecycle");
     for forbidden in ["async ", ".await", "Instant::now", "spawn", "sleep", "tracing::", "std::fs", "rand"] {
         assert!(!code.contains(forbidden), "the lifecycle has {forbidden:?}");
     }
 }
 
 #[test]
-fn rmcp_stays_in_the_front_and_in_the_login() {
-    for (path, text) in sources() {
-        // As a string it is a name in the log's filter.
-        let uses = !path.ends_with("tests.rs") && code(&text).replace("\"rmcp::", "").contains("rmcp::");
-        assert!(!uses || ["front", "auth"].contains(&module(&path).as_str()), "{} uses rmcp", path.display());
+fn rmcp_is_used_only_for_our_own_messages_and_for_logins() {
+    let tree = SourceTree::read();
+    for (file, code) in tree.code() {
+        // As a string it is the name of a module in the log's filter.
+        let uses_rmcp = code.replace("\"rmcp::", "").contains("rmcp::");
+        assert!(!uses_rmcp || file.starts_with("front/") || file.starts_with("auth/"), "{file} uses rmcp");
     }
 }
 
-/// Median about 150 lines; what is larger than this is two ideas.
+/// A larger file has more than one idea.
 #[test]
-fn no_file_is_longer_than_400_lines_without_its_tests() {
-    for (path, text) in sources() {
-        if !path.ends_with("tests.rs") {
-            let lines = text.split("#[cfg(test)]\nmod tests {").next().unwrap().lines().count();
-            assert!(lines <= 400, "{} has {lines} lines", path.display());
-        }
+fn no_file_has_more_than_400_lines_without_its_tests() {
+    for (file, lines) in SourceTree::read().line_counts() {
+        assert!(lines <= 400, "{file} has {lines} lines");
     }
 }
 
 #[test]
-fn architecture_names_every_module() {
-    let text =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).unwrap();
-    for path in sources().keys() {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let listed = name == "tests.rs"
-            || text.contains(&format!("{} ", name.trim_end_matches(".rs")))
-            || text.contains(name);
-        assert!(listed, "ARCHITECTURE.md does not name {}", path.display());
+fn architecture_md_names_every_folder() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for folder in SourceTree::read().folders() {
+        assert!(text.contains(&format!("`{folder}/`")), "ARCHITECTURE.md does not name {folder}/");
+    }
+}
+
+#[test]
+fn the_root_file_of_every_folder_begins_with_its_theory_of_operation() {
+    let tree = SourceTree::read();
+    for folder in tree.folders() {
+        let doc_lines = tree.text_of(&folder).lines().take_while(|line| line.starts_with("//!")).count();
+        assert!(doc_lines >= 4, "{folder}.rs has {doc_lines} lines of documentation");
     }
 }

@@ -1,0 +1,139 @@
+//! Which file imports which, read from `use` declarations and from paths that begin with `crate::` or `super::`.
+
+use super::source::SourceTree;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files that each file imports. A parent file and the files of its folder count as different files.
+pub(super) struct Imports(BTreeMap<String, BTreeSet<String>>);
+
+impl Imports {
+    pub(super) fn of(tree: &SourceTree) -> Self {
+        let imports = tree.code().map(|(file, code)| {
+            let paths = paths(&code);
+            let files = paths.iter().filter_map(|path| resolve(tree, file, path));
+            (file.to_owned(), files.filter(|imported| imported != file).collect())
+        });
+        Self(imports.collect())
+    }
+
+    pub(super) fn by_file(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        self.0.iter().map(|(file, imports)| (file.as_str(), imports))
+    }
+}
+
+/// Groups of files that import each other in a cycle.
+pub(super) fn file_cycles(imports: &Imports) -> Vec<BTreeSet<String>> {
+    let reachable = |from: &str| {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(file) = open.pop() {
+            for imported in imports.0.get(file).into_iter().flatten() {
+                if seen.insert(imported.as_str()) {
+                    open.push(imported);
+                }
+            }
+        }
+        seen
+    };
+    let reachable: BTreeMap<&str, BTreeSet<&str>> =
+        imports.0.keys().map(|file| (file.as_str(), reachable(file))).collect();
+    let mut cycles: Vec<BTreeSet<String>> = Vec::new();
+    for (file, reached) in reachable.iter().filter(|(file, reached)| reached.contains(*file)) {
+        if !cycles.iter().any(|cycle| cycle.contains(*file)) {
+            let members = reached.iter().filter(|other| reachable[*other].contains(file));
+            cycles.push(members.map(|&member| member.to_owned()).collect());
+        }
+    }
+    cycles
+}
+
+/// All paths in a file's code: those of `use` declarations, and those in expressions and types.
+fn paths(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = String::new();
+    for (index, part) in code.split("use ").enumerate() {
+        let is_use = index > 0 && code_before(code, part).is_none_or(|c| c.is_whitespace());
+        match part.split_once(';').filter(|_| is_use) {
+            Some((tree, after)) => {
+                expand(&tree.split_whitespace().collect::<Vec<_>>().join(" "), &mut found);
+                rest.push_str(after);
+            }
+            None => rest.push_str(part),
+        }
+    }
+    for root in ["crate::", "super::", "self::"] {
+        for (at, _) in rest.match_indices(root) {
+            let is_whole = rest[..at].chars().next_back().is_none_or(|c| !is_word(c) && c != ':');
+            let end = rest[at..].find(|c: char| !is_word(c) && c != ':').unwrap_or(rest.len() - at);
+            if is_whole {
+                found.push(rest[at..at + end].to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The character before `use ` where `part` is the code after it.
+fn code_before(code: &str, part: &str) -> Option<char> {
+    let at = part.as_ptr() as usize - code.as_ptr() as usize;
+    code[..at - "use ".len()].chars().next_back()
+}
+
+/// Expands `a::{b, c::{d, e}}` to single paths.
+fn expand(tree: &str, found: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some((prefix, inner)) = tree.split_once('{') else {
+        found.push(tree.split(" as ").next().unwrap().to_owned());
+        return;
+    };
+    let inner = &inner[..inner.rfind('}').unwrap()];
+    let (mut depth, mut begin) = (0, 0);
+    for (at, c) in inner.char_indices().chain([(inner.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let item = inner[begin..at].trim();
+                if !item.is_empty() {
+                    expand(&format!("{prefix}{item}"), found);
+                }
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The file that a path leads to: the longest prefix of it that is a module.
+fn resolve(tree: &SourceTree, file: &str, path: &str) -> Option<String> {
+    let mut segments = path.split("::").filter(|segment| !segment.is_empty()).peekable();
+    let mut base: Vec<&str> = file.split('/').collect();
+    match segments.peek() {
+        Some(&"crate") => {
+            segments.next();
+            base.clear();
+        }
+        Some(&"self") => drop(segments.next()),
+        Some(&"super") => {
+            while segments.next_if_eq(&"super").is_some() {
+                base.pop();
+            }
+        }
+        // A path that begins with a module of this file, else one of another crate.
+        Some(child) if tree.contains(&format!("{file}/{child}")) => {}
+        _ => return None,
+    }
+    for segment in segments {
+        let child = base.iter().chain([&segment]).copied().collect::<Vec<_>>().join("/");
+        if !tree.contains(&child) {
+            break;
+        }
+        base.push(segment);
+    }
+    let module = base.join("/");
+    tree.contains(&module).then_some(module)
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
