@@ -69,9 +69,14 @@ pub enum Command {
         #[command(subcommand)]
         command: CacheCommand,
     },
-    /// A built-in server of the demo: notes, tasks or calendar
+    /// Serve the notes of one group of the demo on stdin and stdout
     #[command(name = "__demo-server", hide = true)]
-    DemoServer { kind: String },
+    DemoServer {
+        /// The name of the group
+        group: String,
+        /// Write the process ID to this file, and remove the file at the end
+        pid_file: Option<PathBuf>,
+    },
 }
 
 #[derive(Subcommand, Debug)]

@@ -40,7 +40,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Some(Command::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(Command::Schema) => cli::schema(),
             Some(Command::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
-            Some(Command::DemoServer { kind }) => demo::server(kind, &env).await,
+            Some(Command::DemoServer { group, pid_file }) => demo::server::serve(group, pid_file.as_deref()),
         }
     });
     // A read of stdin in a blocking thread cannot be cancelled; it must not hold us up.

@@ -349,7 +349,7 @@ def many(stage, groups, table):
     def config(mode):
         entry = lambda n: {
             "command": str(stage.program),
-            "args": ["__demo-server", "notes"],
+            "args": ["__demo-server", "work"],
             "env": {"N": str(n)},
             "description": f"Notes of project {n}: writes them down and finds them again",
         }
