@@ -360,7 +360,7 @@ fn send_result(server: &Server, id: &str, number: usize) {
     let (outcome, task) = server.tasks.read(number, |task| (task.outcome.clone(), quote(&task.id)));
     match outcome.strip_prefix(r#""result":"#) {
         Some(result) => {
-            send_outcome(server, id, &format!(r#""result":{}"#, with_meta(result, &related_task(&task))))
+            send_outcome(server, id, &format!(r#""result":{}"#, with_meta(result, &related_task(&task))));
         }
         None if outcome.is_empty() => {
             server.wire.error(id, r#"{"code":-32603,"message":"The task was cancelled"}"#);
