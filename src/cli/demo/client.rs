@@ -28,8 +28,13 @@ impl DemoClient {
     /// Starts this program with `args`. Its stderr is ours.
     pub(super) fn start(args: &[&OsStr]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        // The user's own settings, which may be in the environment, would change what the demo shows.
-        command.args(args).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // The user's own settings would change what the demo shows.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("DYNAMIC_MCP_") {
+                command.env_remove(name);
+            }
+        }
         let mut child = command.spawn().context("cannot start this program once more")?;
         let stdout = child.stdout.take().context("a process without stdout")?;
         Ok(Self { stdin: child.stdin.take(), stdout: BufReader::new(stdout).lines(), child, last_id: 0 })
@@ -85,6 +90,8 @@ impl DemoClient {
 
     async fn send(&mut self, message: &Value) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("the connection is closed")?;
-        stdin.write_all(format!("{message}\n").as_bytes()).await.context("the process reads no requests")
+        let sent = stdin.write_all(format!("{message}\n").as_bytes()).await;
+        ensure!(sent.is_ok(), "the process reads no requests");
+        Ok(())
     }
 }

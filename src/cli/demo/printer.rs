@@ -35,17 +35,20 @@ impl<'a> Printer<'a> {
     /// Writes the numbered heading of the next step.
     pub(super) fn step(&mut self, text: &str) -> io::Result<()> {
         self.step += 1;
-        self.block(&format!("\n{}. ", self.step), text, BOLD)
+        writeln!(self.out)?;
+        self.block(&format!("{}. ", self.step), text, BOLD)
     }
 
     /// Writes a paragraph.
     pub(super) fn paragraph(&mut self, text: &str) -> io::Result<()> {
-        self.block(&format!("\n{INDENT}"), text, "")
+        writeln!(self.out)?;
+        self.block(INDENT, text, "")
     }
 
     /// Writes what the client sends and what it receives.
     pub(super) fn exchange(&mut self, request: &str, response: &str) -> io::Result<()> {
-        self.block(&format!("\n{INDENT}→ "), request, "")?;
+        writeln!(self.out)?;
+        self.block(&format!("{INDENT}→ "), request, "")?;
         self.block(&format!("{INDENT}← "), response, DIM)
     }
 
@@ -58,7 +61,7 @@ impl<'a> Printer<'a> {
     /// Writes `text` behind `prefix`, broken into lines that begin below the first one.
     fn block(&mut self, prefix: &str, text: &str, style: &str) -> io::Result<()> {
         let [style, reset] = if self.has_color && !style.is_empty() { [style, RESET] } else { [""; 2] };
-        let indent = " ".repeat(prefix.trim_start_matches('\n').chars().count());
+        let indent = " ".repeat(prefix.chars().count());
         let lines = text.lines().flat_map(|line| wrap(line, self.width - indent.len()));
         for (n, line) in lines.enumerate() {
             let prefix = if n == 0 { prefix } else { &indent };
@@ -73,7 +76,7 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in line.split_inclusive([' ', ',']) {
         let [.., last] = &mut lines[..] else { break };
-        match last.chars().count() + word.trim_end().chars().count() <= width {
+        match last.is_empty() || last.chars().count() + word.trim_end().chars().count() <= width {
             true => last.push_str(word),
             false => lines.push(word.to_owned()),
         }
@@ -97,6 +100,8 @@ mod tests {
         let plain = print(false);
         assert!(plain.starts_with("\n1. first\n\n   → ask\n   ← word [1,2] word "), "{plain:?}");
         assert!(plain.lines().all(|line| line.chars().count() <= 44), "{plain:?}");
-        assert_eq!((plain.matches('\x1b').count(), print(true).matches('\x1b').count()), (0, 10));
+        let color = print(true);
+        assert!(color.starts_with("\n\x1b[1m1. first\x1b[0m\n\n   → ask\n\x1b[2m   ← word"), "{color:?}");
+        assert_eq!([BOLD, DIM, RESET].iter().fold(color, |text, style| text.replace(style, "")), plain);
     }
 }

@@ -96,8 +96,8 @@ impl Walkthrough<'_, '_> {
         let instructions = handshake["instructions"].as_str().unwrap_or_default();
         self.characters_read = definition_characters(&tools) + instructions.chars().count();
         let text = format!(
-            "In the background, each server was started once, asked for its tools and closed again, which was done \
-             after {learnt}. Now the model reads the instructions and {} tools: {} tokens.",
+            "In the background, each server was then started once, asked for its tools and closed again. This was \
+             done {learnt} after the start. Now the model reads the instructions and {} tools: {} tokens.",
             tools.len(),
             tokens(self.characters_read)
         );
