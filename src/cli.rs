@@ -1,4 +1,8 @@
-//! The command line as types.
+//! The command line, as clap types. Their doc comments are the help texts.
+//!
+//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`cache`], and
+//! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
+//! exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
 use clap::{ArgGroup, Parser, Subcommand};
@@ -12,76 +16,98 @@ pub mod login;
 mod paths;
 pub mod serve;
 
-/// One MCP server in front of all your MCP servers: they start when they are used, and their tools cost almost no
-/// context.
+/// One MCP server in front of all your MCP servers: they start when they are
+/// used, and their tools cost almost no context.
 ///
-/// Without a command it serves MCP on stdin and stdout, which is what a client's configuration names:
+/// Without a command, dynamic-mcp serves MCP on stdin and stdout. Your client
+/// starts it with this entry in the client's config:
 ///
-///   {"mcpServers": {"all": {"command": "dynamic-mcp", "args": ["--config", "servers.json"]}}}
+///   {
+///     "mcpServers": {
+///       "dynamic-mcp": {
+///         "command": "dynamic-mcp",
+///         "args": ["--config", "/path/to/servers.json"]
+///       }
+///     }
+///   }
 #[derive(Parser, Debug)]
 #[command(name = "dynamic-mcp", version, verbatim_doc_comment)]
 #[command(group = ArgGroup::new("mode").args(["eager_startup", "pure_lazy", "hybrid_lazy"]))]
 pub struct Cli {
-    /// The config file; may be given several times, later ones override servers of the same name
+    /// Read the servers from this config file; may be given several times
     ///
-    /// Without it: $XDG_CONFIG_HOME/dynamic-mcp/servers.json
+    /// A later file overrides servers of the same name, and settings key by key. The default is
+    /// dynamic-mcp/servers.json in $XDG_CONFIG_HOME (~/.config), on Windows in %APPDATA%.
     #[arg(long, value_name = "PATH", env = "DYNAMIC_MCP_CONFIG", global = true)]
     pub config: Vec<PathBuf>,
-    /// Connect every server at start and keep it
+    /// Connect to every server at startup and stay connected
     #[arg(long, env = "DYNAMIC_MCP_EAGER_STARTUP")]
     pub eager_startup: bool,
-    /// Connect a server on its first use
+    /// Connect to a server on its first use
     #[arg(long, env = "DYNAMIC_MCP_PURE_LAZY")]
     pub pure_lazy: bool,
-    /// Connect every server at start to learn its tools, close it, reconnect on use
+    /// Connect to a server at startup only to learn its tools, then on use (the default)
     #[arg(long, env = "DYNAMIC_MCP_HYBRID_LAZY")]
     pub hybrid_lazy: bool,
-    /// Close a server that was not used for so long; 0: never
+    /// Close a server that was not used for this long; 0 keeps it open
     #[arg(long, value_name = "SECONDS", env = "DYNAMIC_MCP_IDLE_TIMEOUT")]
     pub idle_timeout: Option<u64>,
-    /// Neither read nor write what is remembered of servers between starts
+    /// Do not read or write the cache of the servers' tools
     #[arg(long, env = "DYNAMIC_MCP_NO_CACHE")]
     pub no_cache: bool,
-    /// What the log tells: error, warn, info, debug, trace
+    /// Set the log level: off, error, warn, info (the default), debug or trace
     #[arg(long, value_name = "LEVEL", env = "DYNAMIC_MCP_LOG_LEVEL", global = true)]
     pub log_level: Option<String>,
     /// Append the log to this file instead of writing it to stderr
     #[arg(long, value_name = "PATH", env = "DYNAMIC_MCP_LOG_FILE", global = true)]
     pub log_file: Option<PathBuf>,
+    /// What to do. `None`: serve a client.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
+/// The commands.
 #[derive(Subcommand, Debug)]
-pub enum Command {
-    /// Shows what this program does, on small MCP servers that are built in
+pub enum CliCommand {
+    /// Show what dynamic-mcp does, with small MCP servers that are built in
     Demo,
-    /// Logs in to a remote server, in the browser
+    /// Log in to a remote server in the browser
     Login(login::LoginArgs),
-    /// Ends the login at a remote server
+    /// Log out of a remote server
     Logout {
-        /// The server, as the config names it
+        /// The name of the server in the config file
         name: String,
     },
-    /// Prints the JSON Schema of the config file
+    /// Print the JSON Schema of the config file
     Schema,
-    /// What is remembered of servers between starts
+    /// Manage the cache of the servers' tools
     Cache {
+        /// What to do with the cache.
         #[command(subcommand)]
         command: CacheCommand,
     },
-    /// A built-in server of the demo: notes, tasks or calendar
+    /// Serve the notes of one group of the demo on stdin and stdout
     #[command(name = "__demo-server", hide = true)]
-    DemoServer { kind: String },
+    DemoServer {
+        /// The name of the group
+        group: String,
+        /// Write the process ID to this file, and remove the file at the end
+        pid_file: Option<PathBuf>,
+    },
 }
 
+/// The commands of `dynamic-mcp cache`.
 #[derive(Subcommand, Debug)]
 pub enum CacheCommand {
-    /// Forgets all of it
+    /// Delete everything in the cache
     Clear,
 }
 
-/// `dynamic-mcp schema`.
+/// Prints the JSON Schema of the config file on stdout.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
 pub fn schema() -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(SCHEMA.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -1,15 +1,15 @@
-//! The binary: reads the environment, builds the runtime, turns the outcome into an exit code.
+//! The binary: reads the environment, builds the runtime, runs the command and turns its outcome into an exit code.
 
 use anyhow::Context;
 use clap::Parser;
-use dynamic_mcp::cli::{self, CacheCommand, Cli, Command, demo, serve};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::ProcessEnv;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before anything else: the warden must stay one thread with nothing open.
+    // First of all: the warden must have a single thread and no open files.
     #[cfg(unix)]
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
@@ -22,28 +22,33 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let ambient = ProcessEnv { vars: std::env::vars_os().collect(), cwd };
-    let strings = ambient.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
-    let env = Env::new(strings, ambient.cwd.clone());
-    let _flush_at_end = telemetry::init(telemetry::Options {
+    let process_env = ProcessEnv { vars: std::env::vars_os().collect(), cwd };
+    let utf8_vars = process_env.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
+    let env = Env::new(utf8_vars, process_env.cwd.clone());
+    let _flush_log = telemetry::init(telemetry::Options {
         level: cli.log_level.as_deref(),
         filter: env.get("DYNAMIC_MCP_LOG"),
         file: cli.log_file.as_deref(),
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
     })?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?;
     let outcome = runtime.block_on(async {
         match &cli.command {
-            None => serve::serve(cli, &env, ambient).await,
-            Some(Command::Demo) => demo::demo(&env).await,
-            Some(Command::Login(args)) => cli::login::login(args, cli, &env).await,
-            Some(Command::Logout { name }) => cli::login::logout(name, cli, &env).await,
-            Some(Command::Schema) => cli::schema(),
-            Some(Command::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
-            Some(Command::DemoServer { kind }) => demo::server(kind, &env).await,
+            None => serve::serve(cli, &env, process_env).await,
+            Some(CliCommand::Demo) => demo::demo(&env).await,
+            Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
+            Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
+            Some(CliCommand::Schema) => cli::schema(),
+            Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
+            Some(CliCommand::DemoServer { group, pid_file }) => {
+                demo::server::serve(group, pid_file.as_deref())
+            }
         }
     });
-    // A read of stdin in a blocking thread cannot be cancelled; it must not hold us up.
+    // A blocking thread that reads stdin cannot be cancelled. Waiting for it would delay the exit.
     runtime.shutdown_background();
     outcome
 }

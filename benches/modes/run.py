@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The three modes with ten real servers, the same servers without dynamic-mcp, and a thousand groups.
+"""Measures the three modes with ten real servers, the same servers without dynamic-mcp, and a thousand groups.
 
     benches/modes/setup && cargo build --release && benches/modes/run.py
 
-Linux only: memory is the sum of PSS (each shared page counted in parts) over /proc/PID/smaps_rollup, of dynamic-mcp
-and of everything below it. Every figure is a median of runs (lowest - highest). docs/benchmarks.md has a run.
+Linux only: memory is the sum of PSS (a page that several processes share counts in parts) in /proc/PID/smaps_rollup of
+dynamic-mcp and of all its descendants. Every figure is the median of the runs (lowest - highest). docs/benchmarks.md has
+the figures of a run.
 """
 
 import argparse
@@ -23,15 +24,17 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "../../target")).resolve()
 IDLE_SECONDS = 3
-LOOK = 0.02
-LIMIT = 120
+POLL_INTERVAL_SECONDS = 0.02
+TIMEOUT_SECONDS = 120
+# dynamic-mcp and its warden.
+OWN_PROCESSES = 2
 
 
-class Server:
-    """A client of one server on stdin and stdout."""
+class Client:
+    """Starts a server and is its client, on stdin and stdout."""
 
     def __init__(self, command, home, **env):
-        self.begin = time.monotonic()
+        self.started = time.monotonic()
         self.process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.PIPE,
@@ -40,52 +43,54 @@ class Server:
             cwd=home,
             env={"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **env},
         )
-        self.answers = queue.Queue()
-        self.next_id = 0
+        self.responses = queue.Queue()
+        self.last_id = 0
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
         for line in self.process.stdout:
             message = json.loads(line)
             if "method" not in message:
-                self.answers.put(message)
-        self.answers.put(None)
+                self.responses.put(message)
+        self.responses.put(None)
 
     def send(self, **message):
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self.process.stdin.flush()
 
-    def ask(self, method, params):
-        self.next_id += 1
-        self.send(id=self.next_id, method=method, params=params)
-        answer = self.answers.get(timeout=LIMIT)
-        assert answer and answer["id"] == self.next_id and "result" in answer, (method, params, answer)
-        return answer["result"]
+    def request(self, method, params):
+        """Returns the result."""
+        self.last_id += 1
+        self.send(id=self.last_id, method=method, params=params)
+        response = self.responses.get(timeout=TIMEOUT_SECONDS)
+        assert response and response["id"] == self.last_id and "result" in response, (method, params, response)
+        return response["result"]
+
+    def request_all(self, method, all_params):
+        """Sends all requests before it waits for the first response."""
+        for n, params in enumerate(all_params):
+            self.send(id=f"all-{n}", method=method, params=params)
+        return [self.responses.get(timeout=TIMEOUT_SECONDS)["result"] for _ in all_params]
 
     def initialize(self):
         client = {"name": "bench", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
-        result = self.ask("initialize", params)
+        result = self.request("initialize", params)
         self.send(method="notifications/initialized")
         return result
 
-    def call(self, tool, arguments):
-        """How long it took, in ms, and the result, which must be a good one."""
+    def call_tool(self, tool, arguments):
+        """Returns the milliseconds that the call took, and its result, which must not be an error."""
         begin = time.monotonic()
-        result = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        result = self.request("tools/call", {"name": tool, "arguments": arguments})
         assert not result.get("isError"), (tool, arguments, result)
         return (time.monotonic() - begin) * 1e3, result
 
-    def ask_all(self, method, many):
-        """Asks everything before it waits for the first answer."""
-        for n, params in enumerate(many):
-            self.send(id=f"all-{n}", method=method, params=params)
-        return [self.answers.get(timeout=LIMIT)["result"] for _ in many]
+    def age_ms(self):
+        """Milliseconds since the process was started."""
+        return (time.monotonic() - self.started) * 1e3
 
-    def age(self):
-        return (time.monotonic() - self.begin) * 1e3
-
-    def end(self):
+    def shut_down(self):
         self.process.stdin.close()
         try:
             self.process.wait(5)
@@ -94,69 +99,72 @@ class Server:
             self.process.wait()
 
 
-class Proxy(Server):
-    """A client of dynamic-mcp. `seen` are the servers that ran at any look."""
+class ProxyClient(Client):
+    """A client of dynamic-mcp. `seen_servers` are the processes of servers that any look at the process tree found."""
 
-    def __init__(self, stage, config, cache, *flags):
-        command = [stage.program, "--config", config, *flags]
-        super().__init__(command, stage.home, XDG_CACHE_HOME=str(cache))
-        self.seen = set()
+    def __init__(self, fixture, config, cache, *flags):
+        command = [fixture.program, "--config", config, *flags]
+        super().__init__(command, fixture.home, XDG_CACHE_HOME=str(cache))
+        self.seen_servers = set()
         self.initialize()
-        self.initialized = self.age()
-        self.ask("tools/list", {})
-        self.listed = self.age()
+        self.initialize_ms = self.age_ms()
+        self.request("tools/list", {})
+        self.tools_list_ms = self.age_ms()
 
-    def tree(self):
-        pids = tree(self.process.pid, parents := {})
-        # Servers are the warden's children; what they start themselves is not counted.
-        self.seen.update(pid for pid in pids if parents.get(parents.get(pid)) == self.process.pid)
+    def process_tree(self):
+        pids = process_tree(self.process.pid, parents := {})
+        # Servers are the children of the warden. What they start themselves is not counted.
+        is_server = lambda pid: parents.get(parents.get(pid)) == self.process.pid
+        self.seen_servers.update(pid for pid in pids if is_server(pid))
         return pids
 
     def status(self):
-        return self.call("get_status", {})[1]["structuredContent"]
+        return self.call_tool("get_status", {})[1]["structuredContent"]
 
-    def tool(self, use):
-        return self.call("call_dynamic_tool", arguments(use))[0]
+    def call_upstream(self, call):
+        """Returns the milliseconds that a (group, tool, arguments) took."""
+        return self.call_tool("call_dynamic_tool", call_arguments(call))[0]
 
-    def use_all(self, uses):
-        """A call to each, all at once: when the last was answered, in ms."""
+    def call_all_upstreams(self, calls):
+        """Makes all calls at once and returns the milliseconds until the last result."""
         begin = time.monotonic()
-        self.ask_all("tools/call", [{"name": "call_dynamic_tool", "arguments": arguments(use)} for use in uses])
+        params = [{"name": "call_dynamic_tool", "arguments": call_arguments(call)} for call in calls]
+        self.request_all("tools/call", params)
         return (time.monotonic() - begin) * 1e3
 
-    def until(self, holds):
-        """How long after the spawn that held first, in ms."""
-        while not holds():
-            self.tree()
-            failed = [g for g in self.status()["groups"] if g["error"]]
+    def wait_until(self, condition):
+        """Returns the milliseconds since the start at which the condition held for the first time."""
+        while not condition():
+            self.process_tree()
+            failed = [group for group in self.status()["groups"] if group["error"]]
             assert not failed, failed
-            assert self.age() < LIMIT * 1e3, self.status()
-            time.sleep(LOOK)
-        self.tree()
-        return self.age()
+            assert self.age_ms() < TIMEOUT_SECONDS * 1e3, self.status()
+            time.sleep(POLL_INTERVAL_SECONDS)
+        self.process_tree()
+        return self.age_ms()
 
-    def all_known(self):
+    def knows_all_tools(self):
         status = self.status()
         return status["ready"] == status["total"]
 
-    def settled(self):
-        """Start-up is over, and what it started only to look at has ended."""
+    def is_settled(self):
+        """Start-up is over, and the servers that were started only for their tools have exited."""
         status = self.status()
-        connected = sum(group["state"] == "connected" for group in status["groups"])
-        busy = any(group["connecting"] for group in status["groups"])
-        return status["status"] == "ready" and not busy and (connected or len(self.tree()) <= 2)
+        has_connected = any(group["state"] == "connected" for group in status["groups"])
+        is_connecting = any(group["connecting"] for group in status["groups"])
+        return status["status"] == "ready" and not is_connecting and (has_connected or self.has_no_servers())
 
-    def only_us(self):
-        return len(self.tree()) <= 2
+    def has_no_servers(self):
+        return len(self.process_tree()) <= OWN_PROCESSES
 
 
-def arguments(use):
-    group, name, args = use
+def call_arguments(call):
+    group, name, args = call
     return {"group": group, "name": name, "args": args}
 
 
-class Stage:
-    """The ten servers, what they work on, and a harmless call to each."""
+class Fixture:
+    """The ten servers, the files that they work on, and a harmless call to each."""
 
     def __init__(self, program, home):
         self.program, self.home = program, home
@@ -192,26 +200,26 @@ class Stage:
             ("git", "git_status", {"repo_path": str(home / "repository")}),
             ("sqlite", "list_tables", {}),
             ("calculator", "calculate", {"expression": "6*7"}),
-            # Both say that they have no such thing; a page and a browser are not to be had without a network.
+            # Both answer that there is none: a page and a browser need a network.
             ("fetch", "fetch", {"url": "http://127.0.0.1:1/"}),
             ("browser", "browser_tabs", {"action": "list"}),
         ]
 
-    def config(self, mode, **settings):
+    def write_config(self, mode, **settings):
         servers = {name: {"command": [str(part) for part in c]} for name, c in self.commands.items()}
-        return self.write({"mcpServers": servers, "settings": {"lazy_startup": mode, **settings}})
+        return self.write_json({"mcpServers": servers, "settings": {"lazy_startup": mode, **settings}})
 
-    def write(self, config):
+    def write_json(self, config):
         path = self.home / f"servers-{time.monotonic_ns()}.json"
         path.write_text(json.dumps(config, indent=2))
         return path
 
-    def cache(self):
+    def create_cache(self):
         return Path(tempfile.mkdtemp(dir=self.home))
 
 
-def tree(root, parents=None):
-    """The process and all below it; their parents into `parents`."""
+def process_tree(root, parents=None):
+    """Returns the process and all its descendants, and fills `parents` with the parent of every process."""
     parents, children = {} if parents is None else parents, {}
     for entry in Path("/proc").iterdir():
         try:
@@ -220,28 +228,29 @@ def tree(root, parents=None):
                 parents[int(entry.name)] = parent
                 children.setdefault(parent, []).append(int(entry.name))
         except OSError:
-            pass  # It has ended meanwhile.
-    pids, todo = [], [root]
-    while todo:
-        pid = todo.pop()
+            pass  # It has exited meanwhile.
+    pids, unvisited = [], [root]
+    while unvisited:
+        pid = unvisited.pop()
         pids.append(pid)
-        todo.extend(children.get(pid, []))
+        unvisited.extend(children.get(pid, []))
     return pids
 
 
-def memory(pids, what="Pss:"):
-    """In MB."""
+def memory_mb(pids, key="Pss:"):
     kilobytes = 0
     for pid in pids:
         try:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith(what))
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith(key))
         except OSError:
-            pass
+            pass  # It has exited meanwhile.
     return kilobytes / 1024
 
 
 class Table:
+    """Figures by row and column, printed as Markdown."""
+
     def __init__(self, columns):
         self.columns, self.rows = columns, {}
 
@@ -252,11 +261,11 @@ class Table:
         print("| | " + " | ".join(self.columns) + " |")
         print("| --- |" + " --- |" * len(self.columns))
         for row, cells in self.rows.items():
-            print(f"| {row} | " + " | ".join(cell(cells.get(column)) for column in self.columns) + " |")
+            print(f"| {row} | " + " | ".join(format_cell(cells.get(column)) for column in self.columns) + " |")
         print(flush=True)
 
 
-def cell(figures):
+def format_cell(figures):
     if not figures:
         return "–"
     low, median, high = min(figures), statistics.median(figures), max(figures)
@@ -265,131 +274,139 @@ def cell(figures):
     return text(median) if low == high else f"{text(median)} ({text(low)} – {text(high)})"
 
 
-def direct(stage, table):
-    """All ten at once, as a client without dynamic-mcp starts them."""
+def measure_without_proxy(fixture, table):
+    """Starts all ten at once, as a client without dynamic-mcp does."""
     begin = time.monotonic()
-    servers = [Server(command, stage.home) for command in stage.commands.values()]
-    answered = []
+    clients = [Client(command, fixture.home) for command in fixture.commands.values()]
+    listed_ms = []
 
-    def ready(server):
-        server.initialize()
-        server.ask("tools/list", {})
-        answered.append((time.monotonic() - begin) * 1e3)
+    def list_tools(client):
+        client.initialize()
+        client.request("tools/list", {})
+        listed_ms.append((time.monotonic() - begin) * 1e3)
 
-    threads = [threading.Thread(target=ready, args=[server]) for server in servers]
+    threads = [threading.Thread(target=list_tools, args=[client]) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(answered) == len(servers)
-    table.add("the first answered `tools/list`, ms", "10 servers", min(answered))
-    table.add("the last answered `tools/list`, ms", "10 servers", max(answered))
+    assert len(listed_ms) == len(clients)
+    table.add("the first answered `tools/list`, ms", "10 servers", min(listed_ms))
+    table.add("the last answered `tools/list`, ms", "10 servers", max(listed_ms))
     time.sleep(1)
-    pids = [pid for server in servers for pid in tree(server.process.pid)]
-    table.add("memory, MB", "10 servers", memory(pids))
+    pids = [pid for client in clients for pid in process_tree(client.process.pid)]
+    table.add("memory, MB", "10 servers", memory_mb(pids))
     table.add("processes", "10 servers", len(pids))
-    for server in servers:
-        server.end()
+    for client in clients:
+        client.shut_down()
 
 
-def first_start(stage, mode, table, cache):
-    proxy = Proxy(stage, stage.config(mode, idle_timeout=IDLE_SECONDS), cache)
+def measure_first_start(fixture, mode, table, cache):
+    """Starts with an empty cache."""
+    proxy = ProxyClient(fixture, fixture.write_config(mode, idle_timeout=IDLE_SECONDS), cache)
     add = lambda row, figure: table.add(row, mode, figure)
-    add("spawn to answer of `initialize`, ms", proxy.initialized)
-    add("spawn to answer of `tools/list`, ms", proxy.listed)
+    add("spawn to answer of `initialize`, ms", proxy.initialize_ms)
+    add("spawn to answer of `tools/list`, ms", proxy.tools_list_ms)
     if mode != "pure":
-        add("spawn to all tools known, ms", proxy.until(proxy.all_known))
-    add("spawn to quiet, ms", proxy.until(proxy.settled))
-    add("servers started by then", len(proxy.seen))
+        add("spawn to all tools known, ms", proxy.wait_until(proxy.knows_all_tools))
+    add("spawn to quiet, ms", proxy.wait_until(proxy.is_settled))
+    add("servers started by then", len(proxy.seen_servers))
     time.sleep(1)
-    rest(proxy, add, "quiet")
-    add("call to a Node server, first, ms", proxy.tool(stage.node_call))
-    add("call to a Node server, second, ms", proxy.tool(stage.node_call))
-    add("call to a Python server, first, ms", proxy.tool(stage.python_call))
-    add("call to a Python server, second, ms", proxy.tool(stage.python_call))
-    # All ten in use, at the same time, then none.
-    add("a call to each at once, last answer, ms", proxy.use_all(stage.calls))
-    used = time.monotonic()
-    rest(proxy, add, "after a use of each")
+    add_memory_rows(proxy, add, "quiet")
+    add("call to a Node server, first, ms", proxy.call_upstream(fixture.node_call))
+    add("call to a Node server, second, ms", proxy.call_upstream(fixture.node_call))
+    add("call to a Python server, first, ms", proxy.call_upstream(fixture.python_call))
+    add("call to a Python server, second, ms", proxy.call_upstream(fixture.python_call))
+    # All ten are used at the same time, then none.
+    add("a call to each at once, last answer, ms", proxy.call_all_upstreams(fixture.calls))
+    last_use = time.monotonic()
+    add_memory_rows(proxy, add, "after a use of each")
     if mode == "eager":
         time.sleep(IDLE_SECONDS + 4)
     else:
-        proxy.until(proxy.only_us)
-        add("last use to the last server gone, s", time.monotonic() - used)
-    rest(proxy, add, f"after {IDLE_SECONDS} s idle")
-    proxy.end()
+        proxy.wait_until(proxy.has_no_servers)
+        add("last use to the last server gone, s", time.monotonic() - last_use)
+    add_memory_rows(proxy, add, f"after {IDLE_SECONDS} s idle")
+    proxy.shut_down()
 
 
-def rest(proxy, add, when):
-    pids = proxy.tree()
-    add(f"{when}: memory, MB", memory(pids))
+def add_memory_rows(proxy, add, when):
+    pids = proxy.process_tree()
+    add(f"{when}: memory, MB", memory_mb(pids))
     add(f"{when}: processes", len(pids))
 
 
-def second_start(stage, mode, table, cache):
-    """With what an earlier start remembers."""
-    proxy = Proxy(stage, stage.config(mode, idle_timeout=IDLE_SECONDS), cache)
+def measure_second_start(fixture, mode, table, cache):
+    """Starts with a cache that has the tools of all servers."""
+    proxy = ProxyClient(fixture, fixture.write_config(mode, idle_timeout=IDLE_SECONDS), cache)
     add = lambda row, figure: table.add(row, mode, figure)
-    add("spawn to answer of `initialize`, ms", proxy.initialized)
-    add("spawn to answer of `tools/list`, ms", proxy.listed)
-    add("spawn to all tools known, ms", proxy.until(proxy.all_known))
-    add("spawn to quiet, ms", proxy.until(proxy.settled))
+    add("spawn to answer of `initialize`, ms", proxy.initialize_ms)
+    add("spawn to answer of `tools/list`, ms", proxy.tools_list_ms)
+    add("spawn to all tools known, ms", proxy.wait_until(proxy.knows_all_tools))
+    add("spawn to quiet, ms", proxy.wait_until(proxy.is_settled))
     time.sleep(2)
-    proxy.tree()
-    add("servers started by then", len(proxy.seen))
-    rest(proxy, add, "quiet")
-    add("`get_dynamic_tools` of a server, ms", proxy.call("get_dynamic_tools", {"group": "time"})[0])
-    add("call to a Node server, first, ms", proxy.tool(stage.node_call))
-    add("call to a Python server, first, ms", proxy.tool(stage.python_call))
-    proxy.end()
+    proxy.process_tree()
+    add("servers started by then", len(proxy.seen_servers))
+    add_memory_rows(proxy, add, "quiet")
+    add("`get_dynamic_tools` of a server, ms", proxy.call_tool("get_dynamic_tools", {"group": "time"})[0])
+    add("call to a Node server, first, ms", proxy.call_upstream(fixture.node_call))
+    add("call to a Python server, first, ms", proxy.call_upstream(fixture.python_call))
+    proxy.shut_down()
 
 
-def many(stage, groups, table):
-    """So many groups of a server that is built in and takes no time."""
-    def config(mode):
+def measure_many_groups(fixture, groups, table):
+    """Starts with this many groups, all of the server that is built in for the demo."""
+    def write_config(mode):
         entry = lambda n: {
-            "command": str(stage.program),
-            "args": ["__demo-server", "notes"],
+            "command": str(fixture.program),
+            "args": ["__demo-server", "work"],
             "env": {"N": str(n)},
             "description": f"Notes of project {n}: writes them down and finds them again",
         }
         servers = {f"group-{n:04}": entry(n) for n in range(groups)}
-        return stage.write({"mcpServers": servers, "settings": {"lazy_startup": mode}})
+        return fixture.write_json({"mcpServers": servers, "settings": {"lazy_startup": mode}})
 
-    def start(column, mode, cache, *flags):
-        proxy = Proxy(stage, config(mode), cache, *flags)
+    def measure(column, mode, cache):
+        proxy = ProxyClient(fixture, write_config(mode), cache)
         add = lambda row, figure: table.add(row, column, figure)
-        add("spawn to answer of `initialize`, ms", proxy.initialized)
-        add("spawn to answer of `tools/list`, ms", proxy.listed)
+        add("spawn to answer of `initialize`, ms", proxy.initialize_ms)
+        add("spawn to answer of `tools/list`, ms", proxy.tools_list_ms)
         if mode != "pure":
-            add("spawn to all tools known, ms", proxy.until(proxy.all_known))
-            proxy.until(proxy.settled)
+            add("spawn to all tools known, ms", proxy.wait_until(proxy.knows_all_tools))
+            proxy.wait_until(proxy.is_settled)
             time.sleep(1)
-        pids = proxy.tree()
-        add("memory of dynamic-mcp itself (RSS), MB", memory([proxy.process.pid], "Rss:"))
-        add("`tools/list` again, ms", timed(lambda: proxy.ask("tools/list", {})))
-        add("`get_status`, ms", timed(proxy.status))
-        add("first call, ms", proxy.tool((f"group-{groups - 1:04}", "list_notes", {})))
-        proxy.end()
+        add("memory of dynamic-mcp itself (RSS), MB", memory_mb([proxy.process.pid], "Rss:"))
+        add("`tools/list` again, ms", timed_ms(lambda: proxy.request("tools/list", {})))
+        add("`get_status`, ms", timed_ms(proxy.status))
+        add("first call, ms", proxy.call_upstream((f"group-{groups - 1:04}", "list_notes", {})))
+        proxy.shut_down()
 
-    cache = stage.cache()
-    start("pure, nothing cached", "pure", stage.cache())
-    start("hybrid, nothing cached", "hybrid", cache)
-    start("hybrid, all cached", "hybrid", cache)
+    cache = fixture.create_cache()
+    measure("pure, nothing cached", "pure", fixture.create_cache())
+    measure("hybrid, nothing cached", "hybrid", cache)
+    measure("hybrid, all cached", "hybrid", cache)
 
 
-def timed(work):
+def timed_ms(work):
     begin = time.monotonic()
     work()
     return (time.monotonic() - begin) * 1e3
 
 
+def fill_cache(fixture, cache):
+    """Has dynamic-mcp learn all tools, if the cache is empty."""
+    if not any(cache.iterdir()):
+        proxy = ProxyClient(fixture, fixture.write_config("hybrid"), cache)
+        proxy.wait_until(proxy.is_settled)
+        proxy.shut_down()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=TARGET / "release/dynamic-mcp")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--groups", type=int, default=1000)
-    parser.add_argument("--only", choices=["direct", "first", "second", "many"])
+    parser.add_argument("--program", type=Path, default=TARGET / "release/dynamic-mcp", help="the binary to measure")
+    parser.add_argument("--runs", type=int, default=5, help="how often each table is measured")
+    parser.add_argument("--groups", type=int, default=1000, help="the number of groups of the last table")
+    parser.add_argument("--only", choices=["direct", "first", "second", "many"], help="measure only this table")
     options = parser.parse_args()
     modes = ["eager", "hybrid", "pure"]
     tables = {
@@ -400,37 +417,29 @@ def main():
     }
     if options.only:
         tables = {options.only: tables[options.only]}
-    # As a service manager or a terminal ends it: everything started here is closed by its stdin.
+    # SIGTERM ends the script as Ctrl-C does. Its exit closes the stdin of every process that it started.
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     with tempfile.TemporaryDirectory() as home:
-        stage = Stage(options.program.resolve(), Path(home))
-        caches = {mode: stage.cache() for mode in modes}
-        # Once unmeasured, so that every run finds the files in memory.
-        direct(stage, Table(["10 servers"]))
+        fixture = Fixture(options.program.resolve(), Path(home))
+        caches = {mode: fixture.create_cache() for mode in modes}
+        # Once without measuring, so that every run finds the files in memory.
+        measure_without_proxy(fixture, Table(["10 servers"]))
         for _ in range(options.runs):
             for name, (_, table) in tables.items():
                 if name == "direct":
-                    direct(stage, table)
+                    measure_without_proxy(fixture, table)
                 elif name == "first":
                     for mode in modes:
-                        first_start(stage, mode, table, stage.cache())
+                        measure_first_start(fixture, mode, table, fixture.create_cache())
                 elif name == "second":
                     for mode in modes:
-                        remember(stage, caches[mode])
-                        second_start(stage, mode, table, caches[mode])
+                        fill_cache(fixture, caches[mode])
+                        measure_second_start(fixture, mode, table, caches[mode])
                 else:
-                    many(stage, options.groups, table)
+                    measure_many_groups(fixture, options.groups, table)
         for title, table in tables.values():
             print(f"### {title}\n")
             table.print()
-
-
-def remember(stage, cache):
-    """Fills a cache that is empty."""
-    if not any(cache.iterdir()):
-        proxy = Proxy(stage, stage.config("hybrid"), cache)
-        proxy.until(proxy.settled)
-        proxy.end()
 
 
 if __name__ == "__main__":

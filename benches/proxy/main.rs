@@ -1,15 +1,16 @@
-//! What it costs to have dynamic-mcp in between: each figure through it beside the same without it.
+//! What dynamic-mcp costs between a client and a server: each figure direct and through it.
 //!
 //!   taskset -c 1 cargo bench --bench proxy
 //!
-//! `DYNAMIC_MCP_BENCH_PROGRAM` measures another binary. Each figure is a median of rounds, direct and proxied in
-//! turns, with the lowest and highest round behind it. docs/benchmarks.md has a run, and says why on one core.
+//! `DYNAMIC_MCP_BENCH_PROGRAM` measures another binary. Each figure is the median of rounds, with the lowest and the
+//! highest round behind it; direct and proxied rounds take turns. docs/benchmarks.md has the figures of a run, and says
+//! why it uses one core.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
-#![allow(clippy::unwrap_used, reason = "a bench that panics has said what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a bench may panic")]
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
 
 #[cfg(target_os = "linux")]
-mod peer;
+mod client;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
@@ -19,19 +20,19 @@ mod upstream;
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("--upstream") => upstream::serve(false),
-        Some("--upstream-that-hangs") => upstream::serve(true),
-        _ => measure::all(),
+        Some("--hanging-upstream") => upstream::serve(true),
+        _ => measure::run(),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("this bench reads /proc");
+    println!("this bench reads /proc, which only Linux has");
 }
 
 #[cfg(target_os = "linux")]
 mod measure {
-    use super::peer::Peer;
+    use super::client::BenchClient;
     use super::process;
     use std::fs;
     use std::time::Instant;
@@ -39,13 +40,16 @@ mod measure {
 
     const STARTS: usize = 50;
     const ROUNDS: usize = 9;
-    const CALLS: usize = 4000;
-    const BIG_CALLS: usize = 100;
+    const CALLS_PER_ROUND: usize = 4000;
+    const PIPELINED_CALLS_PER_ROUND: usize = 5 * CALLS_PER_ROUND;
+    const BIG_CALLS_PER_ROUND: usize = 100;
+    const WARM_UP_CALLS: usize = 500;
+    const CALLS_BEFORE_MEMORY: usize = 20;
 
-    pub(super) fn all() {
-        println!("{:<46} {:>28} {:>28}", "", "direct", "dynamic-mcp");
-        starts();
-        round_trips();
+    pub(super) fn run() {
+        println!("{:<58} {:>28} {:>28}", "", "direct", "dynamic-mcp");
+        startup();
+        latency();
         for depth in [16, 32] {
             throughput(depth);
         }
@@ -56,153 +60,158 @@ mod measure {
     }
 
     /// From the spawn to the answers that a client waits for before it is ready.
-    fn starts() {
-        let direct = this_program("--upstream");
-        for (hanging, away) in [(0, 0), (10, 0), (50, 0), (0, 20)] {
-            let config = Config::with_others(1, hanging, away);
-            let (mut ours, mut theirs) = (Times::default(), Times::default());
+    fn startup() {
+        let upstream = upstream_command("--upstream");
+        for (hanging, unreachable) in [(0, 0), (10, 0), (50, 0), (0, 20)] {
+            let config = BenchConfig::with_broken(1, hanging, unreachable);
+            let (mut direct, mut proxied) = (StartTimes::default(), StartTimes::default());
             for _ in 0..STARTS {
-                theirs.add(start(&direct));
-                ours.add(start(&config.proxy));
+                direct.measure(&upstream);
+                proxied.measure(&config.proxy);
             }
-            let others = if away > 0 { ", remote and away" } else { "" };
-            let entries = format!("{} configured{others}", 1 + hanging + away);
-            row(&format!("start to initialize, {entries}, ms"), &theirs.first, &ours.first);
-            row(&format!("start to tools/list, {entries}, ms"), &theirs.second, &ours.second);
+            let kind = if unreachable > 0 { ", remote and unreachable" } else { "" };
+            let servers = format!("{} configured{kind}", 1 + hanging + unreachable);
+            print_row(
+                &format!("start to initialize, {servers}, ms"),
+                &direct.initialize,
+                &proxied.initialize,
+            );
+            print_row(
+                &format!("start to tools/list, {servers}, ms"),
+                &direct.list_tools,
+                &proxied.list_tools,
+            );
         }
     }
 
+    /// Milliseconds from the spawn to the answer, of each start.
     #[derive(Default)]
-    struct Times {
-        first: Vec<f64>,
-        second: Vec<f64>,
+    struct StartTimes {
+        initialize: Vec<f64>,
+        list_tools: Vec<f64>,
     }
 
-    impl Times {
-        fn add(&mut self, (first, second): (f64, f64)) {
-            self.first.push(first);
-            self.second.push(second);
+    impl StartTimes {
+        fn measure(&mut self, command: &[String]) {
+            let spawned = Instant::now();
+            let mut client = BenchClient::start(command);
+            client.initialize();
+            self.initialize.push(spawned.elapsed().as_secs_f64() * 1e3);
+            client.list_tools();
+            self.list_tools.push(spawned.elapsed().as_secs_f64() * 1e3);
         }
-    }
-
-    fn start(command: &[String]) -> (f64, f64) {
-        let begin = Instant::now();
-        let mut peer = Peer::start(command);
-        peer.initialize();
-        let initialized = millis(begin);
-        peer.list_tools();
-        (initialized, millis(begin))
     }
 
     /// One call after the other.
-    fn round_trips() {
+    fn latency() {
         let [mut p50, mut p99, mut cpu] = [(); 3].map(|()| [vec![], vec![]]);
-        let config = Config::new(1);
-        let mut peers = config.both();
+        let config = BenchConfig::new(1);
+        let mut clients = config.warm_clients();
         for _ in 0..ROUNDS {
-            for (n, (peer, group)) in peers.iter_mut().enumerate() {
-                let before = process::cpu(peer.pid());
-                let mut micros: Vec<_> = (0..CALLS).map(|_| timed(|| peer.call(*group, "echo"))).collect();
-                cpu[n].push((process::cpu(peer.pid()) - before) / CALLS as f64);
+            for (n, (client, group)) in clients.iter_mut().enumerate() {
+                let cpu_before = process::cpu_micros(client.pid());
+                let mut micros: Vec<_> =
+                    (0..CALLS_PER_ROUND).map(|_| timed_micros(|| client.call(*group, "echo"))).collect();
+                let cpu_used = process::cpu_micros(client.pid()) - cpu_before;
+                cpu[n].push(cpu_used / CALLS_PER_ROUND as f64);
                 micros.sort_by(f64::total_cmp);
-                p50[n].push(micros[CALLS / 2]);
-                p99[n].push(micros[CALLS * 99 / 100]);
+                p50[n].push(micros[CALLS_PER_ROUND / 2]);
+                p99[n].push(micros[CALLS_PER_ROUND * 99 / 100]);
             }
         }
-        row("echo, 100 B, p50, µs", &p50[0], &p50[1]);
-        row("echo, 100 B, p99, µs", &p99[0], &p99[1]);
-        row("  CPU of that process per call, µs", &cpu[0], &cpu[1]);
+        print_row("echo, 100 B, p50, µs", &p50[0], &p50[1]);
+        print_row("echo, 100 B, p99, µs", &p99[0], &p99[1]);
+        print_row("  CPU of that process per call, µs", &cpu[0], &cpu[1]);
     }
 
-    /// Always `depth` calls in flight.
+    /// With `depth` calls in flight at all times.
     fn throughput(depth: usize) {
         let [mut rate, mut cpu] = [(); 2].map(|()| [vec![], vec![]]);
-        let config = Config::new(1);
-        let mut peers = config.both();
+        let config = BenchConfig::new(1);
+        let mut clients = config.warm_clients();
         for _ in 0..ROUNDS {
-            for (n, (peer, group)) in peers.iter_mut().enumerate() {
-                let calls = 5 * CALLS;
-                let (before, begin) = (process::cpu(peer.pid()), Instant::now());
+            for (n, (client, group)) in clients.iter_mut().enumerate() {
+                let calls = PIPELINED_CALLS_PER_ROUND;
+                let (cpu_before, begin) = (process::cpu_micros(client.pid()), Instant::now());
                 for sent in 0..calls + depth {
                     if sent >= depth {
-                        peer.receive();
+                        client.receive_result();
                     }
                     if sent < calls {
-                        peer.send_call(*group, "echo");
+                        client.send_call(*group, "echo");
                     }
                 }
                 rate[n].push(calls as f64 / begin.elapsed().as_secs_f64());
-                cpu[n].push((process::cpu(peer.pid()) - before) / calls as f64);
+                cpu[n].push((process::cpu_micros(client.pid()) - cpu_before) / calls as f64);
             }
         }
-        row(&format!("echo, {depth} in flight, calls/s"), &rate[0], &rate[1]);
-        row("  CPU of that process per call, µs", &cpu[0], &cpu[1]);
+        print_row(&format!("echo, {depth} in flight, calls/s"), &rate[0], &rate[1]);
+        print_row("  CPU of that process per call, µs", &cpu[0], &cpu[1]);
     }
 
     fn big_results() {
         let mut p50 = [vec![], vec![]];
-        let config = Config::new(1);
-        let mut peers = config.both();
+        let config = BenchConfig::new(1);
+        let mut clients = config.warm_clients();
         for _ in 0..ROUNDS {
-            for (n, (peer, group)) in peers.iter_mut().enumerate() {
-                let micros: Vec<_> = (0..BIG_CALLS).map(|_| timed(|| peer.call(*group, "big"))).collect();
-                p50[n].push(median(&micros).1);
+            for (n, (client, group)) in clients.iter_mut().enumerate() {
+                let call = |_| timed_micros(|| client.call(*group, "big"));
+                let micros: Vec<_> = (0..BIG_CALLS_PER_ROUND).map(call).collect();
+                p50[n].push(summarize(&micros).1);
             }
         }
-        row("a text of 1 MB, p50, µs", &p50[0], &p50[1]);
+        print_row("a text of 1 MB, p50, µs", &p50[0], &p50[1]);
     }
 
-    /// Of the proxy and of its warden, once every upstream was used, and once one gave 1 MB.
+    /// The memory of the proxy and of its warden after calls to every upstream, and of the proxy after 1 MB from each.
     fn memory(upstreams: usize) {
-        let config = Config::new(upstreams);
-        let mut peer = Peer::start(&config.proxy);
-        peer.initialize();
+        let config = BenchConfig::new(upstreams);
+        let mut client = BenchClient::start(&config.proxy);
+        client.initialize();
         for n in 0..upstreams {
-            for _ in 0..20 {
-                peer.call(Some(&group(n)), "echo");
+            for _ in 0..CALLS_BEFORE_MEMORY {
+                client.call(Some(&group_name(n)), "echo");
             }
         }
-        let warden = process::child(peer.pid()).expect("the warden");
+        let warden = process::first_child(client.pid()).expect("the warden");
         let print = |name: &str, pid: u32| {
-            let (resident, private) = process::memory(pid);
+            let (resident, private) = process::resident_megabytes(pid);
             let text = format!("{resident:.1} (private {private:.1})");
-            println!("{:<46} {:>28} {text:>28}", format!("{name}, {upstreams} in use, MB"), "");
+            println!("{:<58} {:>28} {text:>28}", format!("{name}, {upstreams} in use, MB"), "");
         };
-        print("resident", peer.pid());
+        print("resident", client.pid());
         print("resident: warden", warden);
         for n in 0..upstreams {
-            peer.call(Some(&group(n)), "big");
+            client.call(Some(&group_name(n)), "big");
         }
-        print("resident after 1 MB of each", peer.pid());
+        print("resident after 1 MB of each", client.pid());
     }
 
-    /// A config file of upstreams, and the command of the proxy with it.
-    struct Config {
+    /// A config file and the command that starts dynamic-mcp with it.
+    struct BenchConfig {
         proxy: Vec<String>,
-        /// Gone with this.
+        /// Holds the file, and removes it.
         _dir: TempDir,
     }
 
-    impl Config {
+    impl BenchConfig {
         fn new(upstreams: usize) -> Self {
-            Self::with_others(upstreams, 0, 0)
+            Self::with_broken(upstreams, 0, 0)
         }
 
-        /// With some that are started and say nothing, and remote ones that refuse connections.
-        fn with_others(upstreams: usize, hanging: usize, away: usize) -> Self {
+        /// Adds servers that are started and answer nothing, and remote ones that refuse connections.
+        fn with_broken(upstreams: usize, hanging: usize, unreachable: usize) -> Self {
             let entry = |name: &str, argument: &str, mode: &str| {
-                format!(
-                    "{name:?}: {{ \"command\": {:?}, \"lazy_startup\": {mode:?} }}",
-                    this_program(argument)
-                )
+                let command = upstream_command(argument);
+                format!("{name:?}: {{ \"command\": {command:?}, \"lazy_startup\": {mode:?} }}")
             };
-            let working = (0..upstreams).map(|n| entry(&group(n), "--upstream", "pure"));
-            let name = |n| format!("hanging-{n}");
-            let hanging = (0..hanging).map(|n| entry(&name(n), "--upstream-that-hangs", "eager"));
-            let away = (1..=away).map(|port| {
-                format!("\"away-{port}\": {{ \"url\": \"https://127.0.0.1:{port}/mcp\", \"lazy_startup\": \"eager\" }}")
+            let working = (0..upstreams).map(|n| entry(&group_name(n), "--upstream", "pure"));
+            let hanging_name = |n| format!("hanging-{n}");
+            let hanging = (0..hanging).map(|n| entry(&hanging_name(n), "--hanging-upstream", "eager"));
+            let unreachable = (1..=unreachable).map(|port| {
+                format!("\"unreachable-{port}\": {{ \"url\": \"https://127.0.0.1:{port}/mcp\", \"lazy_startup\": \"eager\" }}")
             });
-            let entries: Vec<_> = working.chain(hanging).chain(away).collect();
+            let entries: Vec<_> = working.chain(hanging).chain(unreachable).collect();
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("servers.json");
             fs::write(&path, format!("{{ \"mcpServers\": {{ {} }} }}", entries.join(",\n"))).unwrap();
@@ -212,51 +221,48 @@ mod measure {
             Self { proxy, _dir: dir }
         }
 
-        /// The upstream itself and the proxy before it, both warm.
-        fn both(&self) -> [(Peer, Option<&'static str>); 2] {
-            let commands = [(this_program("--upstream"), None), (self.proxy.clone(), Some("upstream-0"))];
+        /// A client of the upstream itself and one of dynamic-mcp, each with the group that its calls name.
+        fn warm_clients(&self) -> [(BenchClient, Option<&'static str>); 2] {
+            let commands = [(upstream_command("--upstream"), None), (self.proxy.clone(), Some("upstream-0"))];
             commands.map(|(command, group)| {
-                let mut peer = Peer::start(&command);
-                peer.initialize();
-                for _ in 0..500 {
-                    peer.call(group, "echo");
+                let mut client = BenchClient::start(&command);
+                client.initialize();
+                for _ in 0..WARM_UP_CALLS {
+                    client.call(group, "echo");
                 }
-                (peer, group)
+                (client, group)
             })
         }
     }
 
-    fn group(n: usize) -> String {
+    fn group_name(n: usize) -> String {
         format!("upstream-{n}")
     }
 
-    fn this_program(argument: &str) -> Vec<String> {
+    /// The command that runs this executable as an upstream.
+    fn upstream_command(argument: &str) -> Vec<String> {
         vec![std::env::current_exe().unwrap().to_str().unwrap().to_owned(), argument.to_owned()]
     }
 
-    fn timed<T>(work: impl FnOnce() -> T) -> f64 {
+    fn timed_micros<T>(work: impl FnOnce() -> T) -> f64 {
         let begin = Instant::now();
         work();
         begin.elapsed().as_secs_f64() * 1e6
     }
 
-    fn millis(begin: Instant) -> f64 {
-        begin.elapsed().as_secs_f64() * 1e3
-    }
-
-    /// The lowest, the median, the highest.
-    fn median(figures: &[f64]) -> (f64, f64, f64) {
+    /// The lowest figure, the median and the highest.
+    fn summarize(figures: &[f64]) -> (f64, f64, f64) {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
         (sorted[0], sorted[sorted.len() / 2], sorted[sorted.len() - 1])
     }
 
-    fn row(name: &str, direct: &[f64], proxied: &[f64]) {
+    fn print_row(name: &str, direct: &[f64], proxied: &[f64]) {
         let cell = |figures: &[f64]| {
-            let (low, median, high) = median(figures);
+            let (low, median, high) = summarize(figures);
             let digits = if median < 100.0 { 1 } else { 0 };
             format!("{median:.digits$} ({low:.digits$} – {high:.digits$})")
         };
-        println!("{name:<46} {:>28} {:>28}", cell(direct), cell(proxied));
+        println!("{name:<58} {:>28} {:>28}", cell(direct), cell(proxied));
     }
 }

@@ -1,19 +1,19 @@
-//! What Linux knows about a process.
+//! What `/proc` says about a process.
 
 use std::fs;
 
-/// The processor time that it has used, in µs.
-pub(crate) fn cpu(pid: u32) -> f64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let nanos = tasks.filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+/// The CPU time that the process has used so far, in microseconds.
+pub(crate) fn cpu_micros(pid: u32) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let nanos = threads.filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         text.split_whitespace().next()?.parse::<f64>().ok()
     });
     nanos.sum::<f64>() / 1000.0
 }
 
-/// Its resident memory, in MB: all, and what it shares with nobody.
-pub(crate) fn memory(pid: u32) -> (f64, f64) {
+/// The resident memory of the process in MB: all of it, and the part that no other process shares.
+pub(crate) fn resident_megabytes(pid: u32) -> (f64, f64) {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let kilobytes = |key: &str| {
         let lines = text
@@ -25,8 +25,8 @@ pub(crate) fn memory(pid: u32) -> (f64, f64) {
     (kilobytes("Rss:") / 1024.0, private / 1024.0)
 }
 
-/// Its only child: of dynamic-mcp, the warden.
-pub(crate) fn child(pid: u32) -> Option<u32> {
+/// The first child of the process. The only child of dynamic-mcp is its warden.
+pub(crate) fn first_child(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     text.split_whitespace().next()?.parse().ok()
 }

@@ -1,8 +1,9 @@
-//! The command line.
+//! The command line. The table in `main.rs` says what each flag does.
 
 use std::collections::BTreeMap;
 use std::process::exit;
 
+/// Flags without a value.
 const SWITCHES: &[&str] = &[
     "--asks",
     "--batches",
@@ -35,6 +36,7 @@ const SWITCHES: &[&str] = &[
     "--tools-in-initialize",
 ];
 
+/// Flags with a value.
 const OPTIONS: &[&str] = &[
     "--crash-at-start",
     "--definitions",
@@ -55,41 +57,46 @@ const OPTIONS: &[&str] = &[
     "--version",
 ];
 
+/// The flags that were given, each with its value. A switch has an empty one.
 pub(crate) struct Flags(BTreeMap<String, String>);
 
 impl Flags {
+    /// Exits with 2 if a flag is unknown or lacks its value.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Self {
         let mut flags = BTreeMap::new();
         while let Some(flag) = args.next() {
             let value = if SWITCHES.contains(&&*flag) {
                 String::new()
             } else if OPTIONS.contains(&&*flag) {
-                args.next().unwrap_or_else(|| usage(&format!("{flag} needs a value")))
+                args.next().unwrap_or_else(|| exit_with_usage_error(&format!("{flag} needs a value")))
             } else {
-                usage(&format!("{flag} is not known"))
+                exit_with_usage_error(&format!("unknown flag {flag}"))
             };
             flags.insert(flag, value);
         }
         Self(flags)
     }
 
+    /// Whether a switch was given.
     pub(crate) fn has(&self, flag: &str) -> bool {
-        assert!(SWITCHES.contains(&flag), "{flag} is not in the list");
+        assert!(SWITCHES.contains(&flag), "{flag} is not declared");
         self.0.contains_key(flag)
     }
 
+    /// The value of an option.
     pub(crate) fn text(&self, flag: &str) -> Option<&str> {
-        assert!(OPTIONS.contains(&flag), "{flag} is not in the list");
+        assert!(OPTIONS.contains(&flag), "{flag} is not declared");
         self.0.get(flag).map(String::as_str)
     }
 
+    /// The value of an option that is a number.
     pub(crate) fn number(&self, flag: &str) -> Option<u64> {
         let value = self.text(flag)?;
-        Some(value.parse().unwrap_or_else(|_| usage(&format!("{flag} needs a number"))))
+        Some(value.parse().unwrap_or_else(|_| exit_with_usage_error(&format!("{flag} needs a number"))))
     }
 }
 
-fn usage(problem: &str) -> ! {
-    eprintln!("scripted_upstream: {problem}");
+fn exit_with_usage_error(message: &str) -> ! {
+    eprintln!("scripted_upstream: {message}");
     exit(2)
 }

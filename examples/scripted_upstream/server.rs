@@ -1,4 +1,4 @@
-//! The methods, all but `tools/call`.
+//! All methods but `tools/call`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,32 +10,34 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::flags::Flags;
-use crate::protocol::{self, Grown};
+use crate::protocol::{self, AddedEntries};
 use crate::stateless;
 use crate::tasks::{self, Tasks};
+use crate::to_value;
 use crate::tools;
-use crate::value;
 use crate::wire::{Wire, quote};
 
-const NEWEST: &str = "2025-11-25";
+const LATEST_HANDSHAKE: &str = "2025-11-25";
 
+/// The state of the server.
 pub(crate) struct Server {
     pub(crate) flags: Flags,
     pub(crate) wire: Wire,
+    /// The process ID of the child that `--grandchild` starts.
     pub(crate) grandchild: Option<u32>,
-    /// Calls answered.
-    pub(crate) calls: AtomicU64,
-    /// Tools that calls added.
-    pub(crate) added: AtomicUsize,
-    pub(crate) grown: Grown,
+    /// How many calls were answered.
+    pub(crate) answered_calls: AtomicU64,
+    /// How many tools calls have added.
+    pub(crate) added_tools: AtomicUsize,
+    pub(crate) added_entries: AddedEntries,
     pub(crate) tasks: Tasks,
-    /// Calls of `together` that wait for others.
-    pub(crate) together: Mutex<Vec<String>>,
-    /// Our requests by id, each with who waits for its answer.
-    asked: Mutex<HashMap<String, Sender<String>>>,
+    /// The ids of the calls of `together` that wait for others.
+    pub(crate) together_calls: Mutex<Vec<String>>,
+    /// The requests to the client by id, each with the channel for the line that answers it.
+    client_requests: Mutex<HashMap<String, Sender<String>>>,
     last_id: AtomicU64,
-    /// Calls that wait to be cancelled, by id.
-    cancellable: Mutex<HashMap<String, Sender<()>>>,
+    /// The calls that wait to be cancelled, by id.
+    cancellable_calls: Mutex<HashMap<String, Sender<()>>>,
 }
 
 impl Server {
@@ -44,42 +46,43 @@ impl Server {
             wire: Wire::new(&flags),
             flags,
             grandchild,
-            calls: AtomicU64::default(),
-            added: AtomicUsize::default(),
-            grown: Grown::default(),
+            answered_calls: AtomicU64::default(),
+            added_tools: AtomicUsize::default(),
+            added_entries: AddedEntries::default(),
             tasks: Tasks::default(),
-            together: Mutex::default(),
-            asked: Mutex::default(),
+            together_calls: Mutex::default(),
+            client_requests: Mutex::default(),
             last_id: AtomicU64::default(),
-            cancellable: Mutex::default(),
+            cancellable_calls: Mutex::default(),
         }
     }
 
-    pub(crate) fn request(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
+    pub(crate) fn handle_request(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
         if method == "initialize" {
-            // Never in a batch.
-            if !stateless::serve(self, id, method, params) {
-                self.initialize(id, &value(params));
+            // Its answer is never part of a batch.
+            if !stateless::handle(self, id, method, params) {
+                self.initialize(id, &to_value(params));
             }
             return;
         }
-        self.wire.together(|| {
+        self.wire.batch(|| {
             let raw = params.map_or("{}", RawValue::get);
-            if !stateless::serve(self, id, method, params) && !protocol::serve_as_told(self, id, raw) {
-                self.serve(id, method, params);
+            if !stateless::handle(self, id, method, params) && !protocol::answer_as_prescribed(self, id, raw)
+            {
+                self.dispatch(id, method, params);
             }
         });
     }
 
-    fn serve(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
+    fn dispatch(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
         match method {
             "ping" => self.wire.result(id, "{}"),
-            "tools/list" => self.list_tools(id, &value(params)),
-            "tools/call" if tasks::call(self, id, params.map_or("", RawValue::get)) => (),
-            "tools/call" => tools::call(self, id, params),
-            _ if tasks::serve(self, id, method, params) => (),
-            _ if protocol::serve(self, id, method, params.map_or("{}", RawValue::get)) => (),
-            _ => match self.other(method, &value(params)) {
+            "tools/list" => self.list_tools(id, &to_value(params)),
+            "tools/call" if tasks::handle_call(self, id, params.map_or("", RawValue::get)) => (),
+            "tools/call" => tools::handle_call(self, id, params),
+            _ if tasks::handle(self, id, method, params) => (),
+            _ if protocol::handle(self, id, method, params.map_or("{}", RawValue::get)) => (),
+            _ => match self.optional_method(method, &to_value(params)) {
                 Some(Ok(result)) => self.wire.result(id, &result.to_string()),
                 Some(Err(error)) => self.wire.error(id, &error.to_string()),
                 None => self.wire.error(id, r#"{"code":-32601,"message":"Method not found"}"#),
@@ -87,7 +90,7 @@ impl Server {
         }
     }
 
-    pub(crate) fn notification(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
+    pub(crate) fn handle_notification(self: &Arc<Self>, method: &str, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Cancelled<'a> {
             #[serde(borrow, rename = "requestId")]
@@ -102,57 +105,57 @@ impl Server {
             });
         }
         if method == "notifications/initialized" && self.flags.has("--chatty") {
-            self.chat("chatty");
+            self.send_unsolicited("chatty");
         }
         if method == "notifications/cancelled"
             && let Some(Ok(Cancelled { id })) = params.map(|params| serde_json::from_str(params.get()))
         {
             self.wire.stateless.forget(id.get());
-            if let Some(waiting) = self.cancellable.lock().unwrap().remove(id.get()) {
-                let _gone = waiting.send(());
+            if let Some(cancelled) = self.cancellable_calls.lock().unwrap().remove(id.get()) {
+                let _gone = cancelled.send(());
             }
         }
     }
 
-    /// A response came, to one of our requests or to none.
-    pub(crate) fn answered(&self, id: &str, line: &str) {
-        if let Some(waiting) = self.asked.lock().unwrap().remove(id) {
-            let _gone = waiting.send(line.trim_end().to_owned());
+    /// Handles a response, which may be to no request of ours.
+    pub(crate) fn handle_response(&self, id: &str, line: &str) {
+        if let Some(response) = self.client_requests.lock().unwrap().remove(id) {
+            let _gone = response.send(line.trim_end().to_owned());
         }
     }
 
-    /// Sends a request and waits for the line that answers it.
-    pub(crate) fn ask(&self, method: &str, params: &str) -> String {
-        self.start_asking(method, params).recv().unwrap_or_else(|_| "cancelled".to_owned())
+    /// Sends a request to the client and waits for the line that answers it.
+    pub(crate) fn request_client(&self, method: &str, params: &str) -> String {
+        self.send_client_request(method, params).recv().unwrap_or_else(|_| "cancelled".to_owned())
     }
 
-    /// Sends a request and gives what the line that answers it comes by.
-    pub(crate) fn start_asking(&self, method: &str, params: &str) -> Receiver<String> {
+    /// Sends a request to the client. The line that answers it comes through the channel.
+    pub(crate) fn send_client_request(&self, method: &str, params: &str) -> Receiver<String> {
         let number = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let id =
             if self.flags.has("--number-ids") { number.to_string() } else { format!("\"ask-{number}\"") };
-        let (sender, answer) = channel();
-        self.asked.lock().unwrap().insert(id.clone(), sender);
+        let (sender, response) = channel();
+        self.client_requests.lock().unwrap().insert(id.clone(), sender);
         self.wire.request(&id, method, params);
-        answer
+        response
     }
 
-    /// Cancels what we asked and have no answer to; `more` goes into the params.
-    pub(crate) fn cancel_asked(&self, more: &str) {
-        for (id, _waiting) in self.asked.lock().unwrap().drain() {
-            self.wire.notify("notifications/cancelled", &format!(r#"{{"requestId":{id}{more}}}"#));
+    /// Cancels the requests to the client that have no response yet. `more_params` is appended to the params.
+    pub(crate) fn cancel_client_requests(&self, more_params: &str) {
+        for (id, _response) in self.client_requests.lock().unwrap().drain() {
+            self.wire.notify("notifications/cancelled", &format!(r#"{{"requestId":{id}{more_params}}}"#));
         }
     }
 
-    /// What hears of it when the request `id` is cancelled.
+    /// Returns a channel that gets a message when the request `id` is cancelled.
     pub(crate) fn cancellation(&self, id: &str) -> Receiver<()> {
         let (sender, cancelled) = channel();
-        self.cancellable.lock().unwrap().insert(id.to_owned(), sender);
+        self.cancellable_calls.lock().unwrap().insert(id.to_owned(), sender);
         cancelled
     }
 
-    /// A request, a notification and answers that nobody asked for.
-    pub(crate) fn chat(&self, when: &str) {
+    /// Sends a request, a notification, and answers to requests that were never sent.
+    pub(crate) fn send_unsolicited(&self, when: &str) {
         self.wire.request(&format!("\"{when}-1\""), "ping", "{}");
         self.wire.notify("notifications/message", &format!(r#"{{"level":"info","data":"{when}"}}"#));
         self.wire.result(r#""never-sent""#, "{}");
@@ -160,26 +163,26 @@ impl Server {
     }
 
     fn initialize(&self, id: &str, params: &Value) {
-        let asked = params["protocolVersion"].as_str().unwrap_or(NEWEST);
+        let requested = params["protocolVersion"].as_str().unwrap_or(LATEST_HANDSHAKE);
         if self.flags.text("--hang") == Some("initialize") {
             return;
         }
         if self.flags.has("--early") {
-            self.chat("early");
+            self.send_unsolicited("early");
         }
         match self.flags.text("--reject-versions-but") {
-            Some(only) if only != asked => {
-                let data = json!({"supported": [only], "requested": asked});
+            Some(only) if only != requested => {
+                let data = json!({"supported": [only], "requested": requested});
                 let error = json!({"code": -32602, "message": "Unsupported protocol version", "data": data});
                 self.wire.error(id, &error.to_string());
             }
-            _ => self.wire.result(id, &self.greeting(asked).to_string()),
+            _ => self.wire.result(id, &self.initialize_result(requested).to_string()),
         }
     }
 
-    fn greeting(&self, asked: &str) -> Value {
+    fn initialize_result(&self, requested: &str) -> Value {
         let mut result = json!({
-            "protocolVersion": self.flags.text("--version").unwrap_or(asked),
+            "protocolVersion": self.flags.text("--version").unwrap_or(requested),
             "capabilities": self.capabilities(false),
             "serverInfo": {
                 "name": self.flags.text("--name").unwrap_or("scripted-upstream"),
@@ -202,11 +205,12 @@ impl Server {
         result
     }
 
-    pub(crate) fn capabilities(&self, stateless: bool) -> Value {
+    /// The capabilities of the server in one of the two eras.
+    pub(crate) fn capabilities(&self, is_stateless: bool) -> Value {
         let mut capabilities = json!({"tools": {"listChanged": true}});
         if self.flags.has("--tasks") {
-            match stateless {
-                true => capabilities["extensions"] = json!({stateless::TASKS: {}}),
+            match is_stateless {
+                true => capabilities["extensions"] = json!({stateless::TASKS_EXTENSION: {}}),
                 false => {
                     capabilities["tasks"] =
                         json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -217,7 +221,7 @@ impl Server {
             capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
             capabilities["prompts"] = json!({"listChanged": true});
             capabilities["logging"] = json!({});
-            // A revision later there was a capability for it.
+            // The capability exists since the revision after that.
             if self.flags.text("--version") != Some("2024-11-05") {
                 capabilities["completions"] = json!({});
             }
@@ -235,10 +239,10 @@ impl Server {
         capabilities
     }
 
-    /// Definitions as they are sent.
+    /// The definitions of the tools, as JSON.
     fn tools(&self) -> Vec<String> {
         let generated = self.flags.number("--tools").unwrap_or(0);
-        let mut tools = tools::definitions(generated, self.added.load(Ordering::Relaxed));
+        let mut tools = tools::definitions(generated, self.added_tools.load(Ordering::Relaxed));
         tools.extend(self.flags.text("--definitions").map(str::to_owned));
         if self.flags.has("--protocol") {
             tools.extend(protocol::tools());
@@ -275,8 +279,8 @@ impl Server {
         self.wire.result(id, &format!(r#"{{"tools":[{}]{next}}}"#, tools[start..end].join(",")));
     }
 
-    /// What the flags add; `None` where they add no such method.
-    fn other(&self, method: &str, params: &Value) -> Option<Result<Value, Value>> {
+    /// A method that a flag adds. `None`: no flag adds it.
+    fn optional_method(&self, method: &str, params: &Value) -> Option<Result<Value, Value>> {
         let (family, _) = method.split_once('/')?;
         let is_served = match family {
             "resources" => self.flags.has("--resources"),

@@ -1,8 +1,9 @@
-//! `--tasks`: calls that are answered with a task, as 2025-11-25 has it and as the extension of 2026-07-28 has it.
+//! `--tasks`: calls that are answered with a task, as in 2025-11-25 and as in the extension of 2026-07-28.
 //!
-//! Tools: `task_required`, `task_optional`, `task_forbidden`; their result is their arguments as text, and more. With
-//! `"hold": true` a task works on until `release` is called or it is cancelled; with `"ask": KINDS` it asks first; with
-//! `"outcome": "isError"` or `"error"` it ends so; with `"log": true` it says something on the way.
+//! Tools: `task_required`, `task_optional` and `task_forbidden`. Their result has their arguments as text. Arguments:
+//! with `"hold": true` a task works until `release` is called or it is cancelled; with `"ask": KINDS` it first sends
+//! requests to the client; `"outcome": "isError"` or `"error"` sets how it ends; with `"log": true` it sends a log
+//! message.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,12 +13,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::asking::{self, Question};
+use crate::input_requests::{self, InputRequest};
 use crate::server::Server;
-use crate::stateless::{TASKS, refuse_incapable, tell, with_meta};
-use crate::value;
+use crate::stateless::{TASKS_EXTENSION, notify, send_missing_capability, with_meta};
+use crate::to_value;
 use crate::wire::quote;
 
+/// The error for a task id that is unknown.
 const NOT_FOUND: &str = r#"{"code":-32602,"message":"Unknown task","data":{"exact":1.10}}"#;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -40,7 +42,7 @@ impl Status {
         }
     }
 
-    fn is_last(self) -> bool {
+    fn is_terminal(self) -> bool {
         !matches!(self, Self::Working | Self::InputRequired)
     }
 }
@@ -48,46 +50,52 @@ impl Status {
 struct Task {
     id: String,
     status: Status,
-    /// As it was asked for; empty: without end.
+    /// The time to live that the client requested, as JSON.
     ttl: String,
-    /// How often it changed.
+    /// How often the status has changed.
     changes: usize,
-    /// `"result":…` or `"error":…`, once there is one.
+    /// `"result":…` or `"error":…`. Empty: the task has not ended, or was cancelled.
     outcome: String,
-    /// What it waits for, in a stateless revision.
-    requests: String,
-    /// What came of that.
-    responses: Option<String>,
+    /// The `inputRequests` that the task waits for, in the stateless era.
+    input_requests: String,
+    /// The `inputResponses` to them.
+    input_responses: Option<String>,
     is_stateless: bool,
 }
 
 #[derive(Default)]
-struct State {
+struct TaskState {
+    /// By task number.
     tasks: Vec<Task>,
-    released: bool,
+    /// `release` was called.
+    is_released: bool,
 }
 
 #[derive(Default)]
+/// All tasks of the process.
 pub(crate) struct Tasks {
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
+    /// Notified after each change of the state.
     changed: Condvar,
 }
 
 impl Tasks {
-    /// Something of the task `number`.
-    fn of<T>(&self, number: usize, look: impl FnOnce(&Task) -> T) -> T {
-        look(&self.state.lock().unwrap().tasks[number])
+    /// Reads the task `number`.
+    fn read<T>(&self, number: usize, read: impl FnOnce(&Task) -> T) -> T {
+        read(&self.state.lock().unwrap().tasks[number])
     }
 
-    /// Waits until the task `number` is so, or has ended.
-    fn until(&self, number: usize, holds: impl Fn(&Task, bool) -> bool) {
+    /// Waits until the task `number` has ended, or `is_ready` of it and of whether `release` was called.
+    fn wait_until(&self, number: usize, is_ready: impl Fn(&Task, bool) -> bool) {
         let mut state = self.state.lock().unwrap();
-        while !state.tasks[number].status.is_last() && !holds(&state.tasks[number], state.released) {
+        while !state.tasks[number].status.is_terminal() && !is_ready(&state.tasks[number], state.is_released)
+        {
             state = self.changed.wait(state).unwrap();
         }
     }
 }
 
+/// The definitions of the tools, as JSON.
 pub(crate) fn tools() -> impl Iterator<Item = String> {
     ["required", "optional", "forbidden"].into_iter().map(|support| {
         format!(
@@ -97,7 +105,7 @@ pub(crate) fn tools() -> impl Iterator<Item = String> {
 }
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct CallParams<'a> {
     name: String,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
@@ -105,37 +113,37 @@ struct Params<'a> {
     task: Option<&'a RawValue>,
 }
 
-/// Whether the call was one of a task, or refused for it.
-pub(crate) fn call(server: &Arc<Server>, id: &str, params: &str) -> bool {
+/// Handles a call of one of these tools, or one that asks for a task. Returns `false` if it is neither.
+pub(crate) fn handle_call(server: &Arc<Server>, id: &str, params: &str) -> bool {
     if !server.flags.has("--tasks") {
         return false;
     }
-    let Ok(params) = serde_json::from_str::<Params<'_>>(params) else { return false };
+    let Ok(params) = serde_json::from_str::<CallParams<'_>>(params) else { return false };
     if params.name == "release" {
-        server.tasks.state.lock().unwrap().released = true;
+        server.tasks.state.lock().unwrap().is_released = true;
         server.tasks.changed.notify_all();
-        server.wire.result(id, &crate::tools::text("released"));
+        server.wire.result(id, &crate::tools::text_result("released"));
         return true;
     }
     let arguments = params.arguments.map_or("{}", RawValue::get).to_owned();
     let capabilities = server.wire.stateless.capabilities(id);
     let is_stateless = capabilities.is_some();
-    let wanted = match &capabilities {
-        Some(capabilities) => !capabilities["extensions"][TASKS].is_null(),
+    let wants_task = match &capabilities {
+        Some(capabilities) => !capabilities["extensions"][TASKS_EXTENSION].is_null(),
         None => params.task.is_some(),
     };
     let is_task = match &*params.name {
-        "task_required" if !wanted => {
+        "task_required" if !wants_task => {
             match capabilities {
-                Some(_) => refuse_incapable(server, id, &json!({"extensions": {TASKS: {}}})),
+                Some(_) => send_missing_capability(server, id, &json!({"extensions": {TASKS_EXTENSION: {}}})),
                 None => {
                     server.wire.error(id, r#"{"code":-32601,"message":"Method not found: task required"}"#);
                 }
             }
             return true;
         }
-        "task_required" | "task_optional" => wanted,
-        _ if wanted && !is_stateless => {
+        "task_required" | "task_optional" => wants_task,
+        _ if wants_task && !is_stateless => {
             server.wire.error(id, r#"{"code":-32601,"message":"Method not found: task forbidden"}"#);
             return true;
         }
@@ -145,12 +153,19 @@ pub(crate) fn call(server: &Arc<Server>, id: &str, params: &str) -> bool {
     if is_task {
         create(server, id, params.task, arguments, is_stateless);
     } else {
-        finish(server, id, &outcome(&arguments, None));
+        send_outcome(server, id, &outcome(&arguments, None));
     }
     true
 }
 
-fn create(server: &Arc<Server>, id: &str, wanted: Option<&RawValue>, arguments: String, is_stateless: bool) {
+/// Creates a task, answers the call with it and runs it in a thread.
+fn create(
+    server: &Arc<Server>,
+    id: &str,
+    task_params: Option<&RawValue>,
+    arguments: String,
+    is_stateless: bool,
+) {
     let number = {
         let tasks = &mut server.tasks.state.lock().unwrap().tasks;
         let number = tasks.len();
@@ -162,16 +177,18 @@ fn create(server: &Arc<Server>, id: &str, wanted: Option<&RawValue>, arguments: 
         tasks.push(Task {
             id: name,
             status: Status::Working,
-            ttl: value(wanted)["ttl"].as_u64().map_or_else(|| "null".to_owned(), |ttl| ttl.to_string()),
+            ttl: to_value(task_params)["ttl"]
+                .as_u64()
+                .map_or_else(|| "null".to_owned(), |ttl| ttl.to_string()),
             changes: 0,
             outcome: String::new(),
-            requests: String::new(),
-            responses: None,
+            input_requests: String::new(),
+            input_responses: None,
             is_stateless,
         });
         number
     };
-    let task = server.tasks.of(number, Task::described);
+    let task = server.tasks.read(number, Task::members);
     let result = match is_stateless {
         true => format!(r#"{{"resultType":"task",{task}}}"#),
         false => format!(
@@ -180,12 +197,12 @@ fn create(server: &Arc<Server>, id: &str, wanted: Option<&RawValue>, arguments: 
     };
     server.wire.result(id, &result);
     let server = server.clone();
-    spawn(move || work(&server, number, &arguments));
+    spawn(move || run(&server, number, &arguments));
 }
 
 impl Task {
-    /// The members of its description, without its outcome.
-    fn described(&self) -> String {
+    /// The members that describe the task, without its outcome.
+    fn members(&self) -> String {
         let (ttl_name, poll) =
             if self.is_stateless { ("ttlMs", "pollIntervalMs") } else { ("ttl", "pollInterval") };
         let (id, status, changes, ttl) = (quote(&self.id), self.status.name(), self.changes, &self.ttl);
@@ -194,39 +211,42 @@ impl Task {
         )
     }
 
-    /// The same as an object, with what the extension adds to it.
-    fn detailed(&self) -> String {
-        let more = match self.status {
-            Status::InputRequired if self.is_stateless => format!(r#","inputRequests":{}"#, self.requests),
+    /// The task as an object, with the members that the extension adds.
+    fn to_json(&self) -> String {
+        let added = match self.status {
+            Status::InputRequired if self.is_stateless => {
+                format!(r#","inputRequests":{}"#, self.input_requests)
+            }
             Status::Completed | Status::Failed if self.is_stateless => format!(",{}", self.outcome),
             _ => String::new(),
         };
-        format!("{{{}{more}}}", self.described())
+        format!("{{{}{added}}}", self.members())
     }
 }
 
-fn work(server: &Server, number: usize, arguments: &str) {
+fn run(server: &Server, number: usize, arguments: &str) {
     let args: Value = serde_json::from_str(arguments).unwrap_or_default();
     let responses = (!args["ask"].is_null()).then(|| {
-        let kinds = asking::kinds(&args["ask"]);
-        ask(server, number, &asking::questions(kinds.iter().map(String::as_str)))
+        let kinds = input_requests::parse_kinds(&args["ask"]);
+        request_input(server, number, &input_requests::of_kinds(kinds.iter().map(String::as_str)))
     });
     if args["log"] == true {
         let task = task_id(server, number);
-        let params = with_meta(r#"{"level":"info","data":"on the way"}"#, &related(&task));
+        let params = with_meta(r#"{"level":"info","data":"on the way"}"#, &related_task(&task));
         server.wire.notify("notifications/message", &params);
     }
     if args["hold"] == true {
-        server.tasks.until(number, |_, released| released);
+        server.tasks.wait_until(number, |_, is_released| is_released);
     }
     let outcome = outcome(arguments, responses.as_deref());
     let is_error =
         outcome.starts_with(r#""error""#) || (args["outcome"] == "isError" && !is_stateless(server, number));
-    change(server, number, if is_error { Status::Failed } else { Status::Completed }, |task| {
+    set_status(server, number, if is_error { Status::Failed } else { Status::Completed }, |task| {
         task.outcome = outcome;
     });
 }
 
+/// `"result":…` or `"error":…`, as the arguments say.
 fn outcome(arguments: &str, responses: Option<&str>) -> String {
     let args: Value = serde_json::from_str(arguments).unwrap_or_default();
     if args["outcome"] == "error" {
@@ -239,81 +259,82 @@ fn outcome(arguments: &str, responses: Option<&str>) -> String {
     )
 }
 
-/// Asks the client and waits for its answers.
-fn ask(server: &Server, number: usize, questions: &[Question]) -> String {
-    let requests = asking::requests(questions);
-    change(server, number, Status::InputRequired, |task| task.requests = requests);
+/// Requests input from the client and waits for its responses.
+fn request_input(server: &Server, number: usize, requests: &[InputRequest]) -> String {
+    let json = input_requests::to_json(requests);
+    set_status(server, number, Status::InputRequired, |task| task.input_requests = json);
     let responses = if is_stateless(server, number) {
-        server.tasks.until(number, |task, _| task.responses.is_some());
-        server.tasks.of(number, |task| task.responses.clone().unwrap_or_default())
+        server.tasks.wait_until(number, |task, _| task.input_responses.is_some());
+        server.tasks.read(number, |task| task.input_responses.clone().unwrap_or_default())
     } else {
         let task = task_id(server, number);
-        asking::answers_to(server, questions, Some(&task))
+        input_requests::send_and_wait(server, requests, Some(&task))
     };
-    change(server, number, Status::Working, |_| ());
+    set_status(server, number, Status::Working, |_| ());
     responses
 }
 
-/// As JSON.
+/// The id of a task, as JSON.
 fn task_id(server: &Server, number: usize) -> String {
-    server.tasks.of(number, |task| quote(&task.id))
+    server.tasks.read(number, |task| quote(&task.id))
 }
 
 fn is_stateless(server: &Server, number: usize) -> bool {
-    server.tasks.of(number, |task| task.is_stateless)
+    server.tasks.read(number, |task| task.is_stateless)
 }
 
-fn related(task: &str) -> String {
+/// The member of `_meta` that names a task, whose id is JSON.
+fn related_task(task: &str) -> String {
     format!(r#""io.modelcontextprotocol/related-task":{{"taskId":{task}}}"#)
 }
 
-/// Whether the task went on to `status`; it is told.
-fn change(server: &Server, number: usize, status: Status, more: impl FnOnce(&mut Task)) -> bool {
+/// Changes the status of a task that has not ended, and sends the notification about it. Returns `false` if it has.
+fn set_status(server: &Server, number: usize, status: Status, update: impl FnOnce(&mut Task)) -> bool {
     let mut state = server.tasks.state.lock().unwrap();
     let task = &mut state.tasks[number];
-    if task.status.is_last() {
+    if task.status.is_terminal() {
         return false;
     }
     task.status = status;
     task.changes += 1;
-    more(task);
-    // Told before anybody sees it.
+    update(task);
+    // The notification goes out before another thread sees the change.
     let method = if task.is_stateless { "notifications/tasks" } else { "notifications/tasks/status" };
-    tell(server, "", method, &task.detailed());
+    notify(server, "", method, &task.to_json());
     server.tasks.changed.notify_all();
     true
 }
 
 #[derive(Deserialize)]
-struct Update<'a> {
+struct TaskUpdate<'a> {
     #[serde(borrow, rename = "inputResponses")]
     responses: Option<&'a RawValue>,
 }
 
-/// Whether the request is one of tasks; then it is answered, or will be.
-pub(crate) fn serve(server: &Arc<Server>, id: &str, method: &str, params: Option<&RawValue>) -> bool {
+/// Handles `tasks/*`. Returns `false` if the method is unknown.
+pub(crate) fn handle(server: &Arc<Server>, id: &str, method: &str, params: Option<&RawValue>) -> bool {
     if !server.flags.has("--tasks") || !method.starts_with("tasks/") {
         return false;
     }
-    let (raw, params) = (params.map_or("{}", RawValue::get), value(params));
-    let stateless = server.wire.stateless.has(id);
+    let (raw, params) = (params.map_or("{}", RawValue::get), to_value(params));
+    let is_stateless_request = server.wire.stateless.contains(id);
     let found = server.tasks.state.lock().unwrap().tasks.iter().position(|task| params["taskId"] == *task.id);
-    let found = found.filter(|number| is_stateless(server, *number) == stateless);
+    let found = found.filter(|number| is_stateless(server, *number) == is_stateless_request);
     match (method, found) {
         ("tasks/list", _) => list(server, id, &params),
         ("tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/update", None) => {
             server.wire.error(id, NOT_FOUND);
         }
-        ("tasks/get", Some(number)) => server.wire.result(id, &server.tasks.of(number, Task::detailed)),
+        ("tasks/get", Some(number)) => server.wire.result(id, &server.tasks.read(number, Task::to_json)),
         ("tasks/result", Some(number)) => {
             let (server, id) = (server.clone(), id.to_owned());
-            spawn(move || result(&server, &id, number));
+            spawn(move || send_result(&server, &id, number));
         }
         ("tasks/cancel", Some(number)) => {
-            let cancelled = change(server, number, Status::Cancelled, |_| ());
-            match (stateless, cancelled) {
+            let is_cancelled = set_status(server, number, Status::Cancelled, |_| ());
+            match (is_stateless_request, is_cancelled) {
                 (true, _) => server.wire.result(id, "{}"),
-                (false, true) => server.wire.result(id, &server.tasks.of(number, Task::detailed)),
+                (false, true) => server.wire.result(id, &server.tasks.read(number, Task::to_json)),
                 (false, false) => {
                     server
                         .wire
@@ -321,9 +342,9 @@ pub(crate) fn serve(server: &Arc<Server>, id: &str, method: &str, params: Option
                 }
             }
         }
-        ("tasks/update", Some(number)) if stateless => {
-            let responses = serde_json::from_str(raw).unwrap_or(Update { responses: None }).responses;
-            server.tasks.state.lock().unwrap().tasks[number].responses =
+        ("tasks/update", Some(number)) if is_stateless_request => {
+            let responses = serde_json::from_str(raw).unwrap_or(TaskUpdate { responses: None }).responses;
+            server.tasks.state.lock().unwrap().tasks[number].input_responses =
                 Some(responses.map_or("{}", RawValue::get).to_owned());
             server.tasks.changed.notify_all();
             server.wire.result(id, "{}");
@@ -333,27 +354,31 @@ pub(crate) fn serve(server: &Arc<Server>, id: &str, method: &str, params: Option
     true
 }
 
-/// Waits for the end of a task and gives what its call would have given.
-fn result(server: &Server, id: &str, number: usize) {
-    server.tasks.until(number, |_, _| false);
-    let (outcome, task) = server.tasks.of(number, |task| (task.outcome.clone(), quote(&task.id)));
+/// Waits for the end of a task and answers with the result that its call would have had.
+fn send_result(server: &Server, id: &str, number: usize) {
+    server.tasks.wait_until(number, |_, _| false);
+    let (outcome, task) = server.tasks.read(number, |task| (task.outcome.clone(), quote(&task.id)));
     match outcome.strip_prefix(r#""result":"#) {
-        Some(result) => finish(server, id, &format!(r#""result":{}"#, with_meta(result, &related(&task)))),
+        Some(result) => {
+            send_outcome(server, id, &format!(r#""result":{}"#, with_meta(result, &related_task(&task))));
+        }
         None if outcome.is_empty() => {
             server.wire.error(id, r#"{"code":-32603,"message":"The task was cancelled"}"#);
         }
-        None => finish(server, id, &outcome),
+        None => send_outcome(server, id, &outcome),
     }
 }
 
-fn finish(server: &Server, id: &str, outcome: &str) {
+/// Answers with `"result":…` or `"error":…`.
+fn send_outcome(server: &Server, id: &str, outcome: &str) {
     match outcome.strip_prefix(r#""result":"#) {
         Some(result) => server.wire.result(id, result),
         None => server.wire.error(id, outcome.strip_prefix(r#""error":"#).unwrap_or_default()),
     }
-    server.calls.fetch_add(1, Ordering::Relaxed);
+    server.answered_calls.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Answers with a page of the tasks.
 fn list(server: &Server, id: &str, params: &Value) {
     let count = server.tasks.state.lock().unwrap().tasks.len();
     let page = server.flags.number("--page").map_or(usize::MAX, |page| page.max(1) as usize);
@@ -365,7 +390,7 @@ fn list(server: &Server, id: &str, params: &Value) {
         return server.wire.error(id, r#"{"code":-32602,"message":"Invalid cursor"}"#);
     };
     let end = count.min(start.saturating_add(page));
-    let tasks: Vec<_> = (start..end).map(|number| server.tasks.of(number, Task::detailed)).collect();
+    let tasks: Vec<_> = (start..end).map(|number| server.tasks.read(number, Task::to_json)).collect();
     let next = if end < count { format!(r#","nextCursor":"opaque:{end}""#) } else { String::new() };
     server.wire.result(id, &format!(r#"{{"tasks":[{}]{next},"x":1.10}}"#, tasks.join(",")));
 }

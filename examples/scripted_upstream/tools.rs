@@ -1,4 +1,4 @@
-//! The tools, which `SIMPLE` describes, and `tools/call`.
+//! The tools that are always there, and `tools/call`. `SIMPLE_TOOLS` describes most of them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::asking::{self, Question};
+use crate::input_requests::{self, InputRequest};
 use crate::protocol;
 use crate::server::Server;
-use crate::stateless::tell;
+use crate::stateless::notify;
 use crate::wire::{quote, write};
 
 /// Name, description and properties of the input.
-const SIMPLE: &[(&str, &str, &str)] = &[
+const SIMPLE_TOOLS: &[(&str, &str, &str)] = &[
     ("args", "Returns its arguments as text, byte for byte.", "{}"),
     ("params", "Returns the params of the call as text, byte for byte.", "{}"),
     ("env", "Returns its environment as a JSON object.", "{}"),
     ("cwd", "Returns its working directory.", "{}"),
     ("pid", "Returns its process id, and that of its child.", "{}"),
     ("sleep", "Answers later; other requests do not wait.", r#"{"ms":{"type":"integer"}}"#),
-    ("big", "Returns so many bytes.", r#"{"bytes":{"type":"integer"},"kind":{"enum":["text","rows"]}}"#),
+    ("big", "Returns this many bytes.", r#"{"bytes":{"type":"integer"},"kind":{"enum":["text","rows"]}}"#),
     ("fail", "Returns a result that is an error.", r#"{"text":{"type":"string"}}"#),
     ("rpc_error", "Answers with an error.", r#"{"code":{},"message":{"type":"string"},"data":{}}"#),
     ("weird", "Returns everything that JSON allows.", "{}"),
@@ -34,13 +34,13 @@ const SIMPLE: &[(&str, &str, &str)] = &[
     ("abort", "Dies of SIGABRT.", "{}"),
     ("half", "Writes half an answer and exits.", "{}"),
     ("twice", "Answers twice.", "{}"),
-    ("progress", "Tells its progress n times.", r#"{"n":{"type":"integer"}}"#),
+    ("progress", "Reports progress n times.", r#"{"n":{"type":"integer"}}"#),
     ("ask", "Asks the client and returns its answer.", r#"{"method":{"type":"string"},"params":{}}"#),
     ("late", "Answers only after it was cancelled.", "{}"),
     ("log_stderr", "Writes a line to stderr.", r#"{"text":{"type":"string"}}"#),
     (
         "huge_line",
-        "One line of so many bytes.",
+        "Sends a line of this many bytes.",
         r#"{"bytes":{"type":"integer"},"id":{"enum":["first","last"]}}"#,
     ),
 ];
@@ -49,12 +49,12 @@ const ECHO: &str = r#"{"name":"echo","title":"Echo","description":"Returns its t
 
 const READ_ONLY_ECHO: &str = r#"{"name":"read_only_echo","description":"Returns its text, and changes nothing.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}},"annotations":{"readOnlyHint":true,"x-unknown":1},"execution":{"taskSupport":"forbidden"}}"#;
 
-/// The result of `weird`. Nothing of it may change on its way, not even the spelling of a number.
+/// The result of `weird`. A proxy must pass it byte for byte, down to the notation of its numbers.
 const WEIRD: &str = r#"{"messages":[{"role":"x"}],"tools":null,"contents":{"a":[]},"content":[{"type":"text","text":"\ud83d\ude00 \u0000 caf\u00e9 \/ \ud800","x-unknown":true},{"type":"x-hologram","data":{"huge":1e400}}],"structuredContent":{"minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"exact":1.10,"null":null,"":"ö"},"isError":false,"_meta":{"x/y":[1.0,1E+2]},"x-unknown":null, "spaced" : [ 1 , 2 ]}"#;
 
-/// What `tools/list` gives, in its order.
+/// The definitions for `tools/list`, in order: the fixed tools, `generated` ones, and `added` ones.
 pub(crate) fn definitions(generated: u64, added: usize) -> Vec<String> {
-    let simple = SIMPLE.iter().map(|(name, description, properties)| {
+    let simple = SIMPLE_TOOLS.iter().map(|(name, description, properties)| {
         let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
         format!(r#"{{"name":"{name}","description":"{description}","inputSchema":{schema}}}"#)
     });
@@ -62,12 +62,12 @@ pub(crate) fn definitions(generated: u64, added: usize) -> Vec<String> {
     [ECHO.to_owned(), READ_ONLY_ECHO.to_owned()]
         .into_iter()
         .chain(simple)
-        .chain((0..generated).map(generate))
+        .chain((0..generated).map(generated_definition))
         .chain(added)
         .collect()
 }
 
-fn generate(i: u64) -> String {
+fn generated_definition(i: u64) -> String {
     let defs = r##"{"item":{"type":"object","properties":{"id":{"type":"integer","maximum":18446744073709551615},"next":{"$ref":"#/$defs/item"}}}}"##;
     let schema = format!(
         r##"{{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{defs},"properties":{{"items":{{"type":"array","items":{{"$ref":"#/$defs/item"}}}}}},"x-unknown":{{"n":{i}}}}}"##
@@ -77,80 +77,82 @@ fn generate(i: u64) -> String {
     )
 }
 
-/// What `ask` is to ask.
+/// The arguments of `ask`: a request to the client.
 #[derive(Deserialize)]
-struct Asked<'a> {
+struct AskArguments<'a> {
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
 }
 
-/// One call: what it was asked, owned, for it may outlive its line.
-struct Call {
+/// A call. It owns everything, because it may outlive the line that it came in.
+struct ToolCall {
     server: Arc<Server>,
     id: String,
     name: String,
-    /// As they came; empty: none.
+    /// The arguments as they came. Empty: there are none.
     arguments: String,
+    /// The same, parsed.
     args: Value,
     params: String,
-    token: Option<String>,
+    progress_token: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct CallParams<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
     #[serde(borrow, rename = "_meta")]
-    meta: Option<Meta<'a>>,
+    meta: Option<CallMeta<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Meta<'a> {
+struct CallMeta<'a> {
     #[serde(borrow, rename = "progressToken")]
-    token: Option<&'a RawValue>,
+    progress_token: Option<&'a RawValue>,
 }
 
-pub(crate) fn call(server: &Arc<Server>, id: &str, params: Option<&RawValue>) {
+/// Handles `tools/call`. Calls that wait do so in threads of their own.
+pub(crate) fn handle_call(server: &Arc<Server>, id: &str, params: Option<&RawValue>) {
     if server.flags.text("--hang") == Some("call") {
         return;
     }
     let raw = params.map_or("", RawValue::get);
-    let Ok(parsed) = serde_json::from_str::<Params<'_>>(raw) else {
+    let Ok(parsed) = serde_json::from_str::<CallParams<'_>>(raw) else {
         return server.wire.error(id, r#"{"code":-32602,"message":"Invalid params"}"#);
     };
-    let call = Call {
+    let call = ToolCall {
         server: server.clone(),
         id: id.to_owned(),
         name: parsed.name.into_owned(),
         arguments: parsed.arguments.map_or("", RawValue::get).to_owned(),
-        args: crate::value(parsed.arguments),
+        args: crate::to_value(parsed.arguments),
         params: raw.to_owned(),
-        token: parsed.meta.and_then(|meta| Some(meta.token?.get().to_owned())),
+        progress_token: parsed.meta.and_then(|meta| Some(meta.progress_token?.get().to_owned())),
     };
-    // Registered before the next line is read, which may be the cancellation.
+    // Registered now, because the next line may be the cancellation.
     let cancelled = (call.name == "late").then(|| server.cancellation(id));
     match (&*call.name, cancelled) {
         ("late", Some(cancelled)) => drop(spawn(move || {
-            let _late = cancelled.recv();
+            let _cancelled = cancelled.recv();
             sleep(Duration::from_millis(50));
-            call.answer(&text("late"));
+            call.answer(&text_result("late"));
         })),
         ("sleep" | "ask" | "asks", _) => drop(spawn(move || call.run())),
         _ => call.run(),
     }
 }
 
-impl Call {
+impl ToolCall {
     fn run(&self) {
         let wire = &self.server.wire;
         match &*self.name {
             "rpc_error" => {
-                wire.error(&self.id, &self.error());
-                self.count();
+                wire.error(&self.id, &self.rpc_error());
+                self.count_answer();
             }
             "crash" => exit(self.args["code"].as_i64().unwrap_or(1) as i32),
             "abort" => abort(),
@@ -161,9 +163,9 @@ impl Call {
                 exit(1)
             }
             "huge_line" => self.huge_line(),
-            "ask" if self.server.wire.stateless.has(&self.id) => self.ask_by_result(),
+            "ask" if self.server.wire.stateless.contains(&self.id) => self.ask_by_input_required(),
             "asks" => self.ask_several(),
-            "together" => self.answer_together(),
+            "together" => self.answer_all_together(),
             _ => match self.result() {
                 Some(result) => self.answer(&result),
                 None => wire.error(&self.id, r#"{"code":-32602,"message":"Unknown tool"}"#),
@@ -174,16 +176,16 @@ impl Call {
     fn result(&self) -> Option<String> {
         let server = &self.server;
         Some(match &*self.name {
-            "echo" | "read_only_echo" => text(self.text()),
-            "args" => text(&self.arguments),
-            "params" => text(&self.params),
+            "echo" | "read_only_echo" => text_result(self.text_argument()),
+            "args" => text_result(&self.arguments),
+            "params" => text_result(&self.params),
             "env" => {
                 let vars = std::env::vars_os();
                 let lossy = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
                 let vars = vars.map(|(name, value)| (lossy(name), lossy(value)));
-                text(&json!(vars.collect::<BTreeMap<_, _>>()).to_string())
+                text_result(&json!(vars.collect::<BTreeMap<_, _>>()).to_string())
             }
-            "cwd" => text(&std::env::current_dir().unwrap().to_string_lossy()),
+            "cwd" => text_result(&std::env::current_dir().unwrap().to_string_lossy()),
             "pid" => {
                 let (pid, child) = (std::process::id(), server.grandchild);
                 let content = json!([{"type": "text", "text": pid.to_string()}]);
@@ -192,82 +194,88 @@ impl Call {
             }
             "sleep" => {
                 sleep(Duration::from_millis(self.args["ms"].as_u64().unwrap_or(0)));
-                text("slept")
+                text_result("slept")
             }
             "big" => self.big(),
             "fail" => {
-                let said = self.args["text"].as_str().unwrap_or("it failed");
-                json!({"content": [{"type": "text", "text": said}], "isError": true}).to_string()
+                let message = self.args["text"].as_str().unwrap_or("it failed");
+                json!({"content": [{"type": "text", "text": message}], "isError": true}).to_string()
             }
             "weird" => WEIRD.to_owned(),
             "twice" => {
-                server.wire.result(&self.id, &text("first"));
-                text("second")
+                server.wire.result(&self.id, &text_result("first"));
+                text_result("second")
             }
             "progress" => self.progress(),
             "ask" => {
-                let asked: Asked<'_> =
-                    serde_json::from_str(&self.arguments).unwrap_or(Asked { method: None, params: None });
-                let params = asked.params.map_or("{}", RawValue::get);
-                text(&server.ask(asked.method.as_deref().unwrap_or("ping"), params))
+                let ask: AskArguments<'_> = serde_json::from_str(&self.arguments)
+                    .unwrap_or(AskArguments { method: None, params: None });
+                let params = ask.params.map_or("{}", RawValue::get);
+                text_result(&server.request_client(ask.method.as_deref().unwrap_or("ping"), params))
             }
             "log_stderr" => {
-                eprintln!("{}", self.text());
-                text("logged")
+                eprintln!("{}", self.text_argument());
+                text_result("logged")
             }
-            name if name.starts_with("generated_") || name.starts_with("added_") => text(&self.arguments),
-            name => return protocol::call(server, &self.id, name, &self.arguments),
+            name if name.starts_with("generated_") || name.starts_with("added_") => {
+                text_result(&self.arguments)
+            }
+            name => return protocol::call_tool(server, &self.id, name, &self.arguments),
         })
     }
 
-    /// `ask` where there are no requests to a client: the text is what it would be if there were.
-    fn ask_by_result(&self) {
-        let asked: Asked<'_> =
-            serde_json::from_str(&self.arguments).unwrap_or(Asked { method: None, params: None });
-        let question = Question {
+    /// `ask` in the stateless era. The text is that of a response to a request.
+    fn ask_by_input_required(&self) {
+        let ask: AskArguments<'_> =
+            serde_json::from_str(&self.arguments).unwrap_or(AskArguments { method: None, params: None });
+        let request = InputRequest {
             key: "asked".to_owned(),
-            method: asked.method.unwrap_or_default().into_owned(),
-            params: asked.params.map_or(String::new(), |params| params.get().to_owned()),
+            method: ask.method.unwrap_or_default().into_owned(),
+            params: ask.params.map_or(String::new(), |params| params.get().to_owned()),
         };
-        if let Some(inputs) = asking::inputs(&self.server, &self.id, &self.params, &[question], 1) {
-            let answers: BTreeMap<&str, &RawValue> = serde_json::from_str(&inputs).unwrap();
-            let result = answers.get("asked").map_or("null", |answer| answer.get());
-            self.answer(&text(&format!(r#"{{"jsonrpc":"2.0","id":"asked","result":{result}}}"#)));
+        if let Some(responses) =
+            input_requests::responses(&self.server, &self.id, &self.params, &[request], 1)
+        {
+            let by_key: BTreeMap<&str, &RawValue> = serde_json::from_str(&responses).unwrap();
+            let result = by_key.get("asked").map_or("null", |response| response.get());
+            self.answer(&text_result(&format!(r#"{{"jsonrpc":"2.0","id":"asked","result":{result}}}"#)));
         }
     }
 
     fn ask_several(&self) {
-        let kinds = asking::kinds(&self.args["kinds"]);
-        let questions = asking::questions(kinds.iter().map(String::as_str));
+        let kinds = input_requests::parse_kinds(&self.args["kinds"]);
+        let requests = input_requests::of_kinds(kinds.iter().map(String::as_str));
         let rounds = self.args["rounds"].as_u64().unwrap_or(1);
-        if let Some(inputs) = asking::inputs(&self.server, &self.id, &self.params, &questions, rounds) {
-            self.answer(&text(&inputs));
+        if let Some(responses) =
+            input_requests::responses(&self.server, &self.id, &self.params, &requests, rounds)
+        {
+            self.answer(&text_result(&responses));
         }
     }
 
-    /// Answers when there are as many of these calls as the argument `n` says.
-    fn answer_together(&self) {
-        let waiting = {
-            let mut waiting = self.server.together.lock().unwrap();
-            waiting.push(self.id.clone());
-            let is_enough = waiting.len() as u64 >= self.args["n"].as_u64().unwrap_or(2);
-            if is_enough { std::mem::take(&mut *waiting) } else { Vec::new() }
+    /// Answers all pending calls of this tool as soon as there are as many as the argument `n` says.
+    fn answer_all_together(&self) {
+        let due = {
+            let mut pending = self.server.together_calls.lock().unwrap();
+            pending.push(self.id.clone());
+            let is_enough = pending.len() as u64 >= self.args["n"].as_u64().unwrap_or(2);
+            if is_enough { std::mem::take(&mut *pending) } else { Vec::new() }
         };
         self.server.wire.notify("notifications/message", r#"{"level":"info","data":"one more"}"#);
-        for (n, id) in waiting.iter().enumerate() {
-            self.server.wire.result(id, &text(&format!("{n}")));
+        for (n, id) in due.iter().enumerate() {
+            self.server.wire.result(id, &text_result(&format!("{n}")));
         }
     }
 
-    fn text(&self) -> &str {
+    fn text_argument(&self) -> &str {
         self.args["text"].as_str().unwrap_or_default()
     }
 
-    /// Text, or rows of an object of 64 bytes each.
+    /// Text, or an array of rows of 64 bytes each.
     fn big(&self) -> String {
-        let bytes = self.bytes();
+        let bytes = self.bytes_argument();
         if self.args["kind"] != "rows" {
-            return text(&"x".repeat(bytes));
+            return text_result(&"x".repeat(bytes));
         }
         let rows = (0..bytes / 64)
             .map(|i| format!(r#"{{"id":{i:>12},"name":"{:a<22}","value":{:>8}.25}}"#, "row ", i));
@@ -277,66 +285,67 @@ impl Call {
 
     fn progress(&self) -> String {
         let n = self.args["n"].as_u64().unwrap_or(1);
-        for i in self.token.iter().flat_map(|token| (1..=n).map(move |i| (i, token))) {
-            let (i, token) = i;
+        for (i, token) in self.progress_token.iter().flat_map(|token| (1..=n).map(move |i| (i, token))) {
             let params =
                 format!(r#"{{"progressToken":{token},"progress":{i},"total":{n}.0,"message":"step {i}"}}"#);
             self.server.wire.notify("notifications/progress", &params);
         }
-        text("done")
+        text_result("done")
     }
 
-    /// One message of `bytes` bytes and a few more.
+    /// Sends one message of slightly more than `bytes` bytes.
     fn huge_line(&self) {
-        let (id, result) = (&self.id, text(&"x".repeat(self.bytes())));
+        let (id, result) = (&self.id, text_result(&"x".repeat(self.bytes_argument())));
         match self.args["id"].as_str() {
             Some("last") => {
                 self.server.wire.send(&format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#));
-                self.count();
+                self.count_answer();
             }
             _ => self.answer(&result),
         }
     }
 
-    /// Code and data as they came: a code need not be a number that fits anywhere.
-    fn error(&self) -> String {
+    /// The error object. Its code and data are passed as they came, because a code may be of any size.
+    fn rpc_error(&self) -> String {
         #[derive(Deserialize)]
-        struct Error<'a> {
+        struct ErrorArguments<'a> {
             #[serde(borrow)]
             code: Option<&'a RawValue>,
             #[serde(borrow)]
             data: Option<&'a RawValue>,
         }
-        let error = serde_json::from_str(&self.arguments).unwrap_or(Error { code: None, data: None });
+        let error =
+            serde_json::from_str(&self.arguments).unwrap_or(ErrorArguments { code: None, data: None });
         let code = error.code.map_or("-32000", RawValue::get);
         let data = error.data.map(|data| format!(r#","data":{}"#, data.get())).unwrap_or_default();
         let message = quote(self.args["message"].as_str().unwrap_or("an error"));
         format!(r#"{{"code":{code},"message":{message}{data}}}"#)
     }
 
-    fn bytes(&self) -> usize {
+    fn bytes_argument(&self) -> usize {
         self.args["bytes"].as_u64().unwrap_or(0) as usize
     }
 
+    /// Sends the result, and what the flags add to it.
     fn answer(&self, result: &str) {
         let server = &self.server;
         if server.flags.has("--list-changed-on-call") {
-            server.added.fetch_add(1, Ordering::Relaxed);
-            tell(server, &self.id, "notifications/tools/list_changed", "{}");
+            server.added_tools.fetch_add(1, Ordering::Relaxed);
+            notify(server, &self.id, "notifications/tools/list_changed", "{}");
         }
         server.wire.result(&self.id, result);
-        self.count();
+        self.count_answer();
     }
 
-    fn count(&self) {
-        let calls = self.server.calls.fetch_add(1, Ordering::Relaxed) + 1;
+    fn count_answer(&self) {
+        let calls = self.server.answered_calls.fetch_add(1, Ordering::Relaxed) + 1;
         if self.server.flags.number("--exit-after").is_some_and(|last| calls >= last) {
             exit(0);
         }
     }
 }
 
-/// A result of one block of text.
-pub(crate) fn text(text: &str) -> String {
+/// The result of a call, with one block of text.
+pub(crate) fn text_result(text: &str) -> String {
     format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quote(text))
 }

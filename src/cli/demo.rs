@@ -1,45 +1,46 @@
-//! `dynamic-mcp demo`: the main job, end to end, on this machine alone.
+//! `dynamic-mcp demo`: what this program does, shown end to end on this machine.
 //!
-//! `server` is the MCP server that is built in, `stage` what is needed on disk, `client` speaks MCP to this program as
-//! any client would, `story` is what is done and told, `page` how it looks.
+//! The demo is an MCP client of a second instance of this program, which it starts as any client would. That instance
+//! has six groups: five run this program once more, as the MCP server in [`server`] with notes of its own, and one
+//! names a program that does not exist.
+//!
+//! [`walkthrough`] has the steps and their texts, [`client`] speaks MCP, [`printer`] lays out the output, and
+//! [`sandbox`] owns the files: nothing of the user's configuration or cache is read or written. Every figure is
+//! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
 use crate::config::vars::Env;
 use crate::dirs;
-use anyhow::{anyhow, bail};
-use page::Page;
-use stage::Stage;
-use std::io::{IsTerminal, Write};
+use anyhow::{Context, bail};
+use printer::Printer;
+use sandbox::Sandbox;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-pub mod client;
-pub mod page;
+mod client;
+mod printer;
+mod sandbox;
 pub mod server;
-pub mod stage;
-pub mod story;
+mod walkthrough;
 
-/// Shows it on stdout.
+/// Runs `dynamic-mcp demo` on stdout.
+///
+/// # Errors
+///
+/// Fails if a step has another outcome than its text promises, and if Ctrl-C interrupts it. A reader that closes the
+/// pipe early (`dynamic-mcp demo | head`) is no error.
 pub async fn demo(env: &Env) -> anyhow::Result<ExitCode> {
-    let stdout = std::io::stdout();
-    let color = stdout.is_terminal() && env.get("NO_COLOR").is_none_or(str::is_empty);
-    show(&mut stdout.lock(), color, env).await?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn show(out: &mut dyn Write, color: bool, env: &Env) -> anyhow::Result<()> {
-    let stage = Stage::set_up()?;
-    let mut page = Page::new(out, color);
+    let mut stdout = io::stdout().lock();
+    let has_color = stdout.is_terminal() && env.get("NO_COLOR").is_none_or(str::is_empty);
+    let width = terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
+    let mut printer = Printer::new(&mut stdout, has_color, width);
+    let sandbox = Sandbox::create()?;
     let outcome = tokio::select! {
-        outcome = story::tell(&mut page, &stage, dirs::default_config_file(env)) => outcome,
+        outcome = walkthrough::run(&mut printer, &sandbox, dirs::default_config_file(env)) => outcome,
         _ = tokio::signal::ctrl_c() => bail!("the demo was interrupted"),
     };
-    outcome.map_err(|error| match stage.last_log_lines() {
-        log if log.is_empty() => error.context("the demo failed"),
-        log => anyhow!("the demo failed: {error:#}\nThe end of the log:\n{log}"),
-    })
-}
-
-/// The server that is built in, on stdin and stdout.
-pub async fn server(kind: &str, env: &Env) -> anyhow::Result<ExitCode> {
-    server::run(kind, env.get(server::PID_FILE)).await?;
-    Ok(ExitCode::SUCCESS)
+    let is_broken_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    match outcome {
+        Err(error) if error.downcast_ref().is_some_and(is_broken_pipe) => Ok(ExitCode::SUCCESS),
+        outcome => outcome.context("the demo failed").map(|()| ExitCode::SUCCESS),
+    }
 }

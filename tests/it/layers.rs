@@ -26,9 +26,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
     (
         "front",
-        &[
-            "config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire",
-        ],
+        &["config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire"],
     ),
     (
         "cli",

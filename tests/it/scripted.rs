@@ -1,4 +1,4 @@
-//! The scripted upstream itself, spoken to directly: what the other tests take for granted.
+//! The scripted upstream itself, without dynamic-mcp: the other tests rely on what these show.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 mod eras;
 mod tasks;
 
-/// The built example.
+/// The path of the built example.
 pub(crate) fn program() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let program = deps
@@ -22,13 +22,15 @@ pub(crate) fn program() -> PathBuf {
     program
 }
 
-pub(crate) struct Scripted {
+/// A running scripted upstream, which is killed when this is dropped.
+pub(crate) struct ScriptedUpstream {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Scripted {
+impl ScriptedUpstream {
+    /// Starts it with `flags`.
     pub(crate) fn start(flags: &[&str]) -> Self {
         let mut command = Command::new(program());
         command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -38,39 +40,43 @@ impl Scripted {
         Self { child, stdin, stdout }
     }
 
+    /// Writes a line to its stdin.
     pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    pub(crate) fn line(&mut self) -> String {
+    /// Reads a line of its stdout.
+    pub(crate) fn read_line(&mut self) -> String {
         let mut line = Vec::new();
         self.stdout.read_until(b'\n', &mut line).unwrap();
         String::from_utf8_lossy(&line).trim_end().to_owned()
     }
 
-    /// The next message of its own or answer.
-    fn next(&mut self) -> Value {
-        serde_json::from_str(&self.line()).unwrap()
+    /// The next message, of whatever kind.
+    fn next_message(&mut self) -> Value {
+        serde_json::from_str(&self.read_line()).unwrap()
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    /// Sends a request and returns the next message.
+    fn request(&mut self, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string());
-        self.next()
+        self.next_message()
     }
 
-    /// The text that a tool returns.
-    fn call(&mut self, name: &str, arguments: Value) -> String {
-        let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments}));
+    /// Calls a tool and returns its text.
+    fn call_tool(&mut self, name: &str, arguments: Value) -> String {
+        let answer = self.request("tools/call", json!({"name": name, "arguments": arguments}));
         answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
+    /// Closes its stdin and waits for it to exit.
     fn exit_code(&mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.child.wait().unwrap().code()
     }
 }
 
-impl Drop for Scripted {
+impl Drop for ScriptedUpstream {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
@@ -78,35 +84,39 @@ impl Drop for Scripted {
 }
 
 #[test]
-fn it_shakes_hands_and_ends_at_eof() {
-    let mut server = Scripted::start(&["--name", "x", "--instructions", "do"]);
-    let result = &server.ask("initialize", json!({"protocolVersion": "2024-11-05"}))["result"];
+fn initialize_is_answered_and_eof_ends_it() {
+    let mut server = ScriptedUpstream::start(&["--name", "x", "--instructions", "do"]);
+    let result = &server.request("initialize", json!({"protocolVersion": "2024-11-05"}))["result"];
     assert_eq!(result["protocolVersion"], "2024-11-05");
     assert_eq!((&result["serverInfo"]["name"], &result["instructions"]), (&json!("x"), &json!("do")));
-    assert_eq!(server.ask("nonsense", json!({}))["error"]["code"], -32601);
+    assert_eq!(server.request("nonsense", json!({}))["error"]["code"], -32601);
     assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]
-fn it_passes_bytes_as_they_are() {
-    let mut server = Scripted::start(&[]);
+fn bodies_keep_their_bytes() {
+    let mut server = ScriptedUpstream::start(&[]);
     server.send(r#"{"jsonrpc":"2.0","id":"a\u0062","method":"tools/call","params":{"name":"args","arguments":{ "x":1e400,"y":-0.0 }}}"#);
-    let line = server.line();
+    let line = server.read_line();
     assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":"a\u0062","#), "{line}");
     assert!(line.contains(r#""text":"{ \"x\":1e400,\"y\":-0.0 }""#), "{line}");
     server.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"weird"}}"#);
-    assert!(server.line().contains(r#""minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"#));
+    assert!(
+        server.read_line().contains(r#""minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"#)
+    );
     server.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"rpc_error","arguments":{"code":123456789012,"data":1.10}}}"#);
-    assert!(server.line().ends_with(r#""error":{"code":123456789012,"message":"an error","data":1.10}}"#));
+    assert!(
+        server.read_line().ends_with(r#""error":{"code":123456789012,"message":"an error","data":1.10}}"#)
+    );
 }
 
 #[test]
-fn every_tool_it_lists_is_valid_json_and_every_page_is_reached() {
-    let mut server = Scripted::start(&["--tools", "30", "--page", "7", "--empty-cursor"]);
+fn pagination_reaches_every_tool() {
+    let mut server = ScriptedUpstream::start(&["--tools", "30", "--page", "7", "--empty-cursor"]);
     let (mut cursor, mut names) = (json!(null), Vec::new());
     loop {
         let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
-        let answer = server.ask("tools/list", params);
+        let answer = server.request("tools/list", params);
         let tools = answer["result"]["tools"].as_array().unwrap();
         names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
         cursor = answer["result"]["nextCursor"].clone();
@@ -119,30 +129,30 @@ fn every_tool_it_lists_is_valid_json_and_every_page_is_reached() {
 }
 
 #[test]
-fn it_answers_out_of_order_asks_and_tells_progress() {
-    let mut server = Scripted::start(&[]);
+fn answers_come_out_of_order_and_requests_and_progress_are_sent() {
+    let mut server = ScriptedUpstream::start(&[]);
     let call = |id: u32, name: &str, arguments: Value| {
         let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": "t"}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
     server.send(&call(1, "late", json!({})));
     server.send(&call(2, "progress", json!({"n": 2})));
-    assert_eq!(server.next()["params"]["progress"], 1);
-    assert_eq!(server.next()["params"]["progressToken"], "t");
-    assert_eq!(server.next()["id"], 2);
+    assert_eq!(server.next_message()["params"]["progress"], 1);
+    assert_eq!(server.next_message()["params"]["progressToken"], "t");
+    assert_eq!(server.next_message()["id"], 2);
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
-    assert_eq!(server.next()["id"], 1);
+    assert_eq!(server.next_message()["id"], 1);
     server.send(&call(3, "ask", json!({"method": "roots/list"})));
-    let asked = server.next();
-    assert_eq!((&asked["method"], &asked["id"]), (&json!("roots/list"), &json!("ask-1")));
+    let request = server.next_message();
+    assert_eq!((&request["method"], &request["id"]), (&json!("roots/list"), &json!("ask-1")));
     server.send(r#"{"jsonrpc":"2.0","id":"ask-1","result":{"roots":[]}}"#);
-    let said = server.next()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
-    assert_eq!(said, r#"{"jsonrpc":"2.0","id":"ask-1","result":{"roots":[]}}"#);
+    let text = server.next_message()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert_eq!(text, r#"{"jsonrpc":"2.0","id":"ask-1","result":{"roots":[]}}"#);
 }
 
 #[test]
-fn it_misbehaves_on_demand() {
-    let mut server = Scripted::start(&["--garbage", "--bom", "--early", "--exit-after", "1"]);
+fn flags_make_it_misbehave() {
+    let mut server = ScriptedUpstream::start(&["--garbage", "--bom", "--early", "--exit-after", "1"]);
     server.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
     server.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}"#);
     let mut output = Vec::new();
@@ -153,19 +163,20 @@ fn it_misbehaves_on_demand() {
     assert!(output.starts_with(b"\xef\xbb\xbf"));
     assert_eq!(server.exit_code(), Some(0));
 
-    let mut server = Scripted::start(&["--crash-at-start", "no TOKEN"]);
-    let mut said = String::new();
-    server.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((said.trim_end(), server.exit_code()), ("no TOKEN", Some(3)));
+    let mut server = ScriptedUpstream::start(&["--crash-at-start", "no TOKEN"]);
+    let mut stderr = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((stderr.trim_end(), server.exit_code()), ("no TOKEN", Some(3)));
 
-    let mut server = Scripted::start(&["--reject-versions-but", "2025-03-26", "--list-changed-on-call"]);
-    let error = &server.ask("initialize", json!({"protocolVersion": "2025-11-25"}))["error"];
+    let mut server =
+        ScriptedUpstream::start(&["--reject-versions-but", "2025-03-26", "--list-changed-on-call"]);
+    let error = &server.request("initialize", json!({"protocolVersion": "2025-11-25"}))["error"];
     assert_eq!(error["data"]["supported"], json!(["2025-03-26"]));
     assert_eq!(
-        server.ask("tools/call", json!({"name": "cwd"}))["method"],
+        server.request("tools/call", json!({"name": "cwd"}))["method"],
         "notifications/tools/list_changed"
     );
-    assert_eq!(server.next()["id"], 1);
+    assert_eq!(server.next_message()["id"], 1);
     server.send(
         r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"crash","arguments":{"code":7}}}"#,
     );
@@ -174,29 +185,31 @@ fn it_misbehaves_on_demand() {
 
 #[cfg(unix)]
 #[test]
-fn it_stays_if_told_to() {
+fn sigterm_and_eof_are_ignored_with_their_flags() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
-    let mut server = Scripted::start(&["--ignore-term", "--ignore-eof", "--grandchild", "--live", "100"]);
-    let answer = server.ask("tools/call", json!({"name": "pid"}));
+    let mut server =
+        ScriptedUpstream::start(&["--ignore-term", "--ignore-eof", "--grandchild", "--live", "100"]);
+    let answer = server.request("tools/call", json!({"name": "pid"}));
     let pid = |key: &str| Pid::from_raw(answer["result"]["structuredContent"][key].as_i64().unwrap() as i32);
     assert_eq!(pid("pid").as_raw() as u32, server.child.id());
     kill(pid("pid"), Signal::SIGTERM).unwrap();
-    assert_eq!(server.call("echo", json!({"text": "still here"})), "still here");
+    assert_eq!(server.call_tool("echo", json!({"text": "still here"})), "still here");
     drop(server.stdin.take());
     assert_eq!(server.child.try_wait().unwrap(), None);
     kill(pid("grandchild"), Signal::SIGKILL).unwrap();
 }
 
 #[test]
-fn it_serves_resources_and_prompts_if_told_to() {
-    let mut server = Scripted::start(&["--resources", "--prompts", "--no-newline-flush"]);
-    assert_eq!(server.ask("resources/read", json!({"uri": "x:"}))["error"]["code"], -32002);
-    let read = server.ask("resources/read", json!({"uri": "mem://one"}));
+fn resources_and_prompts_are_served_with_their_flags() {
+    let mut server = ScriptedUpstream::start(&["--resources", "--prompts", "--no-newline-flush"]);
+    assert_eq!(server.request("resources/read", json!({"uri": "x:"}))["error"]["code"], -32002);
+    let read = server.request("resources/read", json!({"uri": "mem://one"}));
     assert_eq!(read["result"]["contents"][0]["uri"], "mem://one");
-    assert_eq!(server.ask("prompts/list", json!({}))["result"]["prompts"][0]["name"], "greet");
-    assert_eq!(server.call("big", json!({"bytes": 100_000})).len(), 100_000);
-    let rows = server.ask("tools/call", json!({"name": "big", "arguments": {"bytes": 6400, "kind": "rows"}}));
+    assert_eq!(server.request("prompts/list", json!({}))["result"]["prompts"][0]["name"], "greet");
+    assert_eq!(server.call_tool("big", json!({"bytes": 100_000})).len(), 100_000);
+    let rows =
+        server.request("tools/call", json!({"name": "big", "arguments": {"bytes": 6400, "kind": "rows"}}));
     assert_eq!(rows["result"]["structuredContent"]["rows"].as_array().unwrap().len(), 100);
 }

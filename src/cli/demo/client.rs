@@ -1,139 +1,97 @@
-//! An MCP client, as far as the demo needs one: starts a server, shakes hands, asks.
+//! The MCP client of the demo: it starts a server, sends one request at a time and waits for the answer.
 
-use crate::protocol::{LATEST_HANDSHAKE, code};
-use crate::wire::lines::LineReader;
-use crate::wire::output::Output;
-use crate::wire::peer::{CallOptions, Incoming, Peer};
-use crate::wire::{Raw, error_object};
-use anyhow::{Context, anyhow, bail};
+use crate::protocol::LATEST_HANDSHAKE;
+use anyhow::{Context, bail, ensure};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-/// Bytes of a message.
-const LIMIT: usize = 1 << 20;
-/// For an answer. On a machine under load everything takes its time.
-const ANSWER: Duration = Duration::from_secs(10);
-/// For the process to end once its stdin has.
-const END: Duration = Duration::from_secs(5);
+/// How long to wait for an answer, and for a process to exit. The machine may be busy.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub struct Client {
+/// A running server and the connection to it.
+pub(super) struct DemoClient {
     child: Child,
-    peer: Arc<Peer>,
-    started: Instant,
-    reading: JoinHandle<()>,
+    /// `None` once the connection is closed.
+    stdin: Option<ChildStdin>,
+    stdout: Lines<BufReader<ChildStdout>>,
+    last_id: u64,
 }
 
-/// What a tool answered.
-pub struct Answer {
-    pub text: String,
-    pub structured: Value,
-    pub is_error: bool,
-    pub took: Duration,
-}
-
-impl Client {
-    /// Starts `program` as clients do. What it writes to stderr goes to `log`.
-    pub fn start<A: AsRef<OsStr>>(program: &Path, args: &[A], log: File) -> anyhow::Result<Self> {
-        let started = Instant::now();
-        let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        // What the user has set for their own instance would change what is shown.
-        let ours = std::env::vars_os().map(|(name, _)| name);
-        for name in ours.filter(|name| name.to_string_lossy().starts_with("DYNAMIC_MCP_")) {
-            command.env_remove(name);
-        }
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let (stdin, stdout) =
-            child.stdin.take().zip(child.stdout.take()).context("a process without pipes")?;
-        let (peer, reading) = connect(stdin, stdout);
-        Ok(Self { child, peer, started, reading })
-    }
-
-    /// Shakes hands. Returns the server's answer and the time since the process was started.
-    pub async fn initialize(&self) -> anyhow::Result<(Value, Duration)> {
-        let params = json!({
-            "protocolVersion": LATEST_HANDSHAKE,
-            "capabilities": {},
-            "clientInfo": { "name": "dynamic-mcp demo", "version": env!("CARGO_PKG_VERSION") },
-        });
-        let result = self.ask("initialize", params).await?;
-        let took = self.started.elapsed();
-        self.peer.notify("notifications/initialized", None);
-        Ok((result, took))
-    }
-
-    /// All tools, and the time since the process was started.
-    pub async fn tools(&self) -> anyhow::Result<(Vec<Value>, Duration)> {
-        let mut result = self.ask("tools/list", json!({})).await?;
-        match result["tools"].take() {
-            Value::Array(tools) => Ok((tools, self.started.elapsed())),
-            other => bail!("tools/list answered {other} in place of a list"),
-        }
-    }
-
-    pub async fn call(&self, tool: &str, args: &Value) -> anyhow::Result<Answer> {
-        let asked = Instant::now();
-        let result = self.ask("tools/call", json!({ "name": tool, "arguments": args })).await?;
-        Ok(Answer {
-            text: result["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
-            structured: result["structuredContent"].clone(),
-            is_error: result["isError"] == true,
-            took: asked.elapsed(),
-        })
-    }
-
-    async fn ask(&self, method: &str, params: Value) -> anyhow::Result<Value> {
-        let reply =
-            self.peer.call(method, Some(params.to_string().into()), CallOptions::within(ANSWER)).await;
-        match reply.with_context(|| format!("{method} failed"))? {
-            Ok(result) => {
-                serde_json::from_slice(&result).with_context(|| format!("{method} answered no JSON"))
+impl DemoClient {
+    /// Starts this program with `args`. Its stderr is ours.
+    pub(super) fn start(args: &[&OsStr]) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // The user's own settings would change what the demo shows.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("DYNAMIC_MCP_") {
+                command.env_remove(name);
             }
-            Err(error) => Err(anyhow!("{method} was refused: {}", String::from_utf8_lossy(&error))),
         }
+        let mut child = command.spawn().context("cannot start this program once more")?;
+        let stdout = child.stdout.take().context("a process without stdout")?;
+        Ok(Self { stdin: child.stdin.take(), stdout: BufReader::new(stdout).lines(), child, last_id: 0 })
     }
 
-    /// Ends the server as clients do, by closing its stdin.
-    pub async fn end(mut self) -> anyhow::Result<()> {
-        self.peer.output().close();
-        let status =
-            timeout(END, self.child.wait()).await.context("the process did not end with its stdin")??;
-        self.reading.abort();
-        if status.success() { Ok(()) } else { bail!("the process ended with {status}") }
+    /// Performs the handshake and returns the result of `initialize`.
+    pub(super) async fn initialize(&mut self) -> anyhow::Result<Value> {
+        let client = json!({ "name": "dynamic-mcp demo", "version": env!("CARGO_PKG_VERSION") });
+        let params = json!({ "protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": client });
+        let result = self.request("initialize", &params).await?;
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await?;
+        Ok(serde_json::from_str(&result)?)
     }
-}
 
-/// A peer on the pipes of a process, read and written by tasks of their own.
-fn connect(stdin: ChildStdin, stdout: ChildStdout) -> (Arc<Peer>, JoinHandle<()>) {
-    let (output, writer) = Output::any(stdin);
-    tokio::spawn(writer.run());
-    let peer = Peer::new(output);
-    let own = peer.clone();
-    let reading = tokio::spawn(async move {
-        let mut lines = LineReader::new(stdout, LIMIT);
-        while let Some(incoming) = own.receive(&mut lines).await {
-            answer(&own, incoming);
-        }
-        own.end();
-    });
-    (peer, reading)
-}
+    /// Returns the definitions of all tools.
+    pub(super) async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
+        let mut result: Value = serde_json::from_str(&self.request("tools/list", &json!({})).await?)?;
+        Ok(serde_json::from_value(result["tools"].take())?)
+    }
 
-/// A server may ask too; this client offers nothing but `ping`.
-fn answer(peer: &Peer, incoming: Incoming) {
-    if let Incoming::Request(request) = incoming {
-        let reply = match request.method.as_str() {
-            "ping" => Ok(Raw::from_static(b"{}")),
-            _ => Err(error_object(code::METHOD_NOT_FOUND, "method not found", None)),
+    /// Calls a tool and returns the result as the bytes that came.
+    pub(super) async fn call_tool(&mut self, name: &str, args: &Value) -> anyhow::Result<String> {
+        self.request("tools/call", &json!({ "name": name, "arguments": args })).await
+    }
+
+    /// Closes the server's stdin, as clients do, and waits until its process has exited.
+    pub(super) async fn shut_down(&mut self) -> anyhow::Result<()> {
+        drop(self.stdin.take());
+        let status = timeout(TIMEOUT, self.child.wait()).await.context("the process did not exit")??;
+        ensure!(status.success(), "the process ended with {status}");
+        Ok(())
+    }
+
+    /// Returns the result as it came.
+    async fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<String> {
+        self.last_id += 1;
+        let id = self.last_id.to_string();
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }))
+            .await?;
+        let answer = async {
+            while let Some(line) = self.stdout.next_line().await? {
+                let message: HashMap<&str, &RawValue> = serde_json::from_str(&line)?;
+                // Everything else is a notification.
+                if message.get("id").is_some_and(|answered| answered.get() == id) {
+                    let result = message.get("result").with_context(|| format!("{method} failed: {line}"))?;
+                    return Ok(result.get().to_owned());
+                }
+            }
+            bail!("the process ended before it answered {method}")
         };
-        peer.reply(&request.id, reply);
+        timeout(TIMEOUT, answer).await.with_context(|| format!("{method} was not answered"))?
+    }
+
+    async fn send(&mut self, message: &Value) -> anyhow::Result<()> {
+        let stdin = self.stdin.as_mut().context("the connection is closed")?;
+        let sent = stdin.write_all(format!("{message}\n").as_bytes()).await;
+        ensure!(sent.is_ok(), "the process reads no requests");
+        Ok(())
     }
 }

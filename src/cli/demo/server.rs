@@ -1,129 +1,103 @@
-//! `dynamic-mcp __demo-server KIND`: a small MCP server that keeps what it is told in memory.
+//! `dynamic-mcp __demo-server`: an MCP server that keeps notes in memory and speaks as much of MCP as the demo needs.
 //!
-//! Its tools are defined in the JSON files beside its parts, and every one of them works.
+//! It reads a request, answers it and reads the next one. It does not check the arguments of a tool: the proxy has
+//! checked them against `notes.json`.
 
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
-use crate::wire::peer::{Incoming, Peer};
-use crate::wire::{Raw, Reply, Request, error_object, raw, stdio};
-use records::{Outcome, Record};
+use anyhow::ensure;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::process::ExitCode;
 
-mod calendar;
-mod notes;
-mod records;
-mod schema;
-mod tasks;
+/// The definitions of the tools, as `tools/list` returns them.
+const TOOLS: &str = include_str!("notes.json");
 
-/// The variable that names a file for the process's id, which is there while the process runs.
-pub const PID_FILE: &str = "DYNAMIC_MCP_DEMO_PID_FILE";
+/// Group, title, body and tag of each note at the start.
+const NOTES: [[&str; 4]; 6] = [
+    ["personal", "Reading list", "- The Design of Everyday Things\n- A Pattern Language", "books"],
+    ["work", "Offsite: ideas", "Budget 4000. Ask Ana about the cabin by the lake.", "offsite"],
+    ["work", "Standing desk", "Height 112 cm standing, 71 cm sitting.", "office"],
+    ["team", "On call", "Changes on Mondays at 10:00. Ana has the phone number.", "support"],
+    ["recipes", "Bread", "500 g flour, 350 g water, 10 g salt. Leave overnight.", "baking"],
+    ["travel", "Night trains", "Book three months ahead. Earplugs.", "trains"],
+];
 
-/// Bytes of a message.
-const LIMIT: usize = 1 << 20;
-/// What is left to write when stdin has ended.
-const FLUSH: Duration = Duration::from_millis(200);
-
-/// What stands behind the tools. `None`: there is no such tool.
-trait Service {
-    fn call(&mut self, tool: &str, args: Record) -> Option<Outcome>;
-}
-
-struct Server {
-    kind: &'static str,
-    tools: Vec<Value>,
-    service: Box<dyn Service>,
-}
-
-/// Serves stdin and stdout until stdin ends.
-pub async fn run(kind: &str, pid_file: Option<&str>) -> anyhow::Result<()> {
-    let mut server = Server::new(kind)?;
-    let (mut lines, output, writer) = stdio::open(LIMIT);
-    let peer = Peer::new(output.clone());
-    let writing = tokio::spawn(writer.run());
-    let _pid_file = pid_file.map(PidFile::write).transpose()?;
-    while let Some(incoming) = peer.receive(&mut lines).await {
-        if let Incoming::Request(request) = incoming {
-            peer.reply(&request.id, server.answer(&request));
-        }
-        output.ready().await;
+/// Serves the notes of `group` on stdin and stdout until stdin ends. `pid_file` holds the process ID meanwhile.
+///
+/// # Errors
+///
+/// Fails if the demo has no such group, if a line is not JSON, and on I/O errors.
+pub fn serve(group: &str, pid_file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let (tools, mut notes) = (serde_json::from_str(TOOLS)?, Vec::new());
+    for [_, title, body, tag] in NOTES.iter().filter(|[owner, ..]| *owner == group) {
+        add_note(&mut notes, &json!({ "title": title, "body": body, "tags": [tag] }));
     }
-    output.close();
-    // A reader that is gone needs no last words.
-    drop(tokio::time::timeout(FLUSH, writing).await);
-    Ok(())
-}
-
-impl Server {
-    fn new(kind: &str) -> anyhow::Result<Self> {
-        let (kind, tools, service): (_, _, Box<dyn Service>) = match kind {
-            "notes" => ("notes", include_str!("server/notes.json"), Box::new(notes::Notes::new())),
-            "tasks" => ("tasks", include_str!("server/tasks.json"), Box::new(tasks::Tasks::new())),
-            "calendar" => {
-                ("calendar", include_str!("server/calendar.json"), Box::new(calendar::Calendar::new()))
-            }
-            other => anyhow::bail!("there is no demo server {other:?}: notes, tasks or calendar"),
-        };
-        Ok(Self { kind, tools: serde_json::from_str(tools)?, service })
-    }
-
-    fn answer(&mut self, request: &Request) -> Reply {
-        match request.method.as_str() {
-            "initialize" => Ok(self.introduce(request.params.as_ref())),
-            "ping" => Ok(Raw::from_static(b"{}")),
-            "tools/list" => Ok(json!({ "tools": self.tools }).to_string().into()),
-            "tools/call" => self.call(request.params.as_ref()),
-            _ => Err(error_object(code::METHOD_NOT_FOUND, "method not found", None)),
+    ensure!(!notes.is_empty(), "the demo has no group {group:?}");
+    pid_file.map_or(Ok(()), |file| fs::write(file, std::process::id().to_string()))?;
+    let mut stdout = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line?)?;
+        // A notification has no id and gets no answer.
+        if let Some(id) = request.get("id") {
+            let (member, answer) = match handle(&request, &tools, &mut notes) {
+                Ok(result) => ("result", result),
+                Err((code, message)) => ("error", json!({ "code": code, "message": message })),
+            };
+            writeln!(stdout, "{}", json!({ "jsonrpc": "2.0", "id": id, member: answer }))?;
         }
     }
-
-    fn introduce(&self, params: Option<&Raw>) -> Raw {
-        let asked = params.and_then(|params| raw::get_str(params, "protocolVersion"));
-        let known = HANDSHAKE_REVISIONS.into_iter().find(|known| asked.as_deref() == Some(*known));
-        json!({
-            "protocolVersion": known.unwrap_or(LATEST_HANDSHAKE),
-            "capabilities": { "tools": {} },
-            "serverInfo": { "name": format!("demo-{}", self.kind), "version": env!("CARGO_PKG_VERSION") },
-        })
-        .to_string()
-        .into()
-    }
-
-    /// An unknown tool is an error of the protocol, bad arguments are a result for the model.
-    fn call(&mut self, params: Option<&Raw>) -> Reply {
-        let bad = |what: String| error_object(code::INVALID_PARAMS, &what, None);
-        let name = params.and_then(|params| raw::get_str(params, "name")).unwrap_or_default();
-        let args = params.and_then(|params| raw::get(params, "arguments"));
-        let args: Record = match args.map(|args| serde_json::from_slice(&args)).transpose() {
-            Ok(args) => args.unwrap_or_default(),
-            Err(_) => return Err(bad("arguments must be an object".to_owned())),
-        };
-        let unknown = || bad(format!("unknown tool: {name}"));
-        let tool = self.tools.iter().find(|tool| tool["name"] == name).ok_or_else(unknown)?;
-        let outcome = match schema::check(&tool["inputSchema"], &args) {
-            Ok(()) => self.service.call(&name, args).ok_or_else(unknown)?,
-            Err(problem) => Err(problem),
-        };
-        let (text, failed) = match outcome {
-            Ok(value) => (value.to_string(), false),
-            Err(problem) => (problem, true),
-        };
-        Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": failed }).to_string().into())
-    }
+    pid_file.map_or(Ok(()), fs::remove_file)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Tells whoever started us, by way of a proxy, that we run.
-struct PidFile(PathBuf);
-
-impl PidFile {
-    fn write(path: &str) -> std::io::Result<Self> {
-        std::fs::write(path, std::process::id().to_string())?;
-        Ok(Self(Path::new(path).to_owned()))
-    }
+/// Returns the result of a request, or the code and message of a JSON-RPC error.
+fn handle(request: &Value, tools: &Value, notes: &mut Vec<Value>) -> Result<Value, (i64, String)> {
+    let params = &request["params"];
+    let args = &params["arguments"];
+    Ok(match [&request["method"], &params["name"]].map(|name| name.as_str().unwrap_or_default()) {
+        ["initialize", _] => {
+            let requested = HANDSHAKE_REVISIONS.into_iter().find(|known| params["protocolVersion"] == *known);
+            json!({
+                "protocolVersion": requested.unwrap_or(LATEST_HANDSHAKE),
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "demo-notes", "version": env!("CARGO_PKG_VERSION") },
+            })
+        }
+        ["ping", _] => json!({}),
+        ["tools/list", _] => json!({ "tools": tools }),
+        ["tools/call", "add_note"] => text_result(&add_note(notes, args)),
+        ["tools/call", "get_note"] => match notes.iter().find(|note| note["id"] == args["id"]) {
+            Some(note) => text_result(note),
+            None => return Err((code::INVALID_PARAMS, format!("there is no note {}", args["id"]))),
+        },
+        ["tools/call", "list_notes"] => text_result(&titles(notes, "")),
+        ["tools/call", "search_notes"] => {
+            text_result(&titles(notes, args["query"].as_str().unwrap_or_default()))
+        }
+        ["tools/call", tool] => return Err((code::INVALID_PARAMS, format!("unknown tool: {tool}"))),
+        [method, _] => return Err((code::METHOD_NOT_FOUND, format!("method not found: {method}"))),
+    })
 }
 
-impl Drop for PidFile {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.0));
-    }
+fn text_result(value: &Value) -> Value {
+    json!({ "content": [{ "type": "text", "text": value.to_string() }] })
+}
+
+fn add_note(notes: &mut Vec<Value>, args: &Value) -> Value {
+    let id = format!("note-{}", notes.len() + 1);
+    let note = json!({ "id": id, "title": args["title"], "body": args["body"], "tags": args["tags"] });
+    notes.push(note.clone());
+    note
+}
+
+/// The ids and titles of the notes that have all words of `query`.
+fn titles(notes: &[Value], query: &str) -> Value {
+    let has_words = |note: &&Value| {
+        let text = format!("{} {} {}", note["title"], note["body"], note["tags"]).to_lowercase();
+        query.to_lowercase().split_whitespace().all(|word| text.contains(word))
+    };
+    let title = |note: &Value| json!({ "id": note["id"], "title": note["title"] });
+    json!({ "notes": notes.iter().filter(has_words).map(title).collect::<Vec<_>>() })
 }

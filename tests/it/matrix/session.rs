@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{REVISIONS, is_stateless, refused};
 use crate::protocol::Record;
-use crate::scripted::Scripted;
+use crate::scripted::ScriptedUpstream;
 use crate::support::{Message, Proxy, Setup, stateless, text_of, upstream};
 
 const CAPABILITIES: &str = r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}},"tasks":{"list":{},"cancel":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
@@ -128,19 +128,19 @@ fn params(revision: &str, meta: &str, members: &str) -> String {
 
 /// The same upstream without us.
 pub(super) struct Direct {
-    server: Scripted,
+    server: ScriptedUpstream,
     pub(super) revision: &'static str,
 }
 
 impl Direct {
     pub(super) fn start(revision: &'static str) -> Self {
-        Self { server: Scripted::start(&flags(revision)), revision }
+        Self { server: ScriptedUpstream::start(&flags(revision)), revision }
     }
 
     pub(super) fn ask(&mut self, method: &str, members: &str) -> Message {
         let params = params(self.revision, "", members);
         self.server.send(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#));
-        Message::parse(self.server.line())
+        Message::parse(self.server.read_line())
     }
 }
 

@@ -1,56 +1,60 @@
-//! Revision 2026-07-28, batches, and what comes at the wrong time.
+//! Revision 2026-07-28, batches, and unsolicited messages.
 
 use serde_json::{Value, json};
 
-use super::Scripted;
+use super::ScriptedUpstream;
 
-/// Params that say who asks, with these members more.
-fn stateless(capabilities: Value, more: Value) -> Value {
+/// The params of a stateless request: its `_meta`, and `members`.
+pub(super) fn stateless_params(capabilities: Value, members: Value) -> Value {
     let mut params = json!({"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": capabilities,
     }});
-    params.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+    params.as_object_mut().unwrap().append(&mut members.as_object().unwrap().clone());
     params
 }
 
-fn code(server: &mut Scripted, method: &str, params: Value) -> i64 {
-    server.ask(method, params)["error"]["code"].as_i64().unwrap_or_default()
+fn error_code(server: &mut ScriptedUpstream, method: &str, params: Value) -> i64 {
+    server.request(method, params)["error"]["code"].as_i64().unwrap_or_default()
 }
 
 #[test]
-fn a_stateless_server_wants_to_know_who_asks_each_time() {
-    let mut server = Scripted::start(&["--stateless", "--protocol"]);
-    let error = &server.ask("initialize", json!({"protocolVersion": "2025-11-25"}))["error"];
+fn a_stateless_request_must_name_its_client() {
+    let mut server = ScriptedUpstream::start(&["--stateless", "--protocol"]);
+    let error = &server.request("initialize", json!({"protocolVersion": "2025-11-25"}))["error"];
     assert_eq!(error["code"], -32022);
     assert_eq!(error["data"], json!({"supported": ["2026-07-28"], "requested": "2025-11-25"}));
-    assert_eq!(code(&mut server, "tools/list", json!({})), -32602);
-    let mut half = stateless(json!({}), json!({}));
-    half["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
-    assert_eq!(code(&mut server, "tools/list", half.clone()), -32602);
-    let mut other = stateless(json!({}), json!({}));
+    assert_eq!(error_code(&mut server, "tools/list", json!({})), -32602);
+    let mut incomplete = stateless_params(json!({}), json!({}));
+    incomplete["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
+    assert_eq!(error_code(&mut server, "tools/list", incomplete.clone()), -32602);
+    let mut other = stateless_params(json!({}), json!({}));
     other["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2025-11-25".into();
-    assert_eq!(code(&mut server, "tools/list", other), -32022);
+    assert_eq!(error_code(&mut server, "tools/list", other), -32022);
     for method in ["ping", "logging/setLevel", "resources/subscribe", "tasks/result", "no/such"] {
-        assert_eq!(code(&mut server, method, stateless(json!({}), json!({}))), -32601, "{method}");
+        assert_eq!(
+            error_code(&mut server, method, stateless_params(json!({}), json!({}))),
+            -32601,
+            "{method}"
+        );
     }
-    let found = &server.ask("server/discover", stateless(json!({}), json!({})))["result"];
+    let discovered = &server.request("server/discover", stateless_params(json!({}), json!({})))["result"];
     assert_eq!(
-        (&found["resultType"], &found["supportedVersions"]),
+        (&discovered["resultType"], &discovered["supportedVersions"]),
         (&json!("complete"), &json!(["2026-07-28"]))
     );
-    assert!(found["ttlMs"].is_u64() && found["capabilities"]["tools"].is_object(), "{found}");
-    for (method, more) in [
+    assert!(discovered["ttlMs"].is_u64() && discovered["capabilities"]["tools"].is_object(), "{discovered}");
+    for (method, members) in [
         ("tools/list", json!({})),
         ("resources/list", json!({})),
         ("resources/templates/list", json!({})),
         ("prompts/list", json!({})),
         ("resources/read", json!({"uri": "mem://one"})),
     ] {
-        let params = stateless(json!({}), more);
+        let params = stateless_params(json!({}), members);
         server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string());
-        // There are numbers in it that no value holds.
-        let line = server.line();
+        // The line has numbers that are too large for a `Value`.
+        let line = server.read_line();
         for part in [
             r#""resultType":"complete","ttlMs":60000,"cacheScope":"public""#,
             "modelcontextprotocol/serverInfo",
@@ -58,45 +62,45 @@ fn a_stateless_server_wants_to_know_who_asks_each_time() {
             assert!(line.contains(part), "{method}: {line}");
         }
     }
-    let params = stateless(json!({}), json!({"uri": "mem://nothing"}));
-    assert_eq!(code(&mut server, "resources/read", params), -32602);
+    let params = stateless_params(json!({}), json!({"uri": "mem://nothing"}));
+    assert_eq!(error_code(&mut server, "resources/read", params), -32602);
 }
 
 #[test]
-fn it_refuses_a_handshake_in_the_ways_servers_do() {
-    for refusal in [-32601, -32602, -32000] {
-        let mut server = Scripted::start(&["--stateless", "--refuses-initialize", &refusal.to_string()]);
-        assert_eq!(code(&mut server, "initialize", json!({})), refusal);
-        assert!(server.ask("tools/list", stateless(json!({}), json!({})))["result"].is_object());
+fn a_stateless_server_rejects_initialize_with_the_given_code() {
+    for code in [-32601, -32602, -32000] {
+        let mut server = ScriptedUpstream::start(&["--stateless", "--refuses-initialize", &code.to_string()]);
+        assert_eq!(error_code(&mut server, "initialize", json!({})), code);
+        assert!(server.request("tools/list", stateless_params(json!({}), json!({})))["result"].is_object());
     }
 }
 
 #[test]
 fn a_dual_server_speaks_both_eras() {
-    let mut server = Scripted::start(&["--dual"]);
-    let list = server.ask("tools/list", stateless(json!({}), json!({})));
+    let mut server = ScriptedUpstream::start(&["--dual"]);
+    let list = server.request("tools/list", stateless_params(json!({}), json!({})));
     assert_eq!(list["result"]["resultType"], "complete");
-    let greeting = server.ask("initialize", json!({"protocolVersion": "2025-06-18"}));
-    assert_eq!(greeting["result"]["protocolVersion"], "2025-06-18");
-    assert_eq!(server.ask("tools/list", json!({}))["result"].get("resultType"), None);
-    assert_eq!(server.ask("ping", json!({}))["result"], json!({}));
-    assert_eq!(code(&mut server, "ping", stateless(json!({}), json!({}))), -32601);
+    let initialized = server.request("initialize", json!({"protocolVersion": "2025-06-18"}));
+    assert_eq!(initialized["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(server.request("tools/list", json!({}))["result"].get("resultType"), None);
+    assert_eq!(server.request("ping", json!({}))["result"], json!({}));
+    assert_eq!(error_code(&mut server, "ping", stateless_params(json!({}), json!({}))), -32601);
 }
 
 #[test]
-fn subscriptions_are_acknowledged_told_and_ended() {
-    let mut server = Scripted::start(&["--stateless", "--protocol"]);
+fn subscriptions_are_acknowledged_served_and_ended() {
+    let mut server = ScriptedUpstream::start(&["--stateless", "--protocol"]);
     let call = |name: &str, arguments: Value| {
-        let params = stateless(json!({}), json!({"name": name, "arguments": arguments}));
+        let params = stateless_params(json!({}), json!({"name": name, "arguments": arguments}));
         json!({"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}).to_string()
     };
     let wanted = json!({"resourceSubscriptions": ["mem://one"], "promptsListChanged": true, "unknown": true});
-    let params = stateless(json!({}), json!({"notifications": wanted}));
+    let params = stateless_params(json!({}), json!({"notifications": wanted}));
     server.send(
         &json!({"jsonrpc": "2.0", "id": "l\u{e9}", "method": "subscriptions/listen", "params": params})
             .to_string(),
     );
-    let acknowledged = server.next();
+    let acknowledged = server.next_message();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     let agreed = json!({"resourceSubscriptions": ["mem://one"], "promptsListChanged": true});
     assert_eq!(acknowledged["params"]["notifications"], agreed);
@@ -104,61 +108,65 @@ fn subscriptions_are_acknowledged_told_and_ended() {
     assert_eq!(acknowledged["params"]["_meta"], subscription);
     let updated = "notifications/resources/updated";
     server.send(&call("tell", json!({"method": updated, "params": {"uri": "mem://two"}})));
-    assert_eq!(server.next()["id"], "call", "nobody listens to that");
+    assert_eq!(server.next_message()["id"], "call", "nobody subscribed to it");
     server.send(&call("grow", json!({"list": "resources"})));
-    assert_eq!(server.next()["id"], "call", "nor to that");
+    assert_eq!(server.next_message()["id"], "call", "nor to this");
     for (tool, arguments, method) in [
         ("tell", json!({"method": updated, "params": {"uri": "mem://one", "_meta": {}}}), updated),
         ("grow", json!({"list": "prompts"}), "notifications/prompts/list_changed"),
     ] {
         server.send(&call(tool, arguments));
-        let told = server.next();
-        assert_eq!((&told["method"], &told["params"]["_meta"]), (&json!(method), &subscription));
-        assert_eq!(server.next()["id"], "call");
+        let notification = server.next_message();
+        assert_eq!(
+            (&notification["method"], &notification["params"]["_meta"]),
+            (&json!(method), &subscription)
+        );
+        assert_eq!(server.next_message()["id"], "call");
     }
     server.send(&call("end_listening", json!({})));
-    let end = server.next();
+    let end = server.next_message();
     let wanted = json!({"resultType": "complete", "_meta": subscription});
     assert_eq!((&end["id"], &end["result"]), (&json!("l\u{e9}"), &wanted));
 }
 
 #[test]
-fn messages_come_if_the_request_asks_for_them() {
-    let mut server = Scripted::start(&["--stateless", "--protocol"]);
-    for (wanted, comes) in [(None, false), (Some("info"), true), (Some("error"), false)] {
+fn log_messages_are_sent_from_the_requested_level_on() {
+    let mut server = ScriptedUpstream::start(&["--stateless", "--protocol"]);
+    for (min_level, is_sent) in [(None, false), (Some("info"), true), (Some("error"), false)] {
         let arguments = json!({"method": "notifications/message", "params": {"level": "warning", "data": 1}});
-        let mut params = stateless(json!({}), json!({"name": "tell", "arguments": arguments}));
-        if let Some(level) = wanted {
+        let mut params = stateless_params(json!({}), json!({"name": "tell", "arguments": arguments}));
+        if let Some(level) = min_level {
             params["_meta"]["io.modelcontextprotocol/logLevel"] = level.into();
         }
-        let first = server.ask("tools/call", params);
-        assert_eq!(first["method"] == "notifications/message", comes, "{first}");
-        if comes {
-            assert_eq!(server.next()["id"], 1);
+        let first = server.request("tools/call", params);
+        assert_eq!(first["method"] == "notifications/message", is_sent, "{first}");
+        if is_sent {
+            assert_eq!(server.next_message()["id"], 1);
         }
     }
-    let mut params = stateless(json!({}), json!({}));
+    let mut params = stateless_params(json!({}), json!({}));
     params["_meta"]["io.modelcontextprotocol/logLevel"] = "loud".into();
-    assert_eq!(code(&mut server, "tools/list", params), -32602);
+    assert_eq!(error_code(&mut server, "tools/list", params), -32602);
 }
 
 #[test]
-fn what_it_wants_to_know_it_asks_by_its_result() {
-    let mut server = Scripted::start(&["--stateless", "--protocol", "--asks"]);
-    for (method, more) in [
+fn stateless_input_is_requested_by_results() {
+    let mut server = ScriptedUpstream::start(&["--stateless", "--protocol", "--asks"]);
+    for (method, members) in [
         ("tools/call", json!({"name": "asks", "arguments": {"kinds": "elicitation,roots", "rounds": 2}})),
         ("prompts/get", json!({"name": "asks", "arguments": {"kinds": "elicitation,roots"}})),
         ("resources/read", json!({"uri": "mem://asks/elicitation/roots"})),
     ] {
-        let error = &server.ask(method, stateless(json!({"elicitation": {}}), more.clone()))["error"];
+        let error =
+            &server.request(method, stateless_params(json!({"elicitation": {}}), members.clone()))["error"];
         assert_eq!(
             (&error["code"], &error["data"]),
             (&json!(-32021), &json!({"requiredCapabilities": {"roots": {}}}))
         );
-        let mut params = stateless(json!({"elicitation": {}, "roots": {}}), more);
+        let mut params = stateless_params(json!({"elicitation": {}, "roots": {}}), members);
         let mut rounds = 0;
         let last = loop {
-            let answer = server.ask(method, params.clone());
+            let answer = server.request(method, params.clone());
             let result = &answer["result"];
             if result["resultType"] != "input_required" {
                 break result.to_string();
@@ -173,32 +181,32 @@ fn what_it_wants_to_know_it_asks_by_its_result() {
         assert_eq!(rounds, if method == "tools/call" { 2 } else { 1 });
         assert!(last.contains("roots/list") && last.contains("elicitation/create"), "{last}");
         params["requestState"] = "another".into();
-        assert_eq!(code(&mut server, method, params), -32602);
+        assert_eq!(error_code(&mut server, method, params), -32602);
     }
 }
 
 #[test]
 fn batches_are_sent_and_read() {
-    let mut server = Scripted::start(&["--batches", "--protocol"]);
+    let mut server = ScriptedUpstream::start(&["--batches", "--protocol"]);
     let call = |id: u32, name: &str, arguments: Value| {
         let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": "t"}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
     };
     server.send(&call(1, "progress", json!({"n": 2})).to_string());
-    assert_eq!(server.next().as_array().unwrap().len(), 3);
+    assert_eq!(server.next_message().as_array().unwrap().len(), 3);
     server.send(&json!([call(1, "echo", json!({})), call(2, "echo", json!({}))]).to_string());
-    assert_eq!(server.next().as_array().unwrap().len(), 2);
+    assert_eq!(server.next_message().as_array().unwrap().len(), 2);
     server.send(&call(1, "asks", json!({"kinds": ["sampling", "roots"]})).to_string());
-    let asked = server.next();
-    assert_eq!(asked[1]["method"], "roots/list");
-    let answers = [0, 1].map(|n| json!({"jsonrpc": "2.0", "id": asked[n]["id"], "result": {"n": n}}));
+    let requests = server.next_message();
+    assert_eq!(requests[1]["method"], "roots/list");
+    let answers = [0, 1].map(|n| json!({"jsonrpc": "2.0", "id": requests[n]["id"], "result": {"n": n}}));
     server.send(&json!(answers).to_string());
-    let text = server.next()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    let text = server.next_message()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(text.contains(r#":{"n":0}"#) && text.contains(r#":{"n":1}"#), "{text}");
     server.send(&call(5, "together", json!({})).to_string());
-    server.next();
+    server.next_message();
     server.send(&call(6, "together", json!({})).to_string());
-    let both = server.next();
+    let both = server.next_message();
     assert_eq!(
         (&both[0]["method"], &both[1]["id"], &both[2]["id"]),
         (&json!("notifications/message"), &json!(5), &json!(6))
@@ -206,17 +214,17 @@ fn batches_are_sent_and_read() {
 }
 
 #[test]
-fn it_speaks_out_of_turn_on_demand() {
-    let mut server = Scripted::start(&["--earlier", "--chatty", "--no-version"]);
-    let turn = |server: &mut Scripted, when: &str| {
-        assert_eq!(server.next()["id"], format!("{when}-1"));
-        assert_eq!(server.next()["params"]["data"], when);
-        assert_eq!(server.next()["id"], "never-sent");
-        assert_eq!(server.next()["id"], -7);
+fn unsolicited_messages_are_sent_with_their_flags() {
+    let mut server = ScriptedUpstream::start(&["--earlier", "--chatty", "--no-version"]);
+    let assert_unsolicited = |server: &mut ScriptedUpstream, when: &str| {
+        assert_eq!(server.next_message()["id"], format!("{when}-1"));
+        assert_eq!(server.next_message()["params"]["data"], when);
+        assert_eq!(server.next_message()["id"], "never-sent");
+        assert_eq!(server.next_message()["id"], -7);
     };
-    turn(&mut server, "earlier");
-    let greeting = server.ask("initialize", json!({}));
-    assert_eq!(greeting["result"].get("protocolVersion"), None);
+    assert_unsolicited(&mut server, "earlier");
+    let initialized = server.request("initialize", json!({}));
+    assert_eq!(initialized["result"].get("protocolVersion"), None);
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    turn(&mut server, "chatty");
+    assert_unsolicited(&mut server, "chatty");
 }

@@ -1,4 +1,4 @@
-//! A client of a server on stdin and stdout: blocking, one line at a time, no JSON parser.
+//! A client of a server on stdin and stdout. It blocks, reads one line at a time and parses no JSON.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -6,64 +6,74 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// The arguments of every call: about 100 bytes.
 const ARGUMENTS: &str = r#"{"text":"a line of text of the length that arguments of calls to tools usually have, one hundred bytes"}"#;
 
-pub(crate) struct Peer {
+/// A server process and the connection to it.
+pub(crate) struct BenchClient {
     child: Child,
+    /// `None` once it is closed.
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,
-    next_id: u64,
+    last_id: u64,
 }
 
-impl Peer {
+impl BenchClient {
+    /// Starts a server: a program and its arguments.
     pub(crate) fn start(command: &[String]) -> Self {
-        let mut command_line = Command::new(&command[0]);
-        command_line.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command_line.spawn().unwrap();
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::with_capacity(1 << 20, child.stdout.take().unwrap());
-        Self { child, stdin, stdout, line: Vec::new(), next_id: 0 }
+        Self { child, stdin, stdout, line: Vec::new(), last_id: 0 }
     }
 
+    /// Performs the handshake.
     pub(crate) fn initialize(&mut self) {
-        let client = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
-        self.ask("initialize", client);
+        let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
+        self.request("initialize", params);
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
+    /// Requests the list of tools.
     pub(crate) fn list_tools(&mut self) {
-        self.ask("tools/list", "{}");
+        self.request("tools/list", "{}");
     }
 
-    /// A tool of the server itself, or of the `group` behind it.
-    pub(crate) fn call(&mut self, group: Option<&str>, tool: &str) -> usize {
-        self.ask("tools/call", &call_params(group, tool))
-    }
-
-    pub(crate) fn send_call(&mut self, group: Option<&str>, tool: &str) {
+    /// Calls a tool: of the server itself, or through dynamic-mcp of the server of `group`.
+    pub(crate) fn call(&mut self, group: Option<&str>, tool: &str) {
         self.request("tools/call", &call_params(group, tool));
     }
 
-    /// The length of the next message, which must be a result.
-    pub(crate) fn receive(&mut self) -> usize {
+    /// Sends a call without waiting for its result.
+    pub(crate) fn send_call(&mut self, group: Option<&str>, tool: &str) {
+        self.send_request("tools/call", &call_params(group, tool));
+    }
+
+    /// Waits for the next message, which must be a result.
+    pub(crate) fn receive_result(&mut self) {
         self.line.clear();
         let length = self.stdout.read_until(b'\n', &mut self.line).unwrap();
         let head = String::from_utf8_lossy(&self.line[..length.min(400)]);
         assert!(head.contains("\"result\":") && !head.contains("\"isError\":true"), "not a result: {head}");
-        length
     }
 
+    /// The process ID of the server.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    fn ask(&mut self, method: &str, params: &str) -> usize {
-        self.request(method, params);
-        self.receive()
+    fn request(&mut self, method: &str, params: &str) {
+        self.send_request(method, params);
+        self.receive_result();
     }
 
-    fn request(&mut self, method: &str, params: &str) {
-        self.next_id += 1;
-        let id = self.next_id;
+    fn send_request(&mut self, method: &str, params: &str) {
+        self.last_id += 1;
+        let id = self.last_id;
         self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
     }
 
@@ -73,8 +83,8 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
-    /// As clients do: stdin is closed, and the server ends.
+impl Drop for BenchClient {
+    /// Closes stdin, as clients do, and waits until the server has exited.
     fn drop(&mut self) {
         drop(self.stdin.take());
         let _status = self.child.wait();

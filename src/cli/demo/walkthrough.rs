@@ -1,0 +1,240 @@
+//! The steps of the demo: what the client does, and what the text says about it.
+
+use super::client::DemoClient;
+use super::printer::Printer;
+use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// English text and JSON have about four characters per token.
+const CHARACTERS_PER_TOKEN: usize = 4;
+/// How long to wait until all servers are closed, and how often to look.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The group and the tool that the model uses.
+const GROUP: &str = "work";
+const TOOL: &str = "search_notes";
+
+/// Runs all steps. `user_config` is where the user's own config belongs.
+pub(super) async fn run(
+    out: &mut Printer<'_>,
+    sandbox: &Sandbox,
+    user_config: Option<PathBuf>,
+) -> anyhow::Result<()> {
+    out.title("dynamic-mcp demo: all of this happens now, on this machine, and every figure is measured")?;
+    let (direct_characters, direct_result) = run_without_proxy(out).await?;
+    let (config, started) = (sandbox.config_file(), Instant::now());
+    let args = ["--no-cache", "--log-level=error", "--config"].map(AsRef::as_ref);
+    let client = DemoClient::start(&[&args[..], &[config.as_os_str()]].concat())?;
+    let mut walkthrough = Walkthrough { out, sandbox, client, characters_read: 0 };
+    walkthrough.start(started).await?;
+    walkthrough.find_and_call(&direct_result).await?;
+    walkthrough.make_mistakes().await?;
+    walkthrough.pause().await?;
+    walkthrough.shut_down(direct_characters).await?;
+
+    out.step("The same for your own servers")?;
+    let config = user_config.map_or_else(|| "servers.json".to_owned(), |path| path.display().to_string());
+    out.paragraph(&format!(
+        "Move \"mcpServers\" from the config of your client to {config}. Leave only this in the client's config:"
+    ))?;
+    let server =
+        json!({ "command": std::env::current_exe()?.to_string_lossy(), "args": ["--config", config] });
+    out.verbatim(&format!("{:#}", json!({ "mcpServers": { "dynamic-mcp": server } })))?;
+    Ok(())
+}
+
+/// Returns the characters of all definitions, and the result of the call of [`TOOL`].
+async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, String)> {
+    out.step("Without dynamic-mcp: every server runs, and the model reads all their tools")?;
+    let (mut definitions, mut result) = (Vec::new(), String::new());
+    for (group, _) in GROUPS {
+        let mut client = DemoClient::start(&["__demo-server".as_ref(), group.as_ref()])?;
+        client.initialize().await?;
+        definitions.extend(client.list_tools().await?);
+        if group == GROUP {
+            result = client.call_tool(TOOL, &tool_args()).await?;
+        }
+        client.shut_down().await?;
+    }
+    let characters = definition_characters(&definitions);
+    out.paragraph(&format!(
+        "{} servers have {} tools: {} tokens. Tokens are estimated as characters / {CHARACTERS_PER_TOKEN}. Of a tool, \
+         its name, description and input schema count, which is what a model reads.",
+        GROUPS.len(),
+        definitions.len(),
+        tokens(characters)
+    ))?;
+    Ok((characters, result))
+}
+
+/// The steps that share a client of dynamic-mcp.
+struct Walkthrough<'p, 'o> {
+    out: &'p mut Printer<'o>,
+    sandbox: &'p Sandbox,
+    client: DemoClient,
+    /// Characters that the model has read to find its tool.
+    characters_read: usize,
+}
+
+impl Walkthrough<'_, '_> {
+    async fn start(&mut self, started: Instant) -> anyhow::Result<()> {
+        self.out.step("With dynamic-mcp: one server in front of them, which answers at once")?;
+        let handshake = self.client.initialize().await?;
+        self.client.list_tools().await?;
+        let (listed, running) = (millis(started), self.sandbox.running_servers().len());
+        self.out.paragraph(&format!(
+            "tools/list was answered {listed} after the start, and {running} servers ran by then."
+        ))?;
+        self.wait_until_closed().await?;
+        let learnt = millis(started);
+        let tools = self.client.list_tools().await?;
+        let instructions = handshake["instructions"].as_str().unwrap_or_default();
+        self.characters_read = definition_characters(&tools) + instructions.chars().count();
+        let text = format!(
+            "In the background, each server was then started once, asked for its tools and closed again. This was \
+             done {learnt} after the start. Now the model reads the instructions and {} tools: {} tokens.",
+            tools.len(),
+            tokens(self.characters_read)
+        );
+        self.print_servers(&text, 0)
+    }
+
+    async fn find_and_call(&mut self, direct_result: &str) -> anyhow::Result<()> {
+        self.out.step("The model looks for a tool: no server is needed for that")?;
+        let query = json!({ "query": "find what was written about the offsite at work" });
+        let hits = self.call("search_dynamic_tools", &query, false).await?;
+        let definition = json!({ "group": GROUP, "tools": [TOOL] });
+        let definition = self.call("get_dynamic_tools", &definition, false).await?;
+        let costs = [hits, definition].map(|answer| answer.text.chars().count());
+        self.characters_read += costs.iter().sum::<usize>();
+        let [hits, definition] = costs.map(tokens);
+        self.print_servers(&format!("The answers cost {hits} and {definition} tokens."), 0)?;
+
+        self.out.step("It calls the tool: the server starts, and no other")?;
+        let call = json!({ "group": GROUP, "name": TOOL, "args": tool_args() });
+        let answer = self.call("call_dynamic_tool", &call, false).await?;
+        ensure!(answer.result == direct_result, "the result is not the server's: {}", answer.result);
+        let text = format!(
+            "Answered in {}, the start of the server included. All {} bytes of the result are those that the server \
+             sends without dynamic-mcp.",
+            answer.elapsed,
+            answer.result.len()
+        );
+        self.print_servers(&text, 1)
+    }
+
+    async fn make_mistakes(&mut self) -> anyhow::Result<()> {
+        self.out.step("It passes wrong arguments: it is told the signature, and the server is not asked")?;
+        let args = json!({ "title": "Offsite", "text": "Bring boots." });
+        let call = json!({ "group": GROUP, "name": "add_note", "args": args });
+        self.call("call_dynamic_tool", &call, true).await?;
+
+        self.out
+            .step("It needs a server that is not installed: it is told what to do, and the others work")?;
+        self.call("get_dynamic_tools", &json!({ "group": BROKEN_GROUP }), true).await?;
+        self.call("get_status", &json!({}), false).await?;
+        Ok(())
+    }
+
+    async fn pause(&mut self) -> anyhow::Result<()> {
+        let heading =
+            format!("It asks nothing for {IDLE_SECONDS} s: the server is closed until it is needed again");
+        self.out.step(&heading)?;
+        self.wait_until_closed().await?;
+        self.print_servers("", 0)?;
+        let call = json!({ "group": GROUP, "name": "get_note", "args": { "id": "note-1" } });
+        let answer = self.call("call_dynamic_tool", &call, false).await?;
+        self.print_servers(&format!("Answered in {}.", answer.elapsed), 1)
+    }
+
+    async fn shut_down(&mut self, direct_characters: usize) -> anyhow::Result<()> {
+        self.out.step("The client closes the connection: nothing is left running")?;
+        let closed = Instant::now();
+        self.client.shut_down().await?;
+        self.print_servers(&format!("dynamic-mcp exited after {}.", millis(closed)), 0)?;
+
+        self.out.step("What this saved")?;
+        self.out.paragraph(&format!(
+            "To find its tool, the model read {} tokens instead of {}, {:.0} % less, and one server ran instead of \
+             {}. Each further server would add all its tools to the larger number, and one line to the smaller one.",
+            tokens(self.characters_read),
+            tokens(direct_characters),
+            100.0 * (1.0 - self.characters_read as f64 / direct_characters as f64),
+            GROUPS.len()
+        ))?;
+        Ok(())
+    }
+
+    /// Waits until the tools of all servers are known and no server runs.
+    async fn wait_until_closed(&mut self) -> anyhow::Result<()> {
+        let wait = async {
+            loop {
+                let status = self.client.call_tool("get_status", &json!({})).await?;
+                let status: Value = serde_json::from_str(&status)?;
+                let known = &status["structuredContent"]["ready"];
+                if *known == GROUPS.len() && self.sandbox.running_servers().is_empty() {
+                    return anyhow::Ok(());
+                }
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        timeout(CLOSE_TIMEOUT, wait).await.context("the servers were not closed in time")?
+    }
+
+    /// Calls a tool of dynamic-mcp and prints the call and its answer.
+    async fn call(&mut self, tool: &str, args: &Value, is_error: bool) -> anyhow::Result<ToolAnswer> {
+        let called = Instant::now();
+        let result = self.client.call_tool(tool, args).await?;
+        let elapsed = millis(called);
+        let value: Value = serde_json::from_str(&result)?;
+        let text = value["content"][0]["text"].as_str().context("a result without text")?.to_owned();
+        self.out.exchange(&format!("{tool} {args}"), &text)?;
+        ensure!((value["isError"] == true) == is_error, "this is not the answer that was expected");
+        Ok(ToolAnswer { result, text, elapsed })
+    }
+
+    /// Prints `text` and which servers run. Fails if there are not as many as `expected`.
+    fn print_servers(&mut self, text: &str, expected: usize) -> anyhow::Result<()> {
+        let running = self.sandbox.running_servers();
+        let processes: Vec<_> =
+            running.iter().map(|(group, pid)| format!("{group} (process {pid})")).collect();
+        let listed = if running.is_empty() { "none".to_owned() } else { processes.join(", ") };
+        self.out.paragraph(format!("{text} Running servers: {listed}.").trim_start())?;
+        ensure!(running.len() == expected, "{} servers run instead of {expected}", running.len());
+        Ok(())
+    }
+}
+
+struct ToolAnswer {
+    /// The whole result, as the bytes that came.
+    result: String,
+    /// The text of its first content block.
+    text: String,
+    elapsed: String,
+}
+
+/// The arguments that the model passes to [`TOOL`].
+fn tool_args() -> Value {
+    json!({ "query": "lake" })
+}
+
+/// Counts the characters of tool definitions, of the members that clients give to the model.
+fn definition_characters(tools: &[Value]) -> usize {
+    let members = tools.iter().flat_map(|tool| ["name", "description", "inputSchema"].map(|key| &tool[key]));
+    members.map(|member| member.to_string().chars().count()).sum()
+}
+
+/// An estimate such as "~1234".
+fn tokens(characters: usize) -> String {
+    format!("~{}", characters / CHARACTERS_PER_TOKEN)
+}
+
+/// The time since `start`.
+fn millis(start: Instant) -> String {
+    format!("{:.1} ms", start.elapsed().as_secs_f64() * 1000.0)
+}
