@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+pub mod backoff;
 pub mod catalog;
 pub mod clients;
 pub mod connect;

@@ -10,7 +10,7 @@ use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, Mode, Overrides};
 use crate::front::interaction::clients::ClientRegistry;
-use crate::front::session::Session;
+use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::warden::Warden;
@@ -45,7 +45,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     };
     let clients = Arc::new(ClientRegistry::default());
     let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
-    let session = Session::new(groups.clone(), &clients, Peer::new(output.clone()));
+    let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
     let stop = async {
         tokio::select! {

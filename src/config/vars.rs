@@ -12,14 +12,14 @@ use thiserror::Error;
 /// passed from there to everything that needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Env {
-    variables: EnvVars,
+    variables: Variables,
     cwd: PathBuf,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]
-struct EnvVars(BTreeMap<String, String>);
+struct Variables(BTreeMap<String, String>);
 
-impl std::fmt::Debug for EnvVars {
+impl std::fmt::Debug for Variables {
     /// Shows names only, because values may be secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -34,7 +34,7 @@ impl Env {
         V: Into<String>,
     {
         let variables = variables.into_iter().map(|(name, value)| (key(name.into()), value.into())).collect();
-        Self { variables: EnvVars(variables), cwd: cwd.into() }
+        Self { variables: Variables(variables), cwd: cwd.into() }
     }
 
     /// The value of a variable; `None` if it is not set.

@@ -49,7 +49,7 @@ const LIST_TTL_MS: u32 = 300_000;
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
 /// One client's session.
-pub struct Session {
+pub struct ClientSession {
     groups: Arc<GroupManager>,
     peer: Arc<Peer>,
     client: Arc<Client>,
@@ -69,7 +69,7 @@ pub struct Session {
     starting: JoinSet<()>,
 }
 
-impl Session {
+impl ClientSession {
     /// Creates a session, and attaches its client to the registry that upstreams know.
     pub fn new(groups: Arc<GroupManager>, clients: &ClientRegistry, peer: Arc<Peer>) -> Self {
         let client = Client::new(peer.clone());

@@ -9,7 +9,7 @@ use crate::random;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::remote::error::RemoteError;
 use crate::upstream::Upstream;
-use crate::upstream::lifecycle::COOL_DOWN;
+use crate::upstream::backoff::COOL_DOWN;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -16,19 +16,13 @@
 //! intervals, and so do hybrid groups of which nothing is known yet. A request then begins a new round, once the last
 //! failure is 5 s old.
 
+use super::backoff;
 use super::error::UpstreamError;
 use crate::config::{Mode, ServerConfig};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A request to a group whose failure is younger than this gets that failure instead of a new attempt.
-pub const COOL_DOWN: Duration = Duration::from_secs(5);
-/// Intervals between the attempts of a round, before jitter.
-const RETRY_INTERVALS: [Duration; 3] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
-/// The first and the longest interval between attempts in the background. Each is twice the one before it.
-const BACKGROUND_INTERVALS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 /// The loss of a connection that lived this long is no sign of a crash loop.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 
@@ -314,7 +308,7 @@ impl Lifecycle {
             _ => 1,
         };
         let is_retryable = error.retryable();
-        let retry_after = error.retry_after().unwrap_or_default().min(BACKGROUND_INTERVALS.1);
+        let retry_after = error.retry_after().unwrap_or_default().min(backoff::LONGEST);
         self.state = State::Failed(AttemptFailure { error, at: now, attempts });
         self.connecting = Connecting::No;
         if self.logged_in {
@@ -325,23 +319,16 @@ impl Lifecycle {
             return Some(self.answer_failed());
         }
         // Callers wait for a round, but not for a server that asks to be left alone for longer than its retries take.
-        let in_time = retry_after <= RETRY_INTERVALS[RETRY_INTERVALS.len() - 1];
-        if let Some(interval) = RETRY_INTERVALS.get(self.round_failures).filter(|_| in_time) {
+        let is_in_time = retry_after <= backoff::LONGEST_IN_ROUND;
+        if let Some(interval) = backoff::in_round(self.round_failures, jitter).filter(|_| is_in_time) {
             self.round_failures += 1;
-            self.connecting = Connecting::Scheduled {
-                at: now + jittered(*interval, jitter).max(retry_after),
-                in_round: true,
-            };
+            self.schedule(now + interval.max(retry_after), true);
             return None;
         }
         if self.retries_in_background() {
-            let factor = 1 << self.background_attempts.min(8);
-            let interval = BACKGROUND_INTERVALS.0.saturating_mul(factor).min(BACKGROUND_INTERVALS.1);
+            let interval = backoff::in_background(self.background_attempts, jitter);
             self.background_attempts += 1;
-            self.connecting = Connecting::Scheduled {
-                at: now + jittered(interval, jitter).max(retry_after),
-                in_round: false,
-            };
+            self.schedule(now + interval.max(retry_after), false);
         }
         Some(self.answer_failed())
     }
@@ -361,14 +348,14 @@ impl Lifecycle {
         let lived = self.connected_at.take().map_or(Duration::ZERO, |since| now - since);
         self.early_losses = if lived >= STABLE_AFTER { 0 } else { self.early_losses + 1 };
         if self.policy.mode == Mode::Eager {
-            let interval = match self.early_losses {
-                0 => Duration::ZERO,
-                n => RETRY_INTERVALS[0].saturating_mul(1 << (n - 1).min(9)).min(BACKGROUND_INTERVALS.1),
-            };
+            let interval = backoff::after_loss(self.early_losses);
             // No caller waits for a long interval: a request connects the group at once then.
-            let in_round = interval <= RETRY_INTERVALS[2];
-            self.connecting = Connecting::Scheduled { at: now + interval, in_round };
+            self.schedule(now + interval, interval <= backoff::LONGEST_IN_ROUND);
         }
+    }
+
+    fn schedule(&mut self, at: Instant, in_round: bool) {
+        self.connecting = Connecting::Scheduled { at, in_round };
     }
 
     fn tick(&mut self, usage: Option<Usage>, now: Instant) -> Option<Action> {
@@ -405,12 +392,7 @@ impl Lifecycle {
 
 /// How long after this failure a request gets the failure instead of a new attempt.
 pub fn cool_down(error: &UpstreamError) -> Duration {
-    error.retry_after().unwrap_or_default().clamp(COOL_DOWN, BACKGROUND_INTERVALS.1)
-}
-
-/// The interval ± 20 %.
-fn jittered(interval: Duration, jitter: f64) -> Duration {
-    interval.mul_f64(1.0 + 0.2 * jitter.clamp(-1.0, 1.0))
+    error.retry_after().unwrap_or_default().clamp(backoff::COOL_DOWN, backoff::LONGEST)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The table of transitions, the rules of retrying, and what must hold whatever happens in whatever order.
+//! The table of transitions, the retries, and invariants that hold for every sequence of events.
 
 use super::*;
 use crate::transport::remote::error::RemoteError;
@@ -20,11 +20,11 @@ fn failed() -> Event {
     Event::Failed(error(), 0.0)
 }
 
-fn unmendable() -> Event {
+fn not_retryable() -> Event {
     Event::Failed(Arc::new(UpstreamError::Launch { message: "not found".into() }), 0.0)
 }
 
-fn gap(group: &Lifecycle, now: Instant) -> Option<u64> {
+fn next_attempt_in(group: &Lifecycle, now: Instant) -> Option<u64> {
     group.next_attempt().map(|at| (at - now).as_secs())
 }
 
@@ -51,12 +51,12 @@ fn in_state(mode: Mode, state: &str, now: Instant) -> Lifecycle {
 #[tokio::test(start_paused = true)]
 async fn the_table_of_transitions() {
     let now = Instant::now();
-    let later = now + COOL_DOWN;
-    let told = || Some(Action::AnswerFailed(error()));
+    let later = now + backoff::COOL_DOWN;
+    let failure = || Some(Action::AnswerFailed(error()));
     let connect = || Some(Action::Connect);
     for mode in MODES {
         let at_start = || (mode != Mode::Pure).then_some(Action::Connect);
-        let unwanted =
+        let unrequested =
             || Some(if mode == Mode::Hybrid { Action::CloseDiscovered } else { Action::AnswerConnected });
         // from, event, when, to, action
         for (from, event, at, to, action) in [
@@ -66,34 +66,35 @@ async fn the_table_of_transitions() {
             ("pending", Event::Requested, now, "pending", connect()),
             ("discovered", Event::Requested, now, "discovered", connect()),
             ("connected", Event::Requested, now, "connected", Some(Action::AnswerConnected)),
-            ("failed", Event::Requested, now, "failed", told()),
+            ("failed", Event::Requested, now, "failed", failure()),
             ("failed", Event::Requested, later, "failed", connect()),
             ("pending", Event::LoggedIn, now, "pending", None),
             ("discovered", Event::LoggedIn, now, "discovered", None),
             ("connected", Event::LoggedIn, now, "connected", None),
             ("failed", Event::LoggedIn, now, "failed", connect()),
-            ("pending", Event::Succeeded, now, "connected", unwanted()),
-            ("discovered", Event::Succeeded, now, "connected", unwanted()),
-            ("failed", Event::Succeeded, now, "connected", unwanted()),
+            ("pending", Event::Succeeded, now, "connected", unrequested()),
+            ("discovered", Event::Succeeded, now, "connected", unrequested()),
+            ("failed", Event::Succeeded, now, "connected", unrequested()),
             ("pending", failed(), now, "failed", None),
             ("discovered", failed(), now, "failed", None),
-            ("failed", failed(), now, "failed", told()),
+            ("failed", failed(), now, "failed", failure()),
             ("connected", Event::Lost, now, "discovered", None),
+            ("connected", Event::Closed, now, "discovered", None),
             ("pending", Event::Tick, now, "pending", None),
             ("discovered", Event::Tick, now, "discovered", None),
             ("connected", Event::Tick, now, "connected", None),
             ("failed", Event::Tick, now, "failed", None),
         ] {
             let mut group = in_state(mode, from, now);
-            let shown = format!("{mode:?} {from} on {event:?}");
-            assert_eq!(group.on(event, None, at), action, "{shown}");
-            assert_eq!(group.state().name(), to, "{shown}");
+            let row = format!("{mode:?} {from} on {event:?}");
+            assert_eq!(group.on(event, None, at), action, "{row}");
+            assert_eq!(group.state().name(), to, "{row}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn idles_out_exactly_when_due_and_only_when_unused() {
+async fn an_idle_connection_is_closed_at_its_deadline_unless_it_is_leased() {
     let now = Instant::now();
     let usage = |leases| Some(Usage { leases, last_activity: now });
     for mode in [Mode::Hybrid, Mode::Pure] {
@@ -115,15 +116,15 @@ async fn a_round_is_an_attempt_and_three_retries_for_which_callers_wait() {
     let mut group = Lifecycle::new(policy(Mode::Pure), false);
     group.on(Event::Requested, None, now);
     for seconds in [1, 2, 4] {
-        assert_eq!(group.on(failed(), None, now), None, "nobody is told yet");
-        assert_eq!(gap(&group, now), Some(seconds));
-        assert_eq!(group.on(Event::Requested, None, now), None, "who names it meanwhile waits");
+        assert_eq!(group.on(failed(), None, now), None, "callers wait");
+        assert_eq!(next_attempt_in(&group, now), Some(seconds));
+        assert_eq!(group.on(Event::Requested, None, now), None, "so does a caller that comes later");
         assert_eq!(group.on(Event::Tick, None, now + Duration::from_secs(seconds)), Some(Action::Connect));
     }
     assert_eq!(group.on(failed(), None, now), Some(Action::AnswerFailed(error())));
-    assert_eq!(gap(&group, now), None, "pure never tries by itself");
-    // The second round has its whole budget again.
-    assert_eq!(group.on(Event::Requested, None, now + COOL_DOWN), Some(Action::Connect));
+    assert_eq!(next_attempt_in(&group, now), None, "a pure group does not retry in the background");
+    // The second round has as many retries.
+    assert_eq!(group.on(Event::Requested, None, now + backoff::COOL_DOWN), Some(Action::Connect));
     for _ in 0..3 {
         assert_eq!(group.on(failed(), None, now), None);
         group.on(Event::Tick, None, now + Duration::from_secs(9));
@@ -133,9 +134,9 @@ async fn a_round_is_an_attempt_and_three_retries_for_which_callers_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_background_eager_goes_on_for_ever_and_hybrid_while_nothing_is_known() {
+async fn eager_groups_retry_in_the_background_and_hybrid_ones_until_discovered() {
     let now = Instant::now();
-    for (mode, discovered, goes_on) in [
+    for (mode, discovered, retries) in [
         (Mode::Eager, true, true),
         (Mode::Eager, false, true),
         (Mode::Hybrid, false, true),
@@ -145,58 +146,58 @@ async fn in_the_background_eager_goes_on_for_ever_and_hybrid_while_nothing_is_kn
         let mut group = Lifecycle::new(policy(mode), discovered);
         group.on(Event::Requested, None, now);
         (0..4).for_each(|_| drop(group.on(failed(), None, now)));
-        let expected: &[u64] = if goes_on { &[30, 60, 120, 240, 300, 300] } else { &[] };
+        let expected: &[u64] = if retries { &[30, 60, 120, 240, 300, 300] } else { &[] };
         for &seconds in expected {
-            assert_eq!(gap(&group, now), Some(seconds), "{mode:?}");
+            assert_eq!(next_attempt_in(&group, now), Some(seconds), "{mode:?}");
             assert_eq!(
                 group.on(Event::Tick, None, now + Duration::from_secs(seconds)),
                 Some(Action::Connect)
             );
             assert!(group.on(failed(), None, now).is_some());
         }
-        assert_eq!(group.next_attempt().is_some(), goes_on, "{mode:?} {discovered}");
-        // A request does not wait for the background, and a success ends it.
-        assert_eq!(group.on(Event::Requested, None, now + COOL_DOWN), Some(Action::Connect));
+        assert_eq!(group.next_attempt().is_some(), retries, "{mode:?} {discovered}");
+        // A request makes an attempt before the scheduled one, and a success cancels that.
+        assert_eq!(group.on(Event::Requested, None, now + backoff::COOL_DOWN), Some(Action::Connect));
         group.on(Event::Succeeded, None, now);
         assert_eq!(group.next_attempt(), None);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_retry_cannot_mend_is_tried_again_only_on_request() {
+async fn a_failure_that_is_not_retryable_is_answered_at_once() {
     let now = Instant::now();
     for mode in MODES {
         let mut group = Lifecycle::new(policy(mode), false);
         group.on(Event::Requested, None, now);
-        assert!(matches!(group.on(unmendable(), None, now), Some(Action::AnswerFailed(_))), "told at once");
+        assert!(matches!(group.on(not_retryable(), None, now), Some(Action::AnswerFailed(_))), "{mode:?}");
         assert_eq!(group.next_attempt(), None);
-        assert_eq!(group.on(Event::Requested, None, now + COOL_DOWN), Some(Action::Connect));
+        assert_eq!(group.on(Event::Requested, None, now + backoff::COOL_DOWN), Some(Action::Connect));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_entry_is_never_attempted() {
+async fn a_misconfigured_group_makes_no_attempt() {
     let now = Instant::now();
     let problem =
         crate::config::ConfigError { file: "x".into(), at: None, message: "wrong".into(), hint: None };
     let mut group = Lifecycle::misconfigured(policy(Mode::Eager), UpstreamError::Config(problem), now);
     assert_eq!(group.on(Event::Start, None, now), None);
-    let answer = group.on(Event::Requested, None, now + COOL_DOWN * 9);
+    let answer = group.on(Event::Requested, None, now + backoff::COOL_DOWN * 9);
     assert!(matches!(answer, Some(Action::AnswerFailed(_))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn eager_comes_back_at_once_and_slower_each_time_that_it_does_not_last() {
+async fn an_eager_group_reconnects_at_once_and_at_growing_intervals_after_early_losses() {
     let mut now = Instant::now();
     let mut group = in_state(Mode::Eager, "connected", now);
     now += STABLE_AFTER;
     group.on(Event::Lost, None, now);
-    assert_eq!(gap(&group, now), Some(0), "a sound connection is replaced at once");
+    assert_eq!(next_attempt_in(&group, now), Some(0), "after a stable connection");
     for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
         group.on(Event::Tick, None, group.next_attempt().unwrap());
         group.on(Event::Succeeded, None, now);
         group.on(Event::Lost, None, now);
-        assert_eq!(gap(&group, now), Some(seconds));
+        assert_eq!(next_attempt_in(&group, now), Some(seconds));
     }
     assert_eq!(
         group.on(Event::Requested, None, now),
@@ -206,7 +207,7 @@ async fn eager_comes_back_at_once_and_slower_each_time_that_it_does_not_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_rules_take_effect_at_once() {
+async fn a_new_policy_takes_effect_at_once() {
     let now = Instant::now();
     let mut group = in_state(Mode::Pure, "connected", now);
     assert_eq!(group.on(Event::PolicyChanged(policy(Mode::Eager)), None, now), None);
@@ -219,7 +220,7 @@ async fn other_rules_take_effect_at_once() {
     assert_eq!(
         closed.on(Event::PolicyChanged(policy(Mode::Eager)), None, now),
         None,
-        "no client may be there"
+        "only Start says that a client is there"
     );
     assert_eq!(closed.on(Event::Start, None, now), Some(Action::Connect));
     assert_eq!(closed.on(Event::Start, None, now), None, "not twice");
@@ -235,23 +236,15 @@ async fn other_rules_take_effect_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_mended_during_an_attempt_is_tried_once_more() {
+async fn a_login_during_an_attempt_causes_one_more_attempt() {
     let now = Instant::now();
     for mode in MODES {
         let mut group = Lifecycle::new(policy(mode), false);
         group.on(Event::Requested, None, now);
         assert_eq!(group.on(Event::LoggedIn, None, now), None);
-        assert_eq!(group.on(unmendable(), None, now), Some(Action::Connect));
-        assert!(matches!(group.on(unmendable(), None, now), Some(Action::AnswerFailed(_))), "once");
+        assert_eq!(group.on(not_retryable(), None, now), Some(Action::Connect));
+        assert!(matches!(group.on(not_retryable(), None, now), Some(Action::AnswerFailed(_))), "once");
     }
-}
-
-#[test]
-fn jitter_is_a_fifth_at_most() {
-    let gap = Duration::from_secs(10);
-    assert_eq!(jittered(gap, -1.0), Duration::from_secs(8));
-    assert_eq!(jittered(gap, 1.0), Duration::from_secs(12));
-    assert_eq!(jittered(gap, 99.0), Duration::from_secs(12));
 }
 
 fn mode_of(n: u8) -> Mode {
@@ -259,9 +252,9 @@ fn mode_of(n: u8) -> Mode {
 }
 
 proptest! {
-    /// Events as they can really come: an attempt ends only while one is under way, a loss only while connected.
+    /// Events as they really occur: an attempt ends only while one is in progress, a loss occurs only while connected.
     #[test]
-    fn never_two_attempts_at_once_never_closed_in_use_and_rounds_are_whole(
+    fn there_is_one_attempt_at_a_time_no_close_of_a_leased_connection_and_no_short_round(
         mode in 0u8..3,
         steps in proptest::collection::vec((0u8..10, 0u64..90, 0usize..2, -1.0..1.0f64), 0..80),
     ) {
@@ -286,7 +279,7 @@ proptest! {
             };
             let (ended_badly, ended_well) = (matches!(event, Event::Failed(..)), matches!(event, Event::Succeeded));
             if ended_badly || ended_well { attempting = false; }
-            let wanted = matches!(event, Event::Requested);
+            let is_request = matches!(event, Event::Requested);
             let usage = connected.then_some(Usage { leases, last_activity });
             let action = group.on(event, usage, now);
             if ended_well { round = None; }
@@ -296,7 +289,7 @@ proptest! {
                     prop_assert!(!attempting, "two attempts at once");
                     prop_assert!(!matches!(group.state(), State::Connected));
                     attempting = true;
-                    if wanted { round = Some(0); }
+                    if is_request { round = Some(0); }
                 }
                 Some(Action::CloseIdle(_)) => {
                     prop_assert!(leases == 0 && now >= last_activity + IDLE, "closed in use");
@@ -304,7 +297,7 @@ proptest! {
                 }
                 Some(Action::CloseDiscovered) => drop(group.on(Event::Closed, None, now)),
                 Some(Action::AnswerFailed(_)) if ended_badly => {
-                    // Whoever began the round got all of it.
+                    // The caller that began the round waited for all of its attempts.
                     prop_assert!(round.is_none_or(|failures| failures >= 4), "a round of {round:?} failures");
                     round = None;
                 }
@@ -315,23 +308,23 @@ proptest! {
     }
 }
 
-/// A failure after which the server wants to be left alone for so many seconds.
+/// A failure with a `Retry-After` of so many seconds.
 fn busy(seconds: u64) -> Event {
-    let fault = RemoteError::busy(StatusCode::TOO_MANY_REQUESTS, Some(Duration::from_secs(seconds)));
-    Event::Failed(Arc::new(UpstreamError::Remote(fault)), 0.0)
+    let error = RemoteError::busy(StatusCode::TOO_MANY_REQUESTS, Some(Duration::from_secs(seconds)));
+    Event::Failed(Arc::new(UpstreamError::Remote(error)), 0.0)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_when_to_come_back_is_not_asked_before() {
+async fn no_attempt_is_made_before_the_retry_after_of_the_server() {
     let now = Instant::now();
     for mode in MODES {
         let mut group = Lifecycle::new(policy(mode), false);
         group.on(Event::Requested, None, now);
-        assert_eq!(group.on(busy(3), None, now), None, "within what a caller waits for anyway");
-        assert_eq!(gap(&group, now), Some(3));
-        let told = group.on(busy(40), None, now);
-        assert!(matches!(told, Some(Action::AnswerFailed(_))), "{mode:?}: a caller is told");
-        assert_eq!(gap(&group, now), (mode != Mode::Pure).then_some(40), "{mode:?}");
+        assert_eq!(group.on(busy(3), None, now), None, "within a round");
+        assert_eq!(next_attempt_in(&group, now), Some(3));
+        let answer = group.on(busy(40), None, now);
+        assert!(matches!(answer, Some(Action::AnswerFailed(_))), "{mode:?}: callers do not wait");
+        assert_eq!(next_attempt_in(&group, now), (mode != Mode::Pure).then_some(40), "{mode:?}");
         let before = now + Duration::from_secs(39);
         assert!(matches!(group.on(Event::Requested, None, before), Some(Action::AnswerFailed(_))));
         assert_eq!(group.on(Event::Requested, None, now + Duration::from_secs(40)), Some(Action::Connect));

@@ -51,15 +51,18 @@ pub(super) fn file_cycles(imports: &Imports) -> Vec<BTreeSet<String>> {
 fn paths(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = String::new();
-    for (index, part) in code.split("use ").enumerate() {
-        let is_use = index > 0 && code_before(code, part).is_none_or(|c| c.is_whitespace());
-        match part.split_once(';').filter(|_| is_use) {
-            Some((tree, after)) => {
-                expand(&tree.split_whitespace().collect::<Vec<_>>().join(" "), &mut found);
-                rest.push_str(after);
-            }
-            None => rest.push_str(part),
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let Some(declaration) = use_declaration(line) else {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        };
+        let mut tree = declaration.to_owned();
+        while !tree.ends_with(';') {
+            tree.push_str(lines.next().unwrap().trim());
         }
+        expand(tree.trim_end_matches(';'), &mut found);
     }
     for root in ["crate::", "super::", "self::"] {
         for (at, _) in rest.match_indices(root) {
@@ -73,10 +76,11 @@ fn paths(code: &str) -> Vec<String> {
     found
 }
 
-/// The character before `use ` where `part` is the code after it.
-fn code_before(code: &str, part: &str) -> Option<char> {
-    let at = part.as_ptr() as usize - code.as_ptr() as usize;
-    code[..at - "use ".len()].chars().next_back()
+/// What follows `use` in a line that begins a declaration.
+fn use_declaration(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let line = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")).unwrap_or(line);
+    line.strip_prefix("pub(super) ").unwrap_or(line).strip_prefix("use ")
 }
 
 /// Expands `a::{b, c::{d, e}}` to single paths.
