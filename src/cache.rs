@@ -2,9 +2,9 @@
 //!
 //! # Theory of operation
 //!
-//! At start every group whose server is in the cache is known at once, without starting the server. One index file holds
-//! what `tools/list` and search need of all groups, so a start costs one read. The definitions of a group are in a file
-//! of their own, which is read when they are asked for. A server is identified by a [`CacheKey`], a hash of its
+//! At start every group whose server is in the cache is known at once, without starting the server. One index file
+//! holds what `tools/list` and search need of all groups, so a start costs one read. The definitions of a group are in
+//! a file of their own, which is read when they are asked for. A server is identified by a [`CacheKey`], a hash of its
 //! configuration, so a server that is configured differently has another entry.
 //!
 //! # Invariants
@@ -77,15 +77,22 @@ struct IndexEntry {
     /// How long connecting took, in milliseconds.
     #[serde(rename = "took", default)]
     connect_ms: Option<u64>,
-    marks: ListHashes,
-    introduction: ServerInfo,
+    /// Hashes of the lists other than the tools.
+    #[serde(rename = "marks")]
+    hashes: ListHashes,
+    /// The server's answer to the handshake.
+    #[serde(rename = "introduction")]
+    info: ServerInfo,
+    /// What the program itself uses of the definitions.
     tools: Vec<Tool>,
 }
 
 /// The content of the index file. `E` is the type of its entries.
 #[derive(Serialize, Deserialize)]
 struct IndexFile<E> {
+    /// The version of the file format, `VERSION`.
     version: u32,
+    /// The entries by key.
     servers: BTreeMap<String, E>,
 }
 
@@ -104,9 +111,9 @@ impl CachedCatalogs {
         let entry: IndexEntry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
         let read_at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read_at_s))?;
         let file = definitions_file(&self.dir, key);
-        let mut catalog = Catalog::cached(entry.introduction, entry.tools, file, read_at);
-        catalog.took = entry.connect_ms.map(Duration::from_millis);
-        catalog.hashes = entry.marks;
+        let mut catalog = Catalog::cached(entry.info, entry.tools, file, read_at);
+        catalog.connect_time = entry.connect_ms.map(Duration::from_millis);
+        catalog.hashes = entry.hashes;
         Some(Arc::new(catalog))
     }
 }
@@ -195,7 +202,8 @@ fn definitions_file(dir: &Path, key: &CacheKey) -> PathBuf {
     dir.join(format!("{}.json", key.0))
 }
 
-/// Writes the definitions first and then the index that refers to them, so that a reader in between finds the old state.
+/// Writes the definitions first and then the index that refers to them, so that a reader in between finds the old
+/// state.
 fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> io::Result<()> {
     create_private_dir(dir)?;
     let _lock = lock(dir);
@@ -205,9 +213,9 @@ fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> io::Result<(
         replace_file(&definitions_file(dir, key), body.as_bytes())?;
         let entry = IndexEntry {
             read_at_s: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-            connect_ms: catalog.took.and_then(|took| u64::try_from(took.as_millis()).ok()),
-            marks: catalog.hashes,
-            introduction: catalog.info.clone(),
+            connect_ms: catalog.connect_time.and_then(|time| u64::try_from(time.as_millis()).ok()),
+            hashes: catalog.hashes,
+            info: catalog.info.clone(),
             tools: catalog.tools.clone(),
         };
         servers.insert(key.0.clone(), to_raw_value(&entry)?);

@@ -75,39 +75,50 @@ pub mod meta {
 
 /// Names of capabilities, of servers and of clients.
 pub mod capability {
+    /// Of servers: they have tools.
     pub const TOOLS: &str = "tools";
+    /// Of servers: they have resources, resource templates, or both.
     pub const RESOURCES: &str = "resources";
+    /// Of servers: they have prompts.
     pub const PROMPTS: &str = "prompts";
+    /// Of servers: they complete arguments of prompts and resource templates.
     pub const COMPLETIONS: &str = "completions";
+    /// Of servers: they send log messages.
     pub const LOGGING: &str = "logging";
-    /// Of servers and of clients.
+    /// Of servers and of clients: they answer some requests with a task (2025-11-25).
     pub const TASKS: &str = "tasks";
-    /// Of clients.
+    /// Of clients: they answer `roots/list`.
     pub const ROOTS: &str = "roots";
-    /// Of clients.
+    /// Of clients: they answer `sampling/createMessage`.
     pub const SAMPLING: &str = "sampling";
-    /// Of clients.
+    /// Of clients: they answer `elicitation/create`.
     pub const ELICITATION: &str = "elicitation";
 }
 
 /// The extension of the stateless era that lets a server answer a call later.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Error codes of JSON-RPC, and those that MCP assigns.
+/// Error codes of JSON-RPC 2.0 (section 5.1), and those that MCP assigns.
 pub mod code {
+    /// The message is not JSON (JSON-RPC).
     pub const PARSE_ERROR: i64 = -32700;
+    /// The JSON is not a request (JSON-RPC).
     pub const INVALID_REQUEST: i64 = -32600;
+    /// The method does not exist, or its capability was not declared (JSON-RPC).
     pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The params are invalid, or name something that does not exist (JSON-RPC).
     pub const INVALID_PARAMS: i64 = -32602;
+    /// The receiver failed (JSON-RPC).
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// Up to revision 2025-11-25.
+    /// There is no resource with the URI (MCP, up to revision 2025-11-25).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// Revision 2025-11-25 only.
+    /// The user has to open the URLs in the error's data before the request can succeed (MCP, revision 2025-11-25
+    /// only).
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// From revision 2026-07-28 on: the headers of a request differ from its body.
+    /// The HTTP headers of a request differ from its body (MCP, from revision 2026-07-28 on).
     pub const HEADER_MISMATCH: i64 = -32020;
-    /// From revision 2026-07-28 on.
+    /// The request needs a capability that its client did not declare (MCP, from revision 2026-07-28 on).
     pub const MISSING_CAPABILITY: i64 = -32021;
-    /// From revision 2026-07-28 on.
+    /// The server does not support the revision that the request names (MCP, from revision 2026-07-28 on).
     pub const UNSUPPORTED_REVISION: i64 = -32022;
 }

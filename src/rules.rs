@@ -1,4 +1,8 @@
 //! Which tools of a group may be used, and how: the rules of its config entry, compiled.
+//!
+//! Each rule is a list of globs over the names that the server gives its tools. A tool must match `tools.allow` (if
+//! that is not empty) and must not match `tools.deny`. Every route to a tool asks the same [`Rules`]: the lists,
+//! search, descriptions and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
 
 use crate::config::{ServerConfig, ToolRules};
 use globset::{Glob, GlobMatcher};
@@ -6,10 +10,15 @@ use globset::{Glob, GlobMatcher};
 /// The globs of `tools` and `expose`, compiled. A tool that is not allowed does not exist on any route.
 #[derive(Debug, Default)]
 pub struct Rules {
+    /// `tools.allow`; empty: all tools are allowed.
     allow: Vec<GlobMatcher>,
+    /// `tools.deny`, which takes precedence over `allow`.
     deny: Vec<GlobMatcher>,
+    /// `tools.ask`: the user confirms each call.
     ask: Vec<GlobMatcher>,
+    /// `tools.read_only`: the tools count as read-only.
     read_only: Vec<GlobMatcher>,
+    /// `expose`: `tools/list` lists the tools directly.
     expose: Vec<GlobMatcher>,
 }
 
@@ -33,7 +42,7 @@ impl Rules {
         (self.allow.is_empty() || matches(&self.allow, tool)) && !matches(&self.deny, tool)
     }
 
-    /// Returns whether the user confirms each call of the tool.
+    /// Returns whether the user must confirm each call of the tool.
     pub fn asks(&self, tool: &str) -> bool {
         matches(&self.ask, tool)
     }
@@ -64,7 +73,7 @@ fn matches(globs: &[GlobMatcher], tool: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Rules that expose tools whose name ends in `b`.
+    /// Returns rules with these globs that expose the tools whose name ends in `b`.
     fn rules(allow: &[&str], deny: &[&str]) -> Rules {
         let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
         Rules::new(

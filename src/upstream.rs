@@ -45,12 +45,14 @@ pub mod task;
 pub mod task_ids;
 pub mod translate;
 
-/// A handle on one group. Cheap to clone.
+/// A handle of one group. Cheap to clone.
 #[derive(Clone)]
 pub struct Upstream {
     /// The group's name.
     pub name: GroupName,
+    /// Sends commands to the group's task.
     mailbox: mpsc::Sender<Command>,
+    /// The state that the group's task published last.
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Counts and times of the group's calls.
     pub stats: Arc<stats::CallStats>,
@@ -66,22 +68,22 @@ enum Command {
     Refresh(oneshot::Sender<()>),
     /// Connects if the group's mode connects at start.
     Start,
-    /// Somebody has logged in: connects if the last attempt failed.
+    /// Connects if the last attempt failed, because somebody has logged in.
     LoggedIn,
-    /// Takes over settings that do not need a new connection.
+    /// Applies settings that do not need a new connection.
     Reconfigure(Arc<ServerConfig>),
     /// Closes the connection and ends the task.
     Stop(Grace),
-    /// Takes no more callers, lets open calls finish, then closes the connection and ends the task.
+    /// Rejects new callers, lets open calls finish, then closes the connection and ends the task.
     Drain,
 }
 
 /// How much time a process gets to end after its stdin was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
-    /// One upstream stops while the proxy goes on: 2 s before SIGTERM.
+    /// One upstream stops while the proxy continues: 2 s before SIGTERM.
     Ordinary,
-    /// The proxy itself ends. Clients wait two seconds at best, so everything is faster.
+    /// The proxy itself ends. Clients wait two seconds at most, so the grace period is shorter.
     Shutdown,
 }
 
@@ -137,17 +139,18 @@ impl Upstream {
         }
     }
 
-    /// Counts as use of the connection, if there is one.
+    /// Restarts the idle timer of the connection, if there is one.
     pub fn touch(&self) {
         drop(self.try_lease());
     }
 
-    /// Returns whether a stateful server was lost since the last call, and resets that: one caller tells the model.
+    /// Returns whether a stateful server was lost since the last call, and resets that, so that only one caller tells
+    /// the model.
     pub fn take_lost_state(&self) -> bool {
         self.lost_state.swap(false, Ordering::AcqRel)
     }
 
-    /// Tells the group that a client is there: eager and hybrid groups connect.
+    /// Tells the group that a client has connected: eager and hybrid groups connect.
     pub async fn start(&self) {
         drop(self.mailbox.send(Command::Start).await);
     }
@@ -157,7 +160,7 @@ impl Upstream {
         drop(self.mailbox.send(Command::LoggedIn).await);
     }
 
-    /// Takes over settings that do not need a new connection.
+    /// Applies settings that do not need a new connection.
     pub async fn reconfigure(&self, server: Arc<ServerConfig>) {
         drop(self.mailbox.send(Command::Reconfigure(server)).await);
     }

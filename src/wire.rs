@@ -39,9 +39,19 @@ pub enum Message {
     /// A request, which has an id and wants an answer.
     Request(Request),
     /// A request without an id.
-    Notification { method: String, params: Option<Raw> },
+    Notification {
+        /// The method's name.
+        method: String,
+        /// The params, if the notification has any; `null` is a value.
+        params: Option<Raw>,
+    },
     /// The answer to a request.
-    Response { id: Raw, reply: Reply },
+    Response {
+        /// The id of the request, as the other side wrote it.
+        id: Raw,
+        /// What the answer says.
+        reply: Reply,
+    },
 }
 
 /// A request as it was received. Its answer repeats the id byte for byte.
@@ -60,20 +70,35 @@ pub struct Request {
 pub enum MessageError {
     /// It is not JSON.
     NotJson,
-    /// It is JSON, but neither a request, a notification nor a response. `id`: its id, if it has a valid one.
-    NotAMessage { id: Option<Raw> },
+    /// It is JSON, but neither a request, a notification nor a response.
+    NotAMessage {
+        /// Its id, if it has a valid one.
+        id: Option<Raw>,
+    },
     /// It is an array of messages, which only revision 2025-03-26 has.
     Batch,
     /// It is an empty array.
     EmptyBatch,
     /// It is an array of more messages than a batch may have.
-    LargeBatch { messages: usize, limit: usize },
-    /// It exceeds the limit; both numbers are bytes. `id`: its id, if that could be found.
-    TooLong { id: Option<Raw>, bytes: u64, limit: usize },
+    LargeBatch {
+        /// The number of messages in it.
+        messages: usize,
+        /// The number of messages that a batch may have.
+        limit: usize,
+    },
+    /// It exceeds the limit for one line.
+    TooLong {
+        /// Its id, if that could be found in the parts that were kept.
+        id: Option<Raw>,
+        /// Its length in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: usize,
+    },
 }
 
 /// The members of a message. `null` counts as a value, which serde's `Option` alone would not see. A member that is
-/// given twice is refused, because another reader of the message might choose the other value.
+/// given twice is rejected, because another reader of the message might choose the other value.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -220,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_three_kinds_apart() {
+    fn distinguishes_requests_notifications_and_responses() {
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Message::Request(_))));
         assert!(matches!(parse(r#"{"method":"x","jsonrpc":"2.0"}"#), Ok(Message::Notification { .. })));
         assert!(matches!(parse(r#"{"id":"a","result":null}"#), Ok(Message::Response { reply: Ok(_), .. })));
@@ -231,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_beside_the_other_outcome_is_no_outcome() {
+    fn a_null_result_or_error_beside_the_other_one_is_ignored() {
         for (line, ok) in
             [(r#"{"id":1,"result":{},"error":null}"#, true), (r#"{"id":1,"error":null}"#, false)]
         {
@@ -255,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_could_be_read_two_ways() {
+    fn rejects_ambiguous_messages() {
         assert!(parse(r#"{"id":1,"result":{},"id":2}"#).is_err());
         assert!(parse(r#"{"id":1,"method":"a","result":{}}"#).is_err());
         assert_eq!(parse(r#"[{"id":1,"method":"ping"}]"#), Err(MessageError::Batch));
@@ -264,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_the_id_of_a_bad_request_back() {
+    fn reports_the_id_of_an_invalid_message() {
         let id = |line: &str| match parse(line) {
             Err(MessageError::NotAMessage { id }) => id,
             other => panic!("{other:?}"),
@@ -276,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_one_line_of_json() {
+    fn a_frame_is_one_line_of_json() {
         let text = |frame: Frame| String::from_utf8(frame.0.concat()).unwrap();
         assert_eq!(
             text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}")))),
@@ -291,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_arbitrary_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _outcome = Message::parse(&bytes.into());
         }
     }

@@ -1,4 +1,4 @@
-//! What is cached under which key, and what damaged files cost.
+//! Tests which key a catalog is cached under, and how damaged files are handled.
 
 use super::*;
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
@@ -67,7 +67,7 @@ async fn a_damaged_file_only_loses_its_content() {
     ] {
         fs::write(dir.path().join(INDEX), index).unwrap();
         assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");
-        // It is overwritten, and the cache works again.
+        // The next write replaces it.
         write_servers(dir.path(), 1).await;
         assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_some(), "{index}");
     }
@@ -132,7 +132,7 @@ async fn clear_removes_all_servers() {
     assert_eq!(clear(dir.path()).unwrap(), 0);
 }
 
-/// The key of the server `s` in a config with this entry and these settings.
+/// Returns the key of the server `s` in a config with this entry and these settings.
 fn key_of(entry: &serde_json::Value, settings: &serde_json::Value) -> CacheKey {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("env"), "A=1").unwrap();
@@ -145,7 +145,7 @@ fn key_of(entry: &serde_json::Value, settings: &serde_json::Value) -> CacheKey {
     CacheKey::new(server, Path::new("/"), b"{}")
 }
 
-/// A server without options that this field applies to.
+/// Returns the shortest entry that this field applies to.
 fn minimal_entry(field: &ConfigField) -> serde_json::Value {
     match (field.name, field.applies_to) {
         ("httpUrl", _) => serde_json::json!({}),
@@ -154,7 +154,7 @@ fn minimal_entry(field: &ConfigField) -> serde_json::Value {
     }
 }
 
-/// Two values of a field that mean different things.
+/// Returns two values of a field that mean different things.
 fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
     let json = match field.name {
         "command" => r#"["y", "z"]"#,
@@ -192,7 +192,7 @@ fn a_field_changes_the_key_exactly_if_the_table_says_so() {
 }
 
 #[test]
-fn a_setting_changes_the_key_exactly_if_it_is_the_default_of_a_part_that_is_resolved() {
+fn a_setting_changes_the_key_exactly_if_it_is_the_default_of_a_resolved_part() {
     for field in fields::SERVER
         .iter()
         .filter(|field| fields::of_type("SettingsEntry").iter().any(|s| s.name == field.name))

@@ -92,8 +92,8 @@ impl ClientSession {
         }
     }
 
-    /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new request
-    /// is refused, and open ones get a moment to be answered.
+    /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new
+    /// request is refused, and open ones get a moment to be answered.
     pub async fn run<R: AsyncRead + Unpin>(
         mut self,
         lines: &mut LineReader<R>,
@@ -162,7 +162,7 @@ impl ClientSession {
                     _ => None,
                 };
                 let id = id.unwrap_or(Raw::from_static(b"null"));
-                self.peer.refuse(&id, errors::malformed(&error).into());
+                self.peer.answer_malformed(&id, errors::malformed(&error).into());
             }
         }
     }

@@ -7,31 +7,55 @@ use crate::protocol::capability;
 /// A JSON-RPC method of MCP, or one of the two that this proxy adds (`tools/describe`, `tools/describe_batch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
+    /// Exchanges the revision and the capabilities; the first request of the handshake era.
     Initialize,
+    /// Asks whether the other side still answers; either side sends it.
     Ping,
+    /// Reads a server's revisions and capabilities in the stateless era.
     ServerDiscover,
+    /// Reads one page of the tools.
     ToolsList,
+    /// Runs a tool.
     ToolsCall,
+    /// Reads the definition of one tool of a group. An addition of this proxy.
     ToolsDescribe,
+    /// Reads the definitions of several tools. An addition of this proxy.
     ToolsDescribeBatch,
+    /// Reads one page of the resources.
     ResourcesList,
+    /// Reads one page of the resource templates.
     ResourceTemplatesList,
+    /// Reads the content of a resource.
     ResourcesRead,
+    /// Asks for `notifications/resources/updated` of one resource.
     ResourcesSubscribe,
+    /// Ends a `resources/subscribe`.
     ResourcesUnsubscribe,
+    /// Asks for notifications in the stateless era. It stays open until one side ends it.
     SubscriptionsListen,
+    /// Reads one page of the prompts.
     PromptsList,
+    /// Fills a prompt with arguments and reads its messages.
     PromptsGet,
+    /// Asks for completions of an argument of a prompt or a resource template.
     CompletionComplete,
+    /// Sets the least severe log messages that the client wants.
     LoggingSetLevel,
+    /// Reads one page of the tasks.
     TasksList,
+    /// Reads the status of a task.
     TasksGet,
+    /// Waits for the end of a task and reads its result.
     TasksResult,
+    /// Sends a task the input that it asked for.
     TasksUpdate,
+    /// Cancels a task.
     TasksCancel,
-    /// From a server to its client, as the two below.
+    /// Reads the directories that a client lets its servers use. A server sends it to its client.
     RootsList,
+    /// Asks the client's model for a message. A server sends it to its client.
     SamplingCreateMessage,
+    /// Asks the client's user for input. A server sends it to its client.
     ElicitationCreate,
 }
 
@@ -42,6 +66,7 @@ pub enum Eras {
     Handshake,
     /// Revisions from 2026-07-28 on.
     Stateless,
+    /// All revisions.
     Both,
     /// A request of a server to its client, which no client sends.
     ToClient,
@@ -93,14 +118,17 @@ const fn row(
     MethodInfo { method, name, capability, eras, timeout, may_request_input: false, repeatable: true }
 }
 
-const fn asking(row: MethodInfo) -> MethodInfo {
+/// Marks a method whose answer may ask the client for input.
+const fn may_request_input(row: MethodInfo) -> MethodInfo {
     MethodInfo { may_request_input: true, ..row }
 }
 
-const fn once(row: MethodInfo) -> MethodInfo {
+/// Marks a method that must not be sent twice.
+const fn not_repeatable(row: MethodInfo) -> MethodInfo {
     MethodInfo { repeatable: false, ..row }
 }
 
+/// The rows of all methods, in the order of the enum.
 static METHODS: [MethodInfo; 25] = {
     use Eras::{Both, Handshake, Stateless, ToClient};
     use Method as M;
@@ -113,24 +141,30 @@ static METHODS: [MethodInfo; 25] = {
         row(M::Ping, "ping", None, Handshake, Own),
         row(M::ServerDiscover, "server/discover", None, Stateless, Own),
         row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own),
-        once(asking(row(M::ToolsCall, "tools/call", Some(capability::TOOLS), Both, Tools))),
+        not_repeatable(may_request_input(row(
+            M::ToolsCall,
+            "tools/call",
+            Some(capability::TOOLS),
+            Both,
+            Tools,
+        ))),
         row(M::ToolsDescribe, "tools/describe", Some(capability::TOOLS), Both, Own),
         row(M::ToolsDescribeBatch, "tools/describe_batch", Some(capability::TOOLS), Both, Own),
         row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources),
         row(M::ResourceTemplatesList, "resources/templates/list", RESOURCES, Both, Resources),
-        asking(row(M::ResourcesRead, "resources/read", RESOURCES, Both, Resources)),
+        may_request_input(row(M::ResourcesRead, "resources/read", RESOURCES, Both, Resources)),
         row(M::ResourcesSubscribe, "resources/subscribe", RESOURCES, Handshake, Resources),
         row(M::ResourcesUnsubscribe, "resources/unsubscribe", RESOURCES, Handshake, Resources),
         row(M::SubscriptionsListen, "subscriptions/listen", None, Stateless, Own),
         row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts),
-        asking(row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts)),
+        may_request_input(row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts)),
         row(M::CompletionComplete, "completion/complete", Some(capability::COMPLETIONS), Both, Resources),
         row(M::LoggingSetLevel, "logging/setLevel", Some(capability::LOGGING), Handshake, Own),
         row(M::TasksList, "tasks/list", TASKS, Handshake, Tools),
         row(M::TasksGet, "tasks/get", TASKS, Both, Tools),
         row(M::TasksResult, "tasks/result", TASKS, Handshake, Longest),
-        once(row(M::TasksUpdate, "tasks/update", TASKS, Stateless, Tools)),
-        once(row(M::TasksCancel, "tasks/cancel", TASKS, Both, Tools)),
+        not_repeatable(row(M::TasksUpdate, "tasks/update", TASKS, Stateless, Tools)),
+        not_repeatable(row(M::TasksCancel, "tasks/cancel", TASKS, Both, Tools)),
         row(M::RootsList, "roots/list", Some(capability::ROOTS), ToClient, Own),
         row(M::SamplingCreateMessage, "sampling/createMessage", Some(capability::SAMPLING), ToClient, Own),
         row(M::ElicitationCreate, "elicitation/create", Some(capability::ELICITATION), ToClient, Own),

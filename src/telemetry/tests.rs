@@ -5,7 +5,7 @@ use tracing::{debug, error, info, info_span};
 
 use super::*;
 
-/// The text that `events` logs under `options`.
+/// Returns the text that `events` logs under `options`.
 fn log_text(options: Options<'_>, events: impl FnOnce()) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     let writer = Mutex::new(file.reopen().unwrap());
@@ -15,7 +15,7 @@ fn log_text(options: Options<'_>, events: impl FnOnce()) -> String {
 }
 
 #[test]
-fn one_event_is_one_line_whatever_it_contains() {
+fn an_event_is_one_line_regardless_of_its_content() {
     let evil = "a\nb\r\x1b[31mc\u{9b}d\x07\u{2028}e\0";
     let text = log_text(Options::default(), || {
         let _span = info_span!("upstream", group = %evil, other = evil).entered();
@@ -42,22 +42,22 @@ fn a_line_has_time_level_group_and_message() {
 }
 
 #[test]
-fn a_level_applies_to_us_and_our_upstreams() {
+fn a_plain_level_applies_to_us_and_our_upstreams() {
     let events = || {
         debug!("ours");
         info!(target: "upstream::stderr", "theirs");
         info!(target: "hyper", "a dependency's");
         error!(target: "hyper", "a dependency's error");
     };
-    let of = |level, filter| {
+    let logged = |level, filter| {
         let text = log_text(Options { level, filter, ..Options::default() }, events);
         ["ours", "theirs", "a dependency's\n", "a dependency's error"].map(|part| text.contains(part))
     };
-    assert_eq!(of(None, None), [false, true, false, true]);
-    assert_eq!(of(None, Some("debug")), [true, true, false, true]);
-    assert_eq!(of(Some("error"), Some("debug")), [false, false, false, true]);
-    assert_eq!(of(None, Some("off,hyper=info")), [false, false, true, true]);
-    assert_eq!(of(Some("OFF"), None), [false; 4]);
+    assert_eq!(logged(None, None), [false, true, false, true]);
+    assert_eq!(logged(None, Some("debug")), [true, true, false, true]);
+    assert_eq!(logged(Some("error"), Some("debug")), [false, false, false, true]);
+    assert_eq!(logged(None, Some("off,hyper=info")), [false, false, true, true]);
+    assert_eq!(logged(Some("OFF"), None), [false; 4]);
 }
 
 #[test]
@@ -72,17 +72,17 @@ fn rmcps_events_of_a_login_are_never_logged() {
 
 #[test]
 fn an_invalid_filter_is_an_error() {
-    let of = |level, text| filter(Options { level, filter: text, ..Options::default() });
-    let error = of(Some("inof"), None).unwrap_err().to_string();
+    let filter_of = |level, text| filter(Options { level, filter: text, ..Options::default() });
+    let error = filter_of(Some("inof"), None).unwrap_err().to_string();
     assert_eq!(error, "--log-level is \"inof\", but must be off, error, warn, info, debug or trace");
-    let error = of(None, Some("inof")).unwrap_err().to_string();
+    let error = filter_of(None, Some("inof")).unwrap_err().to_string();
     assert!(
         error.starts_with("DYNAMIC_MCP_LOG is \"inof\", but must be ") && error.contains("directives"),
         "{error}"
     );
-    assert!(of(None, Some("dynamic_mcp=loud")).is_err());
-    assert!(of(Some("dynamic_mcp=debug"), None).is_err());
-    assert!(of(None, Some(" ")).is_ok());
+    assert!(filter_of(None, Some("dynamic_mcp=loud")).is_err());
+    assert!(filter_of(Some("dynamic_mcp=debug"), None).is_err());
+    assert!(filter_of(None, Some(" ")).is_ok());
 }
 
 #[test]

@@ -20,11 +20,12 @@ pub struct Catalog {
     pub info: ServerInfo,
     /// Its tools, in its order.
     pub tools: Vec<Tool>,
+    /// The server's own bytes, or the file that has them.
     body: CatalogBody,
     /// When and how the catalog was read.
     pub source: CatalogSource,
-    /// How long the connection took that it was read on.
-    pub took: Option<Duration>,
+    /// How long it took to connect before the catalog was read.
+    pub connect_time: Option<Duration>,
     /// Hashes of the other lists.
     pub hashes: ListHashes,
 }
@@ -84,7 +85,7 @@ pub struct Tool {
     pub read_only: bool,
     /// `annotations.idempotentHint`.
     pub idempotent: bool,
-    /// `execution.taskSupport` is `required`: the tool runs only as a task.
+    /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
     #[serde(default, rename = "task")]
     pub requires_task: bool,
 }
@@ -95,14 +96,14 @@ impl Catalog {
         let (tools, definitions) = tools.into_iter().unzip();
         let hashes = lists.hashes();
         let body = CatalogBody::Loaded(Definitions { tools: definitions, lists });
-        Self { info, tools, body, source: CatalogSource::Live(Instant::now()), took: None, hashes }
+        Self { info, tools, body, source: CatalogSource::Live(Instant::now()), connect_time: None, hashes }
     }
 
     /// A catalog from the cache. `file` has the server's own bytes, as `body` wrote them.
     pub fn cached(info: ServerInfo, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
         let body = CatalogBody::Cached { file, loaded: OnceLock::new() };
         let source = CatalogSource::Cached(at);
-        Self { info, tools, body, source, took: None, hashes: ListHashes::default() }
+        Self { info, tools, body, source, connect_time: None, hashes: ListHashes::default() }
     }
 
     /// Returns the tool of exactly this name.
@@ -110,17 +111,17 @@ impl Catalog {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The tools with their verbatim definitions; `None` if the cache has lost them.
+    /// Returns the tools with their verbatim definitions; `None` if the cache has lost them.
     pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
         Some(self.tools.iter().zip(&self.loaded()?.tools))
     }
 
-    /// Resources, templates and prompts; `None` if the cache has lost them.
+    /// Returns the resources, templates and prompts; `None` if the cache has lost them.
     pub fn lists(&self) -> Option<&OtherLists> {
         Some(&self.loaded()?.lists)
     }
 
-    /// The server's own bytes as one JSON object, for the cache; `None` if the cache has lost them.
+    /// Returns the server's own bytes as one JSON object, for the cache; `None` if the cache has lost them.
     pub fn body(&self) -> Option<String> {
         let body = self.loaded()?;
         let array = |raws: &mut dyn Iterator<Item = &Raw>| {
@@ -146,7 +147,7 @@ impl Catalog {
         }
     }
 
-    /// How long ago it was read.
+    /// Returns how long ago the catalog was read.
     pub fn age(&self) -> Duration {
         match self.source {
             CatalogSource::Live(at) => at.elapsed(),
@@ -154,8 +155,8 @@ impl Catalog {
         }
     }
 
-    /// Returns whether both have the same content, whenever they were read. A cached catalog is compared by what is known
-    /// without its file.
+    /// Returns whether both have the same content, whenever they were read. A cached catalog is compared by what is
+    /// known without its file.
     pub fn is_same(&self, other: &Self) -> bool {
         self.info == other.info
             && self.tools == other.tools
@@ -201,8 +202,8 @@ impl ServerInfo {
         }
     }
 
-    /// Returns whether the server may have `capability`. A server that declares no capability at all is asked anyway: the
-    /// declaration may be missing, and a refusal costs one round trip.
+    /// Returns whether the server may have `capability`. A server that declares no capability at all is asked anyway:
+    /// the declaration may be missing, and a refusal costs one round trip.
     pub fn may_have(&self, capability: &str) -> bool {
         let none =
             || self.declared().and_then(|declared| raw::entries(&declared)).is_none_or(|all| all.is_empty());
@@ -269,7 +270,7 @@ pub struct ListEntry {
 ///
 /// # Errors
 ///
-/// Says which member is missing.
+/// Returns which member is missing.
 pub fn check_page(result: &Raw, method: &str) -> Result<(), String> {
     let member = match method {
         "resources/templates/list" => "resourceTemplates",
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_kept_verbatim_and_nameless_ones_left_out() {
+    fn definitions_are_kept_verbatim_and_nameless_tools_are_left_out() {
         let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
         let tools = read_tools(&raw(&format!(r#"{{"tools":[{definition},{{}},3]}}"#)));
         assert_eq!(tools.len(), 1);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_needs_its_list() {
+    fn a_page_without_its_list_is_invalid() {
         assert!(check_page(&raw(r#"{"tools":[]}"#), "tools/list").is_ok());
         assert!(check_page(&raw(r#"{"resourceTemplates":[]}"#), "resources/templates/list").is_ok());
         assert!(check_page(&raw("{}"), "tools/list").is_err());

@@ -20,7 +20,7 @@ pub trait Clients: Send + Sync {
     /// The log level to ask upstreams for, if a client asked for one.
     fn log_level(&self) -> Option<String>;
 
-    /// Passes a notification of `group` on.
+    /// Passes on a notification of `group`.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>);
 
     /// Sends a request of an upstream to its client. A client that did not declare the capability does not see it; the

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
 /// How long an attempt that nobody waits for may hold its slot.
-const SLOT_TIME: Duration = Duration::from_secs(5);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The outcome of an attempt: a connection and the catalog read from it, or why there is none.
 pub type AttemptResult = Result<(Connection, Catalog), AttemptError>;
@@ -53,7 +53,7 @@ pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: Box
     };
     tokio::select! {
         outcome = &mut attempt => return outcome,
-        () = tokio::time::sleep(SLOT_TIME) => drop(slot),
+        () = tokio::time::sleep(SLOT_TIMEOUT) => drop(slot),
     }
     attempt.await
 }

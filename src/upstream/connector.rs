@@ -1,7 +1,7 @@
 //! Connects one group: opens its transport, does the handshake in the server's era, and reads its lists.
 //!
-//! A server is first spoken to in the era in which it was last found, `initialize` first by default. If it turns out to
-//! belong to the other era, a second process or connection is opened for that.
+//! The first attempt uses the era in which the server was last found, the handshake era by default. If the server turns
+//! out to belong to the other era, a second process or connection is opened for that.
 
 use super::Grace;
 use super::catalog::Catalog;
@@ -46,8 +46,9 @@ pub struct Connector {
 /// The era in which a server was found, kept from one connection to the next.
 #[derive(Default)]
 pub struct KnownEra {
+    /// Whether the server was last found in the stateless era.
     is_stateless: AtomicBool,
-    /// The server names a revision of the other era but works only in this one.
+    /// Whether the server works only in this era, although it names a revision of the other one.
     is_certain: AtomicBool,
 }
 
@@ -70,7 +71,9 @@ impl Connect for Connector {
 
 /// A failed attempt in one era, and whether the other era may work.
 struct EraError {
+    /// The failed attempt.
     failed: AttemptError,
+    /// Whether the server may belong to the other era.
     other: OtherEra,
 }
 
@@ -90,18 +93,18 @@ impl Connector {
         let is_certain = self.era.is_certain.load(Ordering::Relaxed);
         let started = Instant::now();
         let outcome = self.open_in(first, &server, None, is_certain).await;
-        let EraError { failed: refused, other: why } = match outcome {
+        let EraError { failed: first_failure, other: hint } = match outcome {
             Ok(connected) => return Ok(connected),
             Err(EraError { failed, other: OtherEra::No }) => return Err(failed),
             Err(error) => error,
         };
         let took = started.elapsed();
-        if let Some(closing) = refused.closing {
+        if let Some(closing) = first_failure.closing {
             closing.await;
         }
-        // Callers should hear of the refusal soon, unless the server was known to belong to the other era.
+        // Callers should get the first error soon, unless the server was known to belong to the other era.
         let limit = (other == Era::Stateless).then(|| took + PROBE_TIMEOUT);
-        let EraError { failed, other: again } = match self.open_in(other, &server, limit, true).await {
+        let EraError { failed, other: second_hint } = match self.open_in(other, &server, limit, true).await {
             Ok(connected) => {
                 self.era.is_stateless.store(other == Era::Stateless, Ordering::Relaxed);
                 return Ok(connected);
@@ -110,7 +113,7 @@ impl Connector {
         };
         // A server that asks for a login in this era belongs to it.
         let needs_person = matches!(&failed.error, UpstreamError::Remote(error) if error.needs_person());
-        match why {
+        match hint {
             _ if needs_person => Err(failed),
             OtherEra::Preferred => {
                 if let Some(closing) = failed.closing {
@@ -120,14 +123,14 @@ impl Connector {
                 self.era.is_certain.store(connected.is_ok(), Ordering::Relaxed);
                 connected.map_err(|error| error.failed)
             }
-            _ if again == OtherEra::No => Err(failed),
+            _ if second_hint == OtherEra::No => Err(failed),
             // The server's first answer says more than its answer to a probe.
-            _ => Err(AttemptError { error: refused.error, closing: failed.closing }),
+            _ => Err(AttemptError { error: first_failure.error, closing: failed.closing }),
         }
     }
 
-    /// Connects in one era. `limit` bounds the first answer beside the config; `is_certain`: the server is taken to
-    /// belong to this era whatever revision it names.
+    /// Connects in one era. `limit` bounds the first answer in addition to the config. `is_certain`: the server counts
+    /// as belonging to this era, regardless of the revision that it names.
     async fn open_in(
         &self,
         era: Era,

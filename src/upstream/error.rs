@@ -14,29 +14,71 @@ pub enum UpstreamError {
     Config(ConfigError),
     /// The configured command cannot be run.
     #[error("{message}")]
-    Launch { message: String },
+    Launch {
+        /// The error and its sources on one line.
+        message: String,
+    },
     /// The system refused to start the process.
     #[error("{message}")]
-    Spawn { message: String },
+    Spawn {
+        /// The error and its sources on one line.
+        message: String,
+    },
     /// The server did not answer `step` in time.
     #[error("{step} was not answered within {} s{}", .after.as_secs_f32(), tail(.stderr))]
-    TimedOut { step: &'static str, after: Duration, stderr: String },
-    /// The connection ended by itself. `step`: the request that waited for an answer, during the handshake. `withheld`:
-    /// variables of ours that the process did not get and that its stderr mentions.
+    TimedOut {
+        /// The method that was not answered, or another step of connecting.
+        step: &'static str,
+        /// How long the answer was awaited.
+        after: Duration,
+        /// The last lines of the process's stderr; empty if there are none.
+        stderr: String,
+    },
+    /// The connection ended by itself.
     #[error("{how}{}{}{}", before_answer(.step), tail(.stderr), withheld_hint(.withheld))]
-    Exited { step: Option<&'static str>, how: String, stderr: String, withheld: Vec<String> },
+    Exited {
+        /// The method that waited for an answer during the handshake, if one did.
+        step: Option<&'static str>,
+        /// A fragment such as "its process exited with code 3".
+        how: String,
+        /// The last lines of the process's stderr; empty if there are none.
+        stderr: String,
+        /// Variables of ours that the process did not inherit and that its stderr mentions.
+        withheld: Vec<String>,
+    },
     /// A remote server, or the network to it, failed.
     #[error("{0}")]
     Remote(RemoteError),
     /// A remote server did not answer `step`; the connection goes on.
     #[error("{step} was not answered: {why}")]
-    Unanswered { step: &'static str, why: String },
+    Unanswered {
+        /// The method that was not answered.
+        step: &'static str,
+        /// Why the transport failed to deliver it.
+        why: String,
+    },
     /// The upstream answered with an error of its own.
     #[error("{step} was refused by the server: {message} (code {code}){}", tail(.stderr))]
-    Refused { step: &'static str, code: i64, message: String, stderr: String },
+    Refused {
+        /// The method that was refused.
+        step: &'static str,
+        /// The JSON-RPC error code; 0 if the error has none.
+        code: i64,
+        /// The message of the error.
+        message: String,
+        /// The last lines of the process's stderr; empty if there are none.
+        stderr: String,
+    },
     /// The upstream's answer does not follow MCP.
     #[error("the answer to {step} is not MCP: {what}{}", tail(.stderr))]
-    Protocol { step: &'static str, what: String, stderr: String },
+    Protocol {
+        /// The method that was answered.
+        step: &'static str,
+        /// What is wrong with the answer.
+        what: String,
+        /// The last lines of the process's stderr; empty if there are none.
+        stderr: String,
+    },
     /// A bug in dynamic-mcp. The group starts again on the next use.
     #[error("internal error in dynamic-mcp; its log has the details")]
     Internal,
@@ -47,26 +89,24 @@ impl UpstreamError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
-            Self::Remote(fault) => !fault.needs_person(),
-            // It supports none of our revisions.
+            Self::Remote(error) => !error.needs_person(),
+            // The server supports none of our revisions.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
             }
             _ => true,
         }
     }
-}
 
-impl UpstreamError {
-    /// Returns whether a login is what is missing.
+    /// Returns whether the upstream cannot be used until a person logs in.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Remote(fault) if matches!(fault.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
+        matches!(self, Self::Remote(error) if matches!(error.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
     }
 
     /// How long the server asked to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Remote(fault) => fault.retry_after,
+            Self::Remote(error) => error.retry_after,
             _ => None,
         }
     }
@@ -86,7 +126,7 @@ impl From<OpenError> for UpstreamError {
         match error {
             OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
-            OpenError::Remote(fault) => Self::Remote(fault),
+            OpenError::Remote(error) => Self::Remote(error),
             OpenError::TimedOut(after) => {
                 Self::TimedOut { step: "the start of its process", after, stderr: String::new() }
             }
@@ -100,7 +140,7 @@ impl From<ConnectionEnd> for UpstreamError {
             ConnectionEnd::Process { how, stderr, withheld } => {
                 Self::Exited { step: None, how, stderr, withheld }
             }
-            ConnectionEnd::Remote(fault) => Self::Remote(fault),
+            ConnectionEnd::Remote(error) => Self::Remote(error),
         }
     }
 }

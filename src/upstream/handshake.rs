@@ -2,8 +2,8 @@
 //! the lists after that.
 //!
 //! Nothing but that request is sent before its answer. Then follow `notifications/initialized` (handshake era) and the
-//! requests for the lists. A `ping` that the server sends meanwhile is answered; everything else it sends is refused or
-//! ignored.
+//! requests for the lists. A `ping` that the server sends meanwhile is answered; everything else it sends is rejected
+//! or ignored.
 
 use super::catalog::{Catalog, ServerInfo};
 use super::clients::Clients;
@@ -25,8 +25,8 @@ use std::time::Duration;
 const CHILD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The limit for `initialize` of a remote server.
 const REMOTE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much longer than its refusal of `initialize` a server may take to answer `server/discover`. Many servers do not
-/// answer a method that they do not know.
+/// How much longer than its error answer to `initialize` a server may take to answer `server/discover`. Many servers do
+/// not answer a method that they do not know.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name that upstreams see.
@@ -34,16 +34,20 @@ const CLIENT_NAME: &str = "dynamic-mcp";
 
 /// Why a handshake failed, and whether the server may belong to the other era.
 pub(super) struct HandshakeError {
+    /// Why it failed.
     pub(super) error: UpstreamError,
+    /// Whether the server may belong to the other era.
     pub(super) other: OtherEra,
 }
 
 /// Whether a server may belong to the other era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherEra {
+    /// It belongs to this era, or the other one would not help.
     No,
+    /// Its answer does not tell.
     Maybe,
-    /// It says so, although it would go on in this era.
+    /// It says so, although it would continue in this era.
     Preferred,
 }
 
@@ -66,6 +70,7 @@ pub(super) async fn connect(
 }
 
 impl Session {
+    /// Does the handshake of the session's era and reads the catalog.
     async fn shake_hands(&self, offered: &Raw, clients: &dyn Clients) -> Result<Catalog, HandshakeError> {
         let answer = self.initialize(offered).await?;
         let info = ServerInfo::read(&answer, self.era);
@@ -89,6 +94,7 @@ impl Session {
         Ok(catalog)
     }
 
+    /// Asks the server for log messages of this level, if there is one.
     async fn set_level(&self, level: Option<&str>) {
         let Some(level) = level else { return };
         let params = json!({ "level": level }).to_string();
@@ -97,7 +103,7 @@ impl Session {
         drop(self.peer.call(Method::LoggingSetLevel.name(), Some(params.into()), options).await);
     }
 
-    /// Sends `initialize`, and again with an older revision if the server's refusal names one that is known here.
+    /// Sends `initialize`, and again with an older revision if the server's error names one that is known here.
     async fn initialize(&self, offered: &Raw) -> Result<Raw, HandshakeError> {
         const STEP: &str = "initialize";
         let reply = self.send_initialize(LATEST_HANDSHAKE, offered).await.map_err(|error| {
@@ -107,12 +113,12 @@ impl Session {
             };
             HandshakeError { error, other }
         })?;
-        let Err(refusal) = &reply else { return Ok(self.accept(STEP, reply)?) };
-        if let Some(revision) = common_handshake_revision(refusal) {
+        let Err(error) = &reply else { return Ok(self.accept(STEP, reply)?) };
+        if let Some(revision) = common_handshake_revision(error) {
             return Ok(self.accept(STEP, self.send_initialize(revision, offered).await?)?);
         }
         // A server of the stateless era does not know this method. The error code that it answers with varies.
-        let other = if has_no_common_revision(refusal) { OtherEra::No } else { OtherEra::Maybe };
+        let other = if has_no_common_revision(error) { OtherEra::No } else { OtherEra::Maybe };
         self.accept(STEP, reply).map_err(|error| HandshakeError { error, other })
     }
 
@@ -144,8 +150,8 @@ impl Session {
         let other_era = |error| HandshakeError { error, other: OtherEra::Maybe };
         let ask = || self.ask(step, None, CallOptions::within(self.first_answer_timeout()));
         let mut reply = ask().await.map_err(other_era)?;
-        if let Err(refusal) = &reply
-            && supported_revisions(refusal).iter().any(|revision| revision == STATELESS)
+        if let Err(error) = &reply
+            && supported_revisions(error).iter().any(|revision| revision == STATELESS)
         {
             // It names the revision of the request as supported, so asking again may succeed.
             reply = ask().await.map_err(other_era)?;

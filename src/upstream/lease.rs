@@ -66,11 +66,13 @@ impl Drop for Lease {
 
 /// A connection that is open, and the count of its users.
 pub struct LiveConnection {
+    /// The JSON-RPC peer.
     peer: Arc<Peer>,
     /// The era that the server speaks.
     pub(super) era: Era,
     /// The number of leases. The bit `CLOSED` is set once there may be no more.
     leases: AtomicUsize,
+    /// When the connection was made.
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
@@ -82,6 +84,7 @@ pub struct LiveConnection {
     pub(super) lost: OnceLock<Arc<UpstreamError>>,
 }
 
+/// The bit of `leases` that is set once there may be no more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl LiveConnection {
@@ -126,12 +129,12 @@ impl LiveConnection {
         }
     }
 
-    /// Gives out no more leases, unless one exists. Returns whether the connection is closed now.
+    /// Stops giving out leases, unless one exists. Returns whether the connection is closed now.
     pub(super) fn close_if_unused(&self) -> bool {
         self.leases.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives out no more leases.
+    /// Stops giving out leases.
     pub(super) fn close(&self) {
         self.leases.fetch_or(CLOSED, Ordering::AcqRel);
         self.closed.notify_waiters();

@@ -31,7 +31,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(60);
 pub struct Policy {
     /// When the group connects.
     pub mode: Mode,
-    /// How long a connection may be unused; `None`: for ever.
+    /// How long a connection may be unused; `None`: without limit.
     pub idle_timeout: Option<Duration>,
 }
 
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// Returns whether the group failed for want of a login.
+    /// Returns whether the group failed because a login is missing.
     pub fn needs_login(&self) -> bool {
         matches!(self, Self::Failed(failure) if failure.error.needs_login())
     }
@@ -148,14 +148,17 @@ pub enum Action {
 /// The state machine of one group.
 #[derive(Debug)]
 pub struct Lifecycle {
+    /// The settings that the lifecycle depends on.
     policy: Policy,
+    /// The state, as users see it.
     state: State,
+    /// Whether the group is being connected.
     connecting: Connecting,
-    /// A caller waits for the connection.
+    /// Whether a caller waits for the connection.
     requested: bool,
-    /// A catalog is known, from this run or from the cache.
+    /// Whether a catalog is known, from this run or from the cache.
     discovered: bool,
-    /// Somebody logged in after the attempt began: if it fails, another one follows at once.
+    /// Whether somebody logged in after the attempt began. If it fails, another one follows at once.
     logged_in: bool,
     /// How many attempts of the current round failed.
     round_failures: usize,
@@ -168,7 +171,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// The lifecycle at start. `discovered`: the cache has a catalog.
+    /// Makes the lifecycle of a group at start. `discovered`: the cache has a catalog.
     pub fn new(policy: Policy, discovered: bool) -> Self {
         Self {
             policy,
@@ -184,7 +187,7 @@ impl Lifecycle {
         }
     }
 
-    /// The lifecycle of a group that cannot connect before its config changes.
+    /// Makes the lifecycle of a group that cannot connect before its config changes.
     pub fn misconfigured(policy: Policy, error: UpstreamError, now: Instant) -> Self {
         let failure = AttemptFailure { error: Arc::new(error), at: now, attempts: 0 };
         Self { state: State::Failed(failure), ..Self::new(policy, false) }
@@ -247,8 +250,8 @@ impl Lifecycle {
         matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
     }
 
-    /// Eager groups connect, and hybrid ones do so for their catalog. The manager does not send `Start` to a group whose
-    /// cached catalog is fresh enough.
+    /// Eager groups connect, and hybrid ones do so for their catalog. The manager does not send `Start` to a group
+    /// whose cached catalog is fresh enough.
     fn start(&mut self) -> Option<Action> {
         let idle = self.connecting == Connecting::No && !matches!(self.state, State::Connected);
         (idle && self.policy.mode != Mode::Pure && !self.is_misconfigured()).then(|| self.attempt())

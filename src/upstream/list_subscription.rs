@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The limit for a `subscriptions/listen`, which is open until one side ends it.
 pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// The interval before a subscription that ended or broke is made again.
+/// The interval before a subscription that ended or failed is made again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Subscribes to the lists that the server says may change. Returns when it refuses or the connection ends.
@@ -40,8 +40,8 @@ pub async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
             Ok(Ok(_)) | Err(CallError::Failed { hint: RetryHint::Later, .. }) => {
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
-            Ok(Err(refusal)) => {
-                tracing::warn!(refusal = %LogText(&refusal), "the server does not report changes of its lists");
+            Ok(Err(error)) => {
+                tracing::warn!(error = %LogText(&error), "the server does not report changes of its lists");
                 return;
             }
             // The connection's owner logs why it ended.

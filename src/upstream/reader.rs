@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 
-/// How many requests of one upstream may wait for the client. More are refused; answers are read all the same.
+/// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
 
 /// The connection that a reader serves, and where its messages go.
@@ -40,15 +40,18 @@ pub struct ReaderContext {
 
 /// Reads one connection.
 pub struct Reader {
+    /// The connection, and where its messages go.
     context: ReaderContext,
+    /// The server's requests that are not answered yet.
     requests: InboundRequests,
-    /// A malformed line was logged as a warning already.
+    /// Whether a malformed line was logged as a warning already.
     warned: bool,
 }
 
 impl Reader {
+    /// Makes a reader for a connection.
     pub fn new(context: ReaderContext) -> Self {
-        // In every revision: a batch from a server that should not send one is still understood.
+        // A batch is accepted in every revision, even where a server should not send one.
         context.peer.accept_batches();
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
         Self { requests: InboundRequests::new(context.peer.clone(), internal), context, warned: false }

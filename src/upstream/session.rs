@@ -1,4 +1,4 @@
-//! Requests of our own on a connection, and the lists that a catalog is made of.
+//! The proxy's own requests on a connection, and the lists that a catalog consists of.
 
 use super::catalog::{self, Catalog, OtherLists, ServerInfo};
 use super::error::UpstreamError;
@@ -14,20 +14,24 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The limit for the pages of one list. It only ends lists that never end.
+/// The limit for the pages of one list, which only ends lists that never end.
 const MAX_PAGES: usize = 1000;
 
 /// A connection on which the proxy asks on its own behalf.
 pub(super) struct Session {
+    /// The JSON-RPC peer of the connection.
     pub(super) peer: Arc<Peer>,
+    /// The connection as callers share it.
     pub(super) live: Arc<LiveConnection>,
+    /// The transport, which has the process's stderr.
     pub(super) handle: TransportHandle,
+    /// The group's configuration.
     pub(super) server: Arc<ServerConfig>,
-    /// The era in which the server is spoken to.
+    /// The era of the requests.
     pub(super) era: Era,
-    /// The limit for the first answer, beside the config's.
+    /// An additional limit for the first answer.
     pub(super) limit: Option<Duration>,
-    /// The server is taken to belong to `era` whatever revision it names.
+    /// Whether the server counts as belonging to `era`, regardless of the revision that it names.
     pub(super) is_certain: bool,
 }
 
@@ -72,11 +76,11 @@ impl Session {
             let params = cursor.as_ref().map(|c| raw::set(&Raw::from_static(b"{}"), "cursor", c));
             let options = CallOptions::within(self.server.timeout.list);
             let reply = self.ask(step, params, options).await?;
-            if let Err(refusal) = &reply
+            if let Err(error) = &reply
                 && !(method == Method::ToolsList && info.declares(capability::TOOLS))
-                && error_code(refusal) == code::METHOD_NOT_FOUND
+                && error_code(error) == code::METHOD_NOT_FOUND
             {
-                // It did not declare the list (or has resources but no templates), so the refusal is consistent.
+                // The server did not declare the list (or has resources but no templates), so this is no failure.
                 break;
             }
             let page = self.accept(step, reply)?;
@@ -141,37 +145,38 @@ impl Session {
         })
     }
 
+    /// Makes the error for an answer to `step` that does not follow MCP.
     pub(super) fn protocol_error(&self, step: &'static str, what: String) -> UpstreamError {
         UpstreamError::Protocol { step, what, stderr: self.handle.stderr_tail() }
     }
 }
 
-/// The code of a JSON-RPC error; 0 if it has none.
+/// Returns the code of a JSON-RPC error; 0 if it has none.
 pub(super) fn error_code(error: &Raw) -> i64 {
     raw::get(error, "code").and_then(|code| serde_json::from_slice(&code).ok()).unwrap_or_default()
 }
 
-/// The revisions that a refusal names as supported.
-pub(super) fn supported_revisions(refusal: &Raw) -> Vec<String> {
-    strings(raw::get(refusal, "data").and_then(|data| raw::get(&data, "supported")))
+/// Returns the revisions that an error names as supported.
+pub(super) fn supported_revisions(error: &Raw) -> Vec<String> {
+    strings(raw::get(error, "data").and_then(|data| raw::get(&data, "supported")))
 }
 
-/// The newest revision of the handshake era that a refusal names as supported.
-pub(super) fn common_handshake_revision(refusal: &Raw) -> Option<&'static str> {
-    let supported = supported_revisions(refusal);
+/// Returns the newest revision of the handshake era that an error names as supported.
+pub(super) fn common_handshake_revision(error: &Raw) -> Option<&'static str> {
+    let supported = supported_revisions(error);
     HANDSHAKE_REVISIONS.into_iter().rev().find(|known| supported.iter().any(|name| name == known))
 }
 
-/// Returns whether a refusal says, in the way of the stateless era, that there is no common revision. Then the other
-/// era does not help.
-pub(super) fn has_no_common_revision(refusal: &Raw) -> bool {
-    let supported = supported_revisions(refusal);
-    error_code(refusal) == code::UNSUPPORTED_REVISION
+/// Returns whether an error of the stateless era says that there is no common revision. Then the other era does not
+/// help.
+pub(super) fn has_no_common_revision(error: &Raw) -> bool {
+    let supported = supported_revisions(error);
+    error_code(error) == code::UNSUPPORTED_REVISION
         && !supported.is_empty()
         && !supported.iter().any(|revision| REVISIONS.contains(&revision.as_str()))
 }
 
-/// A JSON list of strings; empty if it is something else.
+/// Parses a JSON list of strings; empty if it is something else.
 pub(super) fn strings(list: Option<Raw>) -> Vec<String> {
     list.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default()
 }

@@ -26,6 +26,7 @@ pub struct Snapshot {
     pub attempted: bool,
     /// What is known of the server. It outlives failures, so that a failed group can still be described.
     pub catalog: Option<Arc<Catalog>>,
+    /// The live connection, if there is one.
     pub(super) live: Option<Arc<LiveConnection>>,
 }
 

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The number of calls that percentiles are computed from: enough to be steady, few enough to be recent.
-const WINDOW: usize = 256;
+const PERCENTILE_WINDOW: usize = 256;
 
 /// The calls of one group.
 #[derive(Default)]
 pub struct CallStats {
+    /// The number of calls so far.
     calls: AtomicU64,
     /// A ring of the last calls' durations in microseconds.
     recent: Mutex<Vec<u32>>,
@@ -21,10 +22,10 @@ impl CallStats {
         let nth = self.calls.fetch_add(1, Ordering::Relaxed);
         let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let mut recent = self.recent.lock();
-        if recent.len() < WINDOW {
+        if recent.len() < PERCENTILE_WINDOW {
             recent.push(micros);
         } else {
-            recent[(nth % WINDOW as u64) as usize] = micros;
+            recent[(nth % PERCENTILE_WINDOW as u64) as usize] = micros;
         }
     }
 
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_of_the_last_calls() {
+    fn percentiles_cover_only_the_last_calls() {
         let stats = CallStats::default();
         assert_eq!(stats.percentiles(), None);
         (1..=1000).for_each(|ms| stats.record(Duration::from_millis(ms)));

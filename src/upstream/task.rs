@@ -106,25 +106,35 @@ pub fn create(
 }
 
 struct Task<C> {
+    /// The group's name.
     name: GroupName,
+    /// Makes the connections.
     connect: C,
+    /// What the tasks of all groups share.
     shared: SharedState,
-    /// `None`: the entry in the config is invalid.
+    /// The group's configuration. `None`: its entry in the config is invalid.
     server: Option<Arc<ServerConfig>>,
+    /// The config's rules for the group's tools.
     rules: Arc<Rules>,
+    /// The state machine.
     lifecycle: Lifecycle,
+    /// The receiving end of the mailbox.
     commands: mpsc::Receiver<Command>,
+    /// Publishes snapshots to the handles.
     publisher: watch::Sender<Arc<Snapshot>>,
+    /// Counts and times of the group's calls, shared with the handles.
     stats: Arc<CallStats>,
+    /// Set when a stateful server that had been called was lost, shared with the handles.
     lost_state: Arc<AtomicBool>,
     /// Callers that wait for a lease.
     waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
     /// The attempt in progress, and when it began.
     attempt: Option<(Instant, BoxFuture<'static, AttemptResult>)>,
-    /// An attempt has ended.
+    /// Whether an attempt has ended, in success or failure.
     attempted: bool,
     /// Notified when a caller waits for an attempt that began without one: it needs no slot any more.
     urgent: Arc<Notify>,
+    /// The live connection.
     connection: Option<Connection>,
     /// The end of the last connection. The next attempt begins after it.
     closing: Option<BoxFuture<'static, ()>>,
@@ -134,17 +144,25 @@ struct Task<C> {
     refresh: Option<BoxFuture<'static, Result<Catalog, UpstreamError>>>,
     /// Callers that wait for the catalog to be read again.
     refresh_waiting: Vec<oneshot::Sender<()>>,
+    /// What is known of the server.
     catalog: Option<Arc<Catalog>>,
 }
 
 /// One thing that happened.
 enum TaskEvent {
+    /// A command came, or (`None`) the last handle was dropped.
     Command(Option<Command>),
+    /// The attempt in progress succeeded or failed.
     AttemptEnded(AttemptResult),
+    /// The connection ended by itself.
     ConnectionEnded,
+    /// The deadline of the lifecycle came, or the use of the connection changed.
     Tick,
+    /// The server said that one of its lists changed.
     ListsChanged,
+    /// The catalog was read again, or that failed.
     Refreshed(Result<Catalog, UpstreamError>),
+    /// The last connection is closed and gone.
     Closed,
 }
 
@@ -264,7 +282,7 @@ impl<C: Connect> Task<C> {
         self.attempted = true;
         match outcome {
             Ok((connection, mut catalog)) => {
-                catalog.took = took;
+                catalog.connect_time = took;
                 self.set_catalog(catalog);
                 self.connection = Some(connection);
                 self.apply(Event::Succeeded);
@@ -278,7 +296,7 @@ impl<C: Connect> Task<C> {
     }
 
     fn set_catalog(&mut self, mut catalog: Catalog) {
-        catalog.took = catalog.took.or_else(|| self.catalog.as_ref()?.took);
+        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
         if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
         }

@@ -72,11 +72,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stateless_server_gets_what_the_request_lacks() {
-        let told = request(None, Era::Handshake, Era::Stateless).unwrap();
-        let told = raw::get(&told, "_meta").unwrap();
-        assert_eq!(raw::get_str(&told, meta::VERSION).unwrap(), STATELESS);
-        assert_eq!(raw::get(&told, meta::CAPABILITIES).unwrap(), "{}");
+    fn a_stateless_server_gets_the_members_that_the_request_lacks() {
+        let params = request(None, Era::Handshake, Era::Stateless).unwrap();
+        let params = raw::get(&params, "_meta").unwrap();
+        assert_eq!(raw::get_str(&params, meta::VERSION).unwrap(), STATELESS);
+        assert_eq!(raw::get(&params, meta::CAPABILITIES).unwrap(), "{}");
         let own = raw(
             r#"{"x":1e400,"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"y":1.0}}"#,
         );

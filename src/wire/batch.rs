@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const MAX_MESSAGES: usize = 1000;
 /// How many bytes of answers are held back for the rest of their batch. Above that they are sent, and the rest follows
 /// in an array of its own.
-const MAX_HELD: usize = 4 << 20;
+const MAX_HELD_BYTES: usize = 4 << 20;
 
 /// The batches of one connection that are not answered yet.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub struct Batches {
     pub accepted: bool,
     /// The messages of the last batch that are not read yet.
     unread: VecDeque<Raw>,
-    /// The last one of `open` is being read.
+    /// Whether the last one of `open` is being read.
     reading: bool,
     open: Vec<OpenBatch>,
 }
@@ -29,16 +29,16 @@ struct OpenBatch {
     /// The ids of the requests that are not answered yet.
     waiting: Vec<Raw>,
     answers: Vec<Frame>,
-    /// The length of `answers`.
+    /// The length of `answers` in bytes.
     bytes: usize,
 }
 
 impl OpenBatch {
-    /// Adds an answer. Returns what to send now, if the answers exceed `MAX_HELD`.
+    /// Adds an answer. Returns what to send now, if the answers exceed `MAX_HELD_BYTES`.
     fn add(&mut self, answer: Frame) -> Option<Frame> {
         self.bytes += answer.len();
         self.answers.push(answer);
-        if self.bytes > MAX_HELD { self.take() } else { None }
+        if self.bytes > MAX_HELD_BYTES { self.take() } else { None }
     }
 
     fn take(&mut self) -> Option<Frame> {
@@ -53,7 +53,7 @@ impl Batches {
     ///
     /// # Errors
     ///
-    /// Then no message of it is read.
+    /// Returns why the batch is rejected. None of its messages is read then.
     pub fn take(&mut self, line: &Raw) -> Result<(), MessageError> {
         if !self.accepted {
             return Err(MessageError::Batch);
@@ -101,7 +101,7 @@ impl Batches {
     }
 
     /// Does the same for the answer to a malformed message, which is the last one that `next_unread` returned.
-    pub fn hold_refusal(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
+    pub fn hold_error(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),
             Some(open) => Ok(open.add(Frame::response(id, Err(error)))),
@@ -130,7 +130,8 @@ impl Batches {
         self.open.remove(at).take()
     }
 
-    /// Notes that the messages that `next_unread` returned are handled. Returns what to send now, if their batch is done.
+    /// Notes that the messages that `next_unread` returned are handled. Returns what to send now, if their batch is
+    /// done.
     pub fn end_reading(&mut self) -> Option<Frame> {
         if !self.unread.is_empty() || !std::mem::take(&mut self.reading) {
             return None;
@@ -158,19 +159,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_leaves_nothing_behind() {
+    fn a_rejected_batch_leaves_no_state() {
         let mut batches = batches();
         assert_eq!(batches.take(&raw("[]")), Err(MessageError::EmptyBatch));
         assert_eq!(batches.take(&raw("[1")), Err(MessageError::NotJson));
         let many = format!("[{}]", vec!["1"; MAX_MESSAGES + 1].join(","));
-        let refused = MessageError::LargeBatch { messages: MAX_MESSAGES + 1, limit: MAX_MESSAGES };
-        assert_eq!(batches.take(&many.into()), Err(refused));
+        let too_large = MessageError::LargeBatch { messages: MAX_MESSAGES + 1, limit: MAX_MESSAGES };
+        assert_eq!(batches.take(&many.into()), Err(too_large));
         assert!(batches.open.is_empty() && batches.unread.is_empty());
         assert_eq!(Batches::default().take(&raw("[1]")), Err(MessageError::Batch));
     }
 
     #[test]
-    fn more_answers_than_are_kept_go_in_several_arrays() {
+    fn answers_above_the_limit_are_sent_in_several_arrays() {
         let mut batches = batches();
         batches.take(&raw("[1,2,3]")).unwrap();
         while batches.next_unread().is_some() {}
@@ -178,9 +179,9 @@ mod tests {
             batches.expect(&raw(id));
         }
         assert!(batches.end_reading().is_none());
-        let large = Raw::from(vec![b'1'; MAX_HELD / 2]);
+        let large = Raw::from(vec![b'1'; MAX_HELD_BYTES / 2]);
         assert!(batches.hold(&raw("1"), Ok(large.clone())).unwrap().is_none());
-        assert!(batches.hold(&raw("2"), Ok(large)).unwrap().unwrap().len() > MAX_HELD);
+        assert!(batches.hold(&raw("2"), Ok(large)).unwrap().unwrap().len() > MAX_HELD_BYTES);
         let rest = batches.hold(&raw("3"), Ok(raw("{}"))).unwrap().unwrap();
         assert_eq!(rest.0.concat(), b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]\n");
         assert!(batches.open.is_empty());

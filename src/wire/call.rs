@@ -1,4 +1,4 @@
-//! One outgoing request beside its params: how long it may take, where its progress goes, and why it failed.
+//! The options and errors of one outgoing request: its time limits, where its progress goes, and why it failed.
 
 use super::Raw;
 use super::output::Output;
@@ -35,18 +35,31 @@ impl Progress {
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The connection ended. `sent`: the request may have been carried out.
+    /// The connection ended.
     #[error("the connection was closed")]
-    Closed { sent: bool },
+    Closed {
+        /// Whether the request was sent, so that it may have been carried out.
+        sent: bool,
+    },
     /// No answer and no progress came within this time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The answer exceeded the limit for one message. Both numbers are bytes.
+    /// The answer exceeded the limit for one message.
     #[error("the answer was longer than the limit of {limit} bytes ({bytes} bytes)")]
-    TooLong { bytes: u64, limit: usize },
+    TooLong {
+        /// The length of the answer in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The transport failed to deliver this request; the connection goes on.
     #[error("{why}")]
-    Failed { why: String, hint: RetryHint },
+    Failed {
+        /// What failed, for the error message.
+        why: String,
+        /// When another attempt may succeed.
+        hint: RetryHint,
+    },
 }
 
 /// When a request that could not be delivered may be sent again.
@@ -80,17 +93,18 @@ impl CallError {
 /// The limits of one call, and what accompanies it.
 #[derive(Clone)]
 pub struct CallOptions {
-    /// The limit for the answer. Progress starts it anew.
+    /// The limit for the answer. Progress restarts it.
     pub timeout: Duration,
-    /// The limit for the answer, however much progress comes.
+    /// The limit for the answer, regardless of progress.
     pub max_total: Duration,
     /// Where progress goes.
     pub progress: Option<Progress>,
-    /// The answer may be a task, whose progress comes after it (2025-11-25, tasks).
+    /// Whether the answer may be a task, whose progress comes after it (2025-11-25, tasks).
     pub may_become_task: bool,
     /// Receives the params of the acknowledgement of a `subscriptions/listen` (2026-07-28).
     pub on_acknowledged: Option<watch::Sender<Option<Raw>>>,
-    /// Whether dropping the call cancels the request. False for `initialize`, which must not be cancelled.
+    /// Whether dropping the call cancels the request. False for `initialize`, which a client must not cancel (MCP,
+    /// cancellation).
     pub cancellable: bool,
     /// The params of the client's `notifications/cancelled`, if that ends this call.
     pub cancel_params: CancelParams,

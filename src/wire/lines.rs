@@ -11,6 +11,7 @@ const MIN_BUFFER: usize = 8 << 10;
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
 const READ_AHEAD: usize = 64 << 10;
+/// The byte order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads lines. A line that exceeds the limit is read to its end and reported, but not kept.
@@ -19,7 +20,7 @@ pub struct LineReader<R> {
     buffer: BytesMut,
     /// How many bytes at the start of `buffer` are known to have no line end.
     searched: usize,
-    /// The buffer is larger than `MIN_BUFFER`.
+    /// Whether the buffer is larger than `MIN_BUFFER`.
     grown: bool,
     /// The limit for one line, in bytes.
     limit: usize,
@@ -134,8 +135,8 @@ impl OversizedLine {
     }
 }
 
-/// Finds the id of a message of which only the ends are known. SDKs write it either first or last. Nothing in the middle
-/// is considered, because a wrong id would fail another call.
+/// Finds the id of a message of which only the ends are known. SDKs write it either first or last. Nothing in the
+/// middle is considered, because a wrong id would fail another call.
 fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
     let first = || {
         let before_body = memmem::find(head, b"\"result\"").or_else(|| memmem::find(head, b"\"error\""));
@@ -151,7 +152,8 @@ fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
     first().or_else(last)
 }
 
-/// Reads `: VALUE` at the start of `text`, where VALUE is a number or a string without escapes. Returns it and the rest.
+/// Reads `: VALUE` at the start of `text`, where VALUE is a number or a string without escapes. Returns it and the
+/// rest.
 fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
     let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let end = match text.first()? {
@@ -169,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Cursor;
 
-    async fn read(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, MessageError>> {
+    async fn read_lines(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, MessageError>> {
         let mut lines = LineReader::new(Cursor::new(input), limit);
         let mut out = Vec::new();
         while let Some(line) = lines.next().await {
@@ -179,13 +181,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn blank_lines_line_ends_and_byte_order_marks_are_no_content() {
-        let lines = read(b"\n\r\n \t\n\xef\xbb\xbf{}\r\nlast".to_vec(), 100).await;
+    async fn blank_lines_and_byte_order_marks_are_skipped() {
+        let lines = read_lines(b"\n\r\n \t\n\xef\xbb\xbf{}\r\nlast".to_vec(), 100).await;
         assert_eq!(lines, [Ok("{}\r".into()), Ok("last".into())]);
     }
 
     #[tokio::test]
-    async fn a_long_line_is_reported_with_its_id_and_the_next_one_is_read() {
+    async fn an_oversized_line_is_reported_with_its_id_and_the_next_one_is_read() {
         let filler = "x".repeat(50_000);
         for message in [
             format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"t":"{filler}"}}}}"#),
@@ -193,14 +195,14 @@ mod tests {
             format!(r#"{{"result":{{"t":"{filler}"}},"id" : 7 ,"jsonrpc":"2.0"}}"#),
         ] {
             let bytes = message.len() as u64;
-            let lines = read(format!("{message}\n{{}}\n").into_bytes(), 10_000).await;
+            let lines = read_lines(format!("{message}\n{{}}\n").into_bytes(), 10_000).await;
             let id = Some(Bytes::from("7"));
             assert_eq!(lines, [Err(MessageError::TooLong { id, bytes, limit: 10_000 }), Ok("{}".into())]);
         }
     }
 
     #[tokio::test]
-    async fn a_large_message_leaves_no_large_buffer() {
+    async fn the_buffer_shrinks_after_a_large_message() {
         let (mut tx, rx) = tokio::io::duplex(4096);
         let mut lines = LineReader::new(rx, 1 << 20);
         let writing = tokio::spawn(async move {
@@ -217,15 +219,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_id_inside_a_body_is_not_taken_for_the_message_s() {
+    async fn an_id_inside_a_body_is_not_taken_for_the_message_id() {
         let filler = "x".repeat(50_000);
-        let lines = read(format!(r#"{{"result":{{"id":3,"t":"{filler}"}}}}"#).into_bytes(), 1000).await;
+        let lines = read_lines(format!(r#"{{"result":{{"id":3,"t":"{filler}"}}}}"#).into_bytes(), 1000).await;
         assert!(matches!(&lines[..], [Err(MessageError::TooLong { id: None, .. })]), "{lines:?}");
     }
 
     proptest! {
         #[test]
-        fn chunks_do_not_matter(text in "[a-c\n]{0,60}", cut in 1usize..7) {
+        fn lines_do_not_depend_on_the_chunks_of_the_stream(text in "[a-c\n]{0,60}", cut in 1usize..7) {
             let expected: Vec<_> = text.split('\n').filter(|l| !l.is_empty()).map(String::from).collect();
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let got = runtime.block_on(async {

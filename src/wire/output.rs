@@ -18,7 +18,7 @@ use tokio::net::{UnixStream, unix::pipe};
 /// that is queued, so this is no more than keeps a pipe busy.
 const HIGH_WATER: usize = 64 << 10;
 /// The largest number of frames in one write.
-const MAX_BATCH: usize = 64;
+const MAX_FRAMES_PER_WRITE: usize = 64;
 
 /// Sends frames. Cheap to clone.
 #[derive(Clone)]
@@ -35,9 +35,9 @@ struct Shared {
 struct Queue {
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// The writer holds frames that are not written yet.
+    /// Whether the writer holds frames that are not written yet.
     writing: bool,
-    /// No more frames are taken.
+    /// Whether new frames are rejected.
     closed: bool,
     /// Written to at once when nothing is queued; `None` for sinks that may block.
     direct: Option<Arc<PollableFd>>,
@@ -46,10 +46,13 @@ struct Queue {
 /// A non-blocking descriptor.
 #[cfg(unix)]
 pub enum PollableFd {
+    /// The writing end of a pipe.
     Pipe(pipe::Sender),
+    /// A Unix socket.
     Socket(Arc<UnixStream>),
 }
 
+/// A non-blocking descriptor. This system has none.
 #[cfg(not(unix))]
 pub enum PollableFd {}
 
@@ -165,7 +168,7 @@ impl Shared {
         loop {
             {
                 let mut queue = self.queue.lock();
-                let n = queue.frames.len().min(MAX_BATCH);
+                let n = queue.frames.len().min(MAX_FRAMES_PER_WRITE);
                 let batch: VecDeque<_> = queue.frames.drain(..n).collect();
                 queue.writing = !batch.is_empty();
                 if queue.writing {
@@ -268,7 +271,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn what_a_full_pipe_does_not_take_follows_in_order() {
+    async fn frames_that_do_not_fit_the_pipe_follow_in_order() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
         let (output, writer) = Output::direct(PollableFd::Pipe(sender));
         let writer = tokio::spawn(writer.run());
@@ -285,7 +288,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_reader_that_is_gone_ends_the_writer() {
+    async fn the_writer_ends_when_the_reader_is_gone() {
         let (sender, receiver) = pipe::pipe().unwrap();
         let (output, writer) = Output::direct(PollableFd::Pipe(sender));
         drop(receiver);
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ready_waits_while_the_queue_is_high() {
+    async fn ready_waits_while_the_queue_is_above_the_limit() {
         let (sink, mut source) = tokio::io::duplex(64);
         let (output, writer) = Output::any(sink);
         let _writer = tokio::spawn(writer.run());

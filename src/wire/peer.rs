@@ -42,7 +42,7 @@ struct OpenCalls {
     open: HashMap<u64, OpenCall>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
-    /// No answer can come any more.
+    /// Whether the connection ended, so that no answer can come any more.
     ended: bool,
 }
 
@@ -50,9 +50,9 @@ struct OpenCall {
     answer: oneshot::Sender<Result<Reply, CallError>>,
     progress: Option<Progress>,
     on_acknowledged: Option<watch::Sender<Option<Raw>>>,
-    /// Progress may come after the answer.
+    /// Whether progress may come after the answer.
     may_become_task: bool,
-    /// It is a `subscriptions/listen`, open until one side ends it.
+    /// Whether it is a `subscriptions/listen`, which stays open until one side ends it.
     is_subscription: bool,
     /// When the request was sent, or progress came last.
     last_progress: Instant,
@@ -64,7 +64,12 @@ pub enum Incoming {
     /// A request of the other side.
     Request(Request),
     /// A notification that no call took.
-    Notification { method: String, params: Option<Raw> },
+    Notification {
+        /// The method's name.
+        method: String,
+        /// The params, if it has any.
+        params: Option<Raw>,
+    },
     /// An answer or progress, which went to its call.
     Handled,
     /// A line that is not a message, and the line itself (empty if it exceeded the limit).
@@ -108,8 +113,8 @@ impl Peer {
     }
 
     /// Answers the malformed message that `receive` returned last.
-    pub fn refuse(&self, id: &Raw, error: Raw) {
-        let held = self.batches.lock().hold_refusal(id, error);
+    pub fn answer_malformed(&self, id: &Raw, error: Raw) {
+        let held = self.batches.lock().hold_error(id, error);
         match held {
             Err(error) => drop(self.output.send(Frame::response(id, Err(error)))),
             Ok(batch) => self.send_batch(batch),
@@ -208,13 +213,13 @@ impl Peer {
     /// Reads one message. Returns `None` at the end of the stream; the owner then calls `end`. It returns after every
     /// message, so that the owner can stop reading while the connections that it feeds are full. Cancel-safe.
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
-        // Other tasks have their turn even while complete messages are buffered.
+        // Lets other tasks run even while complete messages are buffered.
         tokio::task::coop::consume_budget().await;
         let finished = self.batches.lock().end_reading();
         self.send_batch(finished);
         let waiting = self.batches.lock().next_unread();
         if let Some(line) = waiting {
-            let incoming = self.sort(Message::parse(&line), line);
+            let incoming = self.deliver(Message::parse(&line), line);
             if let Incoming::Request(request) = &incoming {
                 self.batches.lock().expect(&request.id);
             }
@@ -235,7 +240,7 @@ impl Peer {
             return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled));
         }
         let large = line.len() > LARGE_ANSWER && matches!(message, Ok(Message::Response { .. }));
-        let incoming = self.sort(message, line);
+        let incoming = self.deliver(message, line);
         if large {
             tokio::task::yield_now().await;
         }
@@ -243,7 +248,7 @@ impl Peer {
     }
 
     /// Passes answers and progress to their calls, and returns everything else.
-    fn sort(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
+    fn deliver(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
         match message {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
@@ -361,7 +366,7 @@ fn own_id(id: &[u8]) -> Option<u64> {
     std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
 }
 
-/// Cancels the request if it is dropped before the answer came.
+/// Cancels the request if the call is dropped before its answer came.
 struct CancelOnDrop<'a> {
     peer: &'a Peer,
     id: u64,

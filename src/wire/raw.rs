@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Returns the value of the member `key`; `None` if there is none or `object` is not an object. If a key is given twice,
-/// the last value counts, as in most parsers.
+/// Returns the value of the member `key`; `None` if there is none or `object` is not an object. If a key is given
+/// twice, the last value counts, as in most parsers.
 pub fn get(object: &Raw, key: &str) -> Option<Raw> {
     let range = members(object)?.into_iter().rfind(|member| member.key == key)?.value;
     Some(object.slice(range))
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_in_place_and_leaves_the_rest() {
+    fn replaces_a_value_in_place_and_leaves_the_rest() {
         let object = raw(r#"{ "a" : 1.0, "b": {"a":2} , "c":1e400 }"#);
         assert_eq!(set(&object, "b", b"\"x\""), raw(r#"{ "a" : 1.0, "b": "x" , "c":1e400 }"#));
         assert_eq!(get(&object, "a"), Some(raw("1.0")));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_at_the_end() {
+    fn adds_a_missing_member_at_the_end() {
         assert_eq!(set(&raw("{}"), "k", b"1"), raw(r#"{"k":1}"#));
         assert_eq!(set(&raw(" { } "), "k", b"1"), raw(r#" {"k":1 } "#));
         let both = |object| set_all(&raw(object), &[("a", b"1"), ("b", b"2")]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_every_double_so_that_no_reader_sees_the_old_value() {
+    fn replaces_every_duplicate_so_that_no_reader_sees_the_old_value() {
         assert_eq!(set(&raw(r#"{"id":1,"x":2,"id":3}"#), "id", b"9"), raw(r#"{"id":9,"x":2,"id":9}"#));
     }
 
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn leaves_what_is_no_object() {
+    fn leaves_other_values_than_objects_unchanged() {
         for text in ["null", "[1]", "3", "{", ""] {
             assert_eq!(set(&raw(text), "a", b"1"), raw(text));
         }
     }
 
     #[test]
-    fn sets_inside_a_member_that_may_be_missing() {
+    fn sets_a_nested_member_and_adds_its_parent() {
         assert_eq!(
             set_in(&raw(r#"{"_meta":{"x":1.0,"t":"a"}}"#), "_meta", "t", b"7"),
             raw(r#"{"_meta":{"x":1.0,"t":7}}"#)
@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn setting_changes_that_member_alone(keys in proptest::collection::vec("[a-d\"\\\\é]{0,3}", 0..6), key in "[a-d\"\\\\é]{0,3}") {
+        fn setting_a_member_changes_only_that_member(keys in proptest::collection::vec("[a-d\"\\\\é]{0,3}", 0..6), key in "[a-d\"\\\\é]{0,3}") {
             let object = keys.iter().map(|k| format!("{}:[1.50]", serde_json::Value::from(k.as_str())));
             let object = raw(&format!("{{{}}}", object.collect::<Vec<_>>().join(" , ")));
             let edited = set(&object, &key, b"1e400");

@@ -41,7 +41,7 @@ pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -
     };
     // Groups that were not started saved the time that their last connection took.
     let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
-    let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.took).sum();
+    let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).sum();
     let json = json!({
         "status": status,
         "error": error,

@@ -16,7 +16,7 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// `slots`: how many groups may connect at the same time without a request.
+    /// Makes the shared state. `slots` is how many groups may connect at the same time without a request.
     pub fn new(slots: usize) -> Self {
         Self { slots: Arc::new(Semaphore::new(slots)), changes: Arc::default() }
     }
@@ -25,7 +25,9 @@ impl SharedState {
 /// The groups whose snapshot changed since the last look.
 #[derive(Default)]
 pub struct ChangedGroups {
+    /// The changed groups that `take` has not returned yet.
     groups: Mutex<BTreeSet<GroupName>>,
+    /// Notified when a group was added.
     added: Notify,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<C: Connect> Task<C> {
-    /// Takes no more callers and waits until every lease is returned. Callers that wait for the attempt are told that
+    /// Rejects new callers and waits until every lease is returned. Callers that wait for the attempt are told that
     /// the group is gone; they turn to its successor, if it has one.
     pub(super) async fn drain(&mut self) -> Grace {
         self.commands.close();

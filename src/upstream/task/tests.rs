@@ -1,4 +1,4 @@
-//! The task with a scripted connection, told in virtual time.
+//! Tests the task with scripted connections, in virtual time.
 
 use super::super::AcquireError;
 use super::super::catalog::{OtherLists, ServerInfo};
@@ -16,22 +16,30 @@ use tokio::time::sleep;
 const WAIT: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What happens to the next attempts, each after its time; then they succeed at once.
+/// A connector that makes fake connections. The next attempts follow a script; later ones succeed at once.
 #[derive(Clone, Default)]
-struct Fake {
+struct FakeConnector {
+    /// How long each attempt takes, and whether it succeeds.
     script: Arc<Mutex<VecDeque<(Duration, bool)>>>,
+    /// The number of attempts so far.
     attempts: Arc<AtomicU32>,
+    /// The number of connections that were closed.
     closed: Arc<AtomicU32>,
+    /// Notify it to lose the connection.
     lose: Arc<Notify>,
+    /// Notified when a connection is closed.
     shut: Arc<Notify>,
+    /// Notify it to report that a list changed.
     lists_changed: Arc<Notify>,
-    /// The server says that its tools changed whenever it lists them.
+    /// Whether the server reports a change whenever its lists are read.
     chatty: bool,
+    /// The number of times that the catalog was read again.
     refreshes: Arc<AtomicU32>,
 }
 
-impl Fake {
-    fn script(outcomes: &[(u64, bool)]) -> Self {
+impl FakeConnector {
+    /// Returns a connector whose next attempts take so many seconds and succeed or fail.
+    fn with_outcomes(outcomes: &[(u64, bool)]) -> Self {
         let outcomes = outcomes.iter().map(|&(seconds, good)| (Duration::from_secs(seconds), good));
         Self { script: Arc::new(Mutex::new(outcomes.collect())), ..Self::default() }
     }
@@ -73,7 +81,7 @@ impl Fake {
     }
 }
 
-impl Connect for Fake {
+impl Connect for FakeConnector {
     fn connect(&self, _: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
         let fake = self.clone();
         Box::pin(async move {
@@ -88,7 +96,7 @@ impl Connect for Fake {
     }
 }
 
-fn server(mode: Mode) -> ServerConfig {
+fn server_config(mode: Mode) -> ServerConfig {
     let stdio = StdioConfig {
         command: "x".into(),
         args: vec![],
@@ -110,11 +118,11 @@ fn server(mode: Mode) -> ServerConfig {
     }
 }
 
-fn group(fake: &Fake) -> Upstream {
-    group_of(fake, server(Mode::Pure), &SharedState::new(8))
+fn spawn_group(fake: &FakeConnector) -> Upstream {
+    spawn_group_with(fake, server_config(Mode::Pure), &SharedState::new(8))
 }
 
-fn group_of(fake: &Fake, server: ServerConfig, shared: &SharedState) -> Upstream {
+fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedState) -> Upstream {
     let spec = GroupSpec {
         name: GroupName::new("g"),
         server: Ok(Arc::new(server)),
@@ -126,53 +134,53 @@ fn group_of(fake: &Fake, server: ServerConfig, shared: &SharedState) -> Upstream
     upstream
 }
 
-fn state(upstream: &Upstream) -> &'static str {
+fn state_name(upstream: &Upstream) -> &'static str {
     upstream.snapshot().state.name()
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_pending_state_created_on_init() {
-    let fake = Fake::default();
+    let fake = FakeConnector::default();
     for mode in [Mode::Eager, Mode::Hybrid, Mode::Pure] {
-        let upstream = group_of(&fake, server(mode), &SharedState::new(8));
+        let upstream = spawn_group_with(&fake, server_config(mode), &SharedState::new(8));
         sleep(Duration::from_secs(3600)).await;
-        assert_eq!((fake.attempts(), state(&upstream)), (0, "pending"), "{mode:?}");
+        assert_eq!((fake.attempts(), state_name(&upstream)), (0, "pending"), "{mode:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_ensure_connected_transitions_pending_to_connected() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     assert!(upstream.acquire(WAIT).await.is_ok());
-    assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_ensure_connected_noop_if_already_connected() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     for _ in 0..3 {
         assert!(upstream.acquire(WAIT).await.is_ok());
     }
-    assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_ensure_connected_returns_error_on_max_retries() {
-    let fake = Fake::script(&[(0, false); 4]);
-    let upstream = group(&fake);
+    let fake = FakeConnector::with_outcomes(&[(0, false); 4]);
+    let upstream = spawn_group(&fake);
     let started = Instant::now();
     assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Failed(_))));
-    assert_eq!((fake.attempts(), state(&upstream)), (4, "failed"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (4, "failed"));
     let took = started.elapsed().as_secs_f64();
-    assert!((5.6..=8.4).contains(&took), "1 + 2 + 4 s, give or take a fifth: {took}");
+    assert!((5.6..=8.4).contains(&took), "1 + 2 + 4 s, each ± 20 %: {took}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_record_activity_updates_timestamp() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     drop(upstream.acquire(WAIT).await);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
@@ -188,8 +196,8 @@ async fn test_record_activity_updates_timestamp() {
 
 #[tokio::test(start_paused = true)]
 async fn test_concurrent_ensure_connected_dedupes() {
-    let fake = Fake::script(&[(3, true)]);
-    let upstream = group(&fake);
+    let fake = FakeConnector::with_outcomes(&[(3, true)]);
+    let upstream = spawn_group(&fake);
     let callers: Vec<_> = (0..100)
         .map(|_| {
             let upstream = upstream.clone();
@@ -201,13 +209,13 @@ async fn test_concurrent_ensure_connected_dedupes() {
         assert!(caller.await.unwrap());
     }
     assert_eq!((fake.attempts(), started.elapsed()), (1, Duration::from_secs(3)));
-    assert_eq!(state(&upstream), "connected");
+    assert_eq!(state_name(&upstream), "connected");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_impatient_caller_ends_its_wait_and_not_the_attempt() {
-    let fake = Fake::script(&[(25, true)]);
-    let upstream = group(&fake);
+async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
+    let fake = FakeConnector::with_outcomes(&[(25, true)]);
+    let upstream = spawn_group(&fake);
     for _ in 0..2 {
         let outcome = upstream.acquire(Duration::from_secs(10)).await;
         assert!(matches!(outcome, Err(AcquireError::StillConnecting(waited)) if waited.as_secs() == 10));
@@ -219,89 +227,90 @@ async fn an_impatient_caller_ends_its_wait_and_not_the_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn test_idle_timeout_disconnects_lazy_server() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
     sleep(IDLE * 10).await;
-    assert_eq!(state(&upstream), "connected");
+    assert_eq!(state_name(&upstream), "connected");
     drop(lease);
     sleep(IDLE - Duration::from_millis(1)).await;
-    assert_eq!(state(&upstream), "connected");
+    assert_eq!(state_name(&upstream), "connected");
     sleep(Duration::from_millis(2)).await;
-    assert_eq!(state(&upstream), "discovered");
+    assert_eq!(state_name(&upstream), "discovered");
     assert!(upstream.try_lease().is_none());
     assert!(upstream.snapshot().catalog.is_some(), "the catalog outlives the connection");
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_idle_timeout_preserves_eager_servers() {
-    let stateful = ServerConfig { stateful: true, ..server(Mode::Pure) };
-    let never = ServerConfig { idle_timeout: None, ..server(Mode::Pure) };
-    for server in [server(Mode::Eager), stateful, never] {
-        let fake = Fake::default();
-        let upstream = group_of(&fake, server, &SharedState::new(8));
+    let stateful = ServerConfig { stateful: true, ..server_config(Mode::Pure) };
+    let never = ServerConfig { idle_timeout: None, ..server_config(Mode::Pure) };
+    for server in [server_config(Mode::Eager), stateful, never] {
+        let fake = FakeConnector::default();
+        let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
         drop(upstream.acquire(WAIT).await);
         sleep(IDLE * 100).await;
-        assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+        assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn hybrid_connects_at_start_closes_and_comes_back_on_use() {
-    let fake = Fake::default();
-    let upstream = group_of(&fake, server(Mode::Hybrid), &SharedState::new(8));
+async fn hybrid_connects_at_start_closes_and_reconnects_on_use() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
     upstream.start().await;
     sleep(Duration::from_secs(1)).await;
-    assert_eq!((fake.attempts(), state(&upstream)), (1, "discovered"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "discovered"));
     assert!(upstream.snapshot().catalog.is_some());
     assert!(upstream.acquire(WAIT).await.is_ok());
-    assert_eq!((fake.attempts(), state(&upstream)), (2, "connected"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (2, "connected"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn hybrid_keeps_a_discovery_that_somebody_waits_for() {
-    let fake = Fake::script(&[(3, true)]);
-    let upstream = group_of(&fake, server(Mode::Hybrid), &SharedState::new(8));
+async fn hybrid_keeps_its_discovery_connection_if_a_caller_waits_for_it() {
+    let fake = FakeConnector::with_outcomes(&[(3, true)]);
+    let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
     upstream.start().await;
     assert!(upstream.acquire(WAIT).await.is_ok());
-    assert_eq!((fake.attempts(), state(&upstream)), (1, "connected"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn eager_connects_at_start_and_comes_back_for_ever() {
-    let fake = Fake::default();
-    let upstream = group_of(&fake, server(Mode::Eager), &SharedState::new(8));
+async fn eager_connects_at_start_and_always_reconnects() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group_with(&fake, server_config(Mode::Eager), &SharedState::new(8));
     upstream.start().await;
     for attempts in 1..20 {
         sleep(Duration::from_secs(400)).await;
-        assert_eq!((fake.attempts(), state(&upstream)), (attempts, "connected"));
+        assert_eq!((fake.attempts(), state_name(&upstream)), (attempts, "connected"));
         fake.lose.notify_one();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn start_up_is_bounded_and_servers_that_hang_hold_up_nobody() {
+async fn connects_at_start_are_bounded_and_hanging_servers_delay_no_others() {
     let shared = SharedState::new(2);
-    let slow = Fake::script(&[(3600, true); 4]);
-    let quick = Fake::default();
-    let hung: Vec<_> = (0..4).map(|_| group_of(&slow, server(Mode::Hybrid), &shared)).collect();
-    let last = group_of(&quick, server(Mode::Hybrid), &shared);
+    let slow = FakeConnector::with_outcomes(&[(3600, true); 4]);
+    let quick = FakeConnector::default();
+    let hung: Vec<_> =
+        (0..4).map(|_| spawn_group_with(&slow, server_config(Mode::Hybrid), &shared)).collect();
+    let last = spawn_group_with(&quick, server_config(Mode::Hybrid), &shared);
     for upstream in hung.iter().chain([&last]) {
         upstream.start().await;
     }
     sleep(Duration::from_secs(1)).await;
     assert_eq!((slow.attempts(), quick.attempts()), (2, 0));
-    // Two rounds of slots given back after 5 s each.
+    // Hanging attempts return their slots after 5 s, and there are two rounds of them.
     sleep(Duration::from_secs(10)).await;
-    assert_eq!((slow.attempts(), state(&last)), (4, "discovered"));
+    assert_eq!((slow.attempts(), state_name(&last)), (4, "discovered"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_asked_for_does_not_wait_for_a_slot() {
+async fn a_requested_group_does_not_wait_for_a_slot() {
     let shared = SharedState::new(1);
-    let (slow, quick) = (Fake::script(&[(3600, true)]), Fake::default());
-    let hung = group_of(&slow, server(Mode::Hybrid), &shared);
-    let asked = group_of(&quick, server(Mode::Hybrid), &shared);
+    let (slow, quick) = (FakeConnector::with_outcomes(&[(3600, true)]), FakeConnector::default());
+    let hung = spawn_group_with(&slow, server_config(Mode::Hybrid), &shared);
+    let asked = spawn_group_with(&quick, server_config(Mode::Hybrid), &shared);
     hung.start().await;
     asked.start().await;
     let started = Instant::now();
@@ -310,14 +319,17 @@ async fn who_is_asked_for_does_not_wait_for_a_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stateful_server_that_was_lost_is_told_of_once() {
-    let fake = Fake::default();
-    let upstream =
-        group_of(&fake, ServerConfig { stateful: true, ..server(Mode::Pure) }, &SharedState::new(8));
+async fn the_loss_of_a_stateful_server_is_reported_once() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group_with(
+        &fake,
+        ServerConfig { stateful: true, ..server_config(Mode::Pure) },
+        &SharedState::new(8),
+    );
     drop(upstream.acquire(WAIT).await);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
-    assert!(!upstream.take_lost_state(), "nothing was ever called: there is no state");
+    assert!(!upstream.take_lost_state(), "without a call there is no state to lose");
     drop(upstream.acquire(WAIT).await);
     upstream.stats.record(Duration::ZERO);
     fake.lose.notify_one();
@@ -327,10 +339,10 @@ async fn a_stateful_server_that_was_lost_is_told_of_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_lets_calls_finish_for_ten_seconds_and_takes_no_more() {
+async fn draining_lets_calls_finish_for_ten_seconds_and_rejects_new_ones() {
     for (held, ends_after) in [(3, 3), (60, 10)] {
-        let fake = Fake::default();
-        let upstream = group(&fake);
+        let fake = FakeConnector::default();
+        let upstream = spawn_group(&fake);
         let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
         let started = Instant::now();
         upstream.drain().await;
@@ -341,67 +353,67 @@ async fn draining_lets_calls_finish_for_ten_seconds_and_takes_no_more() {
         tokio::task::yield_now().await;
         assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
         upstream.ended().await;
-        // The fake takes a second to close, and loses its connection never.
+        // The fake connection takes a second to close and is never lost.
         assert_eq!(started.elapsed().as_secs(), ends_after + 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_use_postpones_the_idle_close() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     drop(upstream.acquire(WAIT).await);
     for _ in 0..5 {
         sleep(IDLE / 2).await;
         drop(upstream.try_lease());
     }
-    assert_eq!((state(&upstream), fake.attempts()), ("connected", 1));
+    assert_eq!((state_name(&upstream), fake.attempts()), ("connected", 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_attempt_begins_after_the_last_connection_is_gone() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+async fn the_next_attempt_begins_after_the_last_connection_closed() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     drop(upstream.acquire(WAIT).await);
     sleep(IDLE + Duration::from_millis(100)).await;
     let started = Instant::now();
     assert!(upstream.acquire(WAIT).await.is_ok());
-    // The fake takes a second to close and 100 ms of it are over.
+    // The fake connection takes a second to close, and 100 ms of it are over.
     assert_eq!(started.elapsed(), Duration::from_millis(900));
     assert_eq!(fake.attempts(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_connection_is_back_on_the_next_use() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+async fn a_lost_connection_is_reconnected_on_the_next_use() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
-    assert_eq!(state(&upstream), "discovered");
+    assert_eq!(state_name(&upstream), "discovered");
     assert_eq!(lease.lost().as_deref(), Some(&UpstreamError::Internal));
     assert!(upstream.acquire(WAIT).await.is_ok());
-    assert_eq!((state(&upstream), fake.attempts()), ("connected", 2));
+    assert_eq!((state_name(&upstream), fake.attempts()), ("connected", 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_young_failure_is_told_again_and_an_old_one_is_tried_again() {
-    let fake = Fake::script(&[(0, false); 4]);
-    let upstream = group(&fake);
+async fn a_request_soon_after_a_failure_gets_it_and_a_later_one_retries() {
+    let fake = FakeConnector::with_outcomes(&[(0, false); 4]);
+    let upstream = spawn_group(&fake);
     for _ in 0..3 {
         let outcome = upstream.acquire(WAIT).await;
         assert!(matches!(outcome, Err(AcquireError::Failed(_))));
     }
-    assert_eq!((fake.attempts(), state(&upstream)), (4, "failed"));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (4, "failed"));
     sleep(Duration::from_secs(5)).await;
     assert!(upstream.acquire(WAIT).await.is_ok());
     assert_eq!(fake.attempts(), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_answers_those_who_wait_and_closes_what_is_open() {
-    let slow = Fake::script(&[(3600, true)]);
-    let upstream = group(&slow);
+async fn stopping_answers_waiting_callers_and_closes_the_connection() {
+    let slow = FakeConnector::with_outcomes(&[(3600, true)]);
+    let upstream = spawn_group(&slow);
     let waiting = tokio::spawn({
         let upstream = upstream.clone();
         async move { upstream.acquire(WAIT).await.err() }
@@ -411,8 +423,8 @@ async fn stopping_answers_those_who_wait_and_closes_what_is_open() {
     let answer = waiting.await.unwrap();
     assert!(matches!(answer, Some(AcquireError::Gone)));
 
-    let open = Fake::default();
-    let upstream = group(&open);
+    let open = FakeConnector::default();
+    let upstream = spawn_group(&open);
     let lease = upstream.acquire(WAIT).await;
     upstream.stop(Grace::Shutdown).await;
     upstream.ended().await;
@@ -422,13 +434,13 @@ async fn stopping_answers_those_who_wait_and_closes_what_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_gave_up_keeps_no_lease() {
-    let fake = Fake::script(&[(5, true)]);
-    let upstream = group(&fake);
+async fn a_caller_that_gave_up_holds_no_lease() {
+    let fake = FakeConnector::with_outcomes(&[(5, true)]);
+    let upstream = spawn_group(&fake);
     drop(upstream.acquire(Duration::from_secs(1)).await);
     sleep(Duration::from_secs(5) + IDLE).await;
-    assert_eq!(state(&upstream), "discovered");
+    assert_eq!(state_name(&upstream), "discovered");
 }
 
-#[path = "tests/upkeep.rs"]
-mod upkeep;
+#[path = "tests/refresh.rs"]
+mod refresh;

@@ -1,4 +1,4 @@
-//! Two peers and a relay between them, as a proxy is: what must arrive untouched, and in which order.
+//! Tests two peers with a relay between them, as in the proxy: what must arrive unchanged, and in which order.
 
 use super::*;
 use std::collections::HashMap;
@@ -23,14 +23,14 @@ impl Script {
     async fn recv(&mut self) -> String {
         self.lines.next_line().await.unwrap().unwrap()
     }
-    /// What comes within a virtual second.
-    async fn silence(&mut self) {
+    /// Asserts that nothing comes within a virtual second.
+    async fn assert_silent(&mut self) {
         let more = tokio::time::timeout(Duration::from_secs(1), self.lines.next_line()).await;
         assert!(more.is_err(), "{more:?}");
     }
 }
 
-/// Passes everything on, both ways.
+/// Forwards everything that arrives on `stream` to the other peer, until the stream ends.
 async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: Arc<Peer>) {
     let mut lines = LineReader::new(stream, 1 << 20);
     let mut open: HashMap<Raw, (CancelParams, tokio::task::AbortHandle)> = HashMap::new();
@@ -48,7 +48,7 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
                         Err(e) => from.reply(&id, Err(crate::wire::error_object(-1, &e.to_string(), None))),
                     }
                 });
-                // As the front does: a request is on its way before the next line is looked at.
+                // Like the front: a request is sent before the next line is read.
                 tokio::task::yield_now().await;
                 open.insert(key, (cancelled, task.abort_handle()));
             }
@@ -67,8 +67,8 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
     from.end();
 }
 
-/// A client and an upstream with the relay between them.
-fn proxied() -> (Script, Script) {
+/// Returns a client and an upstream with a relay between them.
+fn relayed_client_and_upstream() -> (Script, Script) {
     let (client, front) = tokio::io::duplex(1 << 16);
     let (upstream, back) = tokio::io::duplex(1 << 16);
     let (front_read, front_write) = tokio::io::split(front);
@@ -91,20 +91,20 @@ const IDS: [&str; 8] =
     ["1", "\"s-1\"", "12345678901234567890", "1.5", "\"1\"", "-3", "1e2", r#""init \u00e9""#];
 
 #[tokio::test(start_paused = true)]
-async fn ids_of_every_spelling_come_back_byte_for_byte() {
-    let (mut client, mut upstream) = proxied();
+async fn answers_repeat_client_ids_byte_for_byte() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     for id in IDS {
         client.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)).await;
         let ours = id_of(&upstream.recv().await);
-        assert!(ours.bytes().all(|b| b.is_ascii_digit()), "ids of ours are plain numbers: {ours}");
+        assert!(ours.bytes().all(|b| b.is_ascii_digit()), "our own ids are plain numbers: {ours}");
         upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{}}}}"#)).await;
         assert_eq!(client.recv().await, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn params_go_up_untouched_but_for_the_progress_token() {
-    let (mut client, mut upstream) = proxied();
+async fn params_are_forwarded_unchanged_except_for_the_progress_token() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     let params = |token: &str| {
         format!(
             r#"{{"name":"echo","arguments":{{"big":123456789012345678901234567890,"f":1.0,"g":1E5}},"_meta":{{"progressToken":{token},"x":1.0}},"future":null}}"#
@@ -126,13 +126,13 @@ async fn params_go_up_untouched_but_for_the_progress_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_and_errors_come_down_untouched() {
+async fn results_and_errors_are_returned_unchanged() {
     let bodies = [
         r#""result":{"messages":[],"tools":[1],"content":[{"type":"new","zz":null}],"a":1.0,"b":123456789012345678901234567890,"c":1e400,"d":1.10,"e":-0.0,"u":"\ud83d\ude00\u0000 \" }"}"#,
         r#""result":null"#,
         r#""error":{"code":99999999999,"data":{"k":1.0},"extra":[1e2]}"#,
     ];
-    let (mut client, mut upstream) = proxied();
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     for body in bodies {
         client.send(r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"x"}}"#).await;
         let ours = id_of(&upstream.recv().await);
@@ -142,8 +142,8 @@ async fn results_and_errors_come_down_untouched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upstream_s_own_requests_find_the_client_and_their_answers_the_way_back() {
-    let (mut client, mut upstream) = proxied();
+async fn requests_of_the_upstream_reach_the_client_and_are_answered() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     for (id, answer) in [
         ("\"e-1\"", r#""result":{"action":"accept","content":{"v":1.0},"zzz":1e400}"#),
         ("7.5", r#""error":{"code":-1,"message":"no","q":1.0}"#),
@@ -162,8 +162,8 @@ async fn an_upstream_s_own_requests_find_the_client_and_their_answers_the_way_ba
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_arrives_with_the_id_the_request_has_there() {
-    let (mut client, mut upstream) = proxied();
+async fn a_cancellation_names_the_id_that_the_request_has_upstream() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     client.send(r#"{"jsonrpc":"2.0","id":"c1","method":"tools/call","params":{"name":"slow"}}"#).await;
     let ours = id_of(&upstream.recv().await);
     let cancel = |id: &str| format!(r#""params":{{"requestId":{id},"reason":"r","x":{{"f":1.0}}}}}}"#);
@@ -172,7 +172,7 @@ async fn a_cancellation_arrives_with_the_id_the_request_has_there() {
         .await;
     let got = upstream.recv().await;
     assert!(got.ends_with(&cancel(&ours)), "{got}");
-    // Its late answer is nobody's, and the next one is not taken for it.
+    // The late answer is dropped, and not taken for the answer to the next request.
     upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{"late":true}}}}"#)).await;
     client.send(r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#).await;
     let next = id_of(&upstream.recv().await);
@@ -181,8 +181,8 @@ async fn a_cancellation_arrives_with_the_id_the_request_has_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_and_its_cancellation_in_one_write_both_arrive_and_nothing_is_answered() {
-    let (mut client, mut upstream) = proxied();
+async fn a_call_cancelled_in_the_same_write_is_forwarded_and_gets_no_answer() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     client
         .send(concat!(
             r#"{"jsonrpc":"2.0","id":"c2","method":"tools/call","params":{"name":"slow"}}"#,
@@ -194,19 +194,19 @@ async fn a_call_and_its_cancellation_in_one_write_both_arrive_and_nothing_is_ans
     let got = upstream.recv().await;
     assert!(got.contains(&format!(r#""requestId":{ours}"#)), "{got}");
     upstream.send(&format!(r#"{{"jsonrpc":"2.0","id":{ours},"result":{{}}}}"#)).await;
-    client.silence().await;
+    client.assert_silent().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_what_is_unknown_or_done_is_ignored() {
-    let (mut client, mut upstream) = proxied();
+async fn cancelling_an_unknown_request_is_ignored() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     client.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#).await;
-    upstream.silence().await;
+    upstream.assert_silent().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_keeps_its_order_its_fields_and_comes_before_the_result() {
-    let (mut client, mut upstream) = proxied();
+async fn progress_keeps_its_order_and_fields_and_precedes_the_result() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     for round in 0..200 {
         let params = format!(r#"{{"name":"p","_meta":{{"progressToken":"t{round}"}}}}"#);
         client
@@ -230,8 +230,8 @@ async fn progress_keeps_its_order_its_fields_and_comes_before_the_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_token_in_many_calls_at_once_is_no_confusion() {
-    let (mut client, mut upstream) = proxied();
+async fn concurrent_calls_may_have_the_same_progress_token() {
+    let (mut client, mut upstream) = relayed_client_and_upstream();
     let mut ours = Vec::new();
     for id in 0..50 {
         client
@@ -248,7 +248,7 @@ async fn the_same_token_in_many_calls_at_once_is_no_confusion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_out_of_time_exactly_then_and_tells_the_upstream() {
+async fn a_call_times_out_at_its_limit_and_is_cancelled_upstream() {
     let (stream, back) = tokio::io::duplex(4096);
     let (output, writer) = Output::any(back);
     tokio::spawn(writer.run());
@@ -263,7 +263,7 @@ async fn a_call_is_out_of_time_exactly_then_and_tells_the_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_extends_the_wait_up_to_the_whole() {
+async fn progress_extends_a_call_up_to_its_total_limit() {
     let (stream, back) = tokio::io::duplex(4096);
     let (read, write) = tokio::io::split(back);
     let (output, writer) = Output::any(write);
@@ -292,7 +292,7 @@ async fn progress_extends_the_wait_up_to_the_whole() {
 }
 
 #[tokio::test]
-async fn only_a_subscription_ends_by_being_cancelled() {
+async fn only_a_subscription_ends_when_the_other_side_cancels_it() {
     let (output, _writer) = Output::any(tokio::io::sink());
     let peer = Peer::new(output);
     let ask = async |method| peer.call(method, None, CallOptions::within(HOUR)).await;
@@ -308,7 +308,7 @@ async fn only_a_subscription_ends_by_being_cancelled() {
 }
 
 #[tokio::test]
-async fn every_open_call_ends_with_the_connection_and_later_ones_are_known_unsent() {
+async fn the_end_of_a_connection_fails_open_calls_and_marks_later_ones_unsent() {
     let (output, _writer) = Output::any(tokio::io::sink());
     let peer = Peer::new(output);
     let caller = peer.clone();
@@ -321,7 +321,7 @@ async fn every_open_call_ends_with_the_connection_and_later_ones_are_known_unsen
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_over_the_limit_fails_its_call_at_once_and_the_next_one_works() {
+async fn an_oversized_answer_fails_only_its_own_call() {
     let (stream, back) = tokio::io::duplex(1 << 16);
     let (read, write) = tokio::io::split(back);
     let (output, writer) = Output::any(write);
@@ -342,5 +342,5 @@ async fn an_answer_over_the_limit_fails_its_call_at_once_and_the_next_one_works(
     let long = peer.call("m", None, CallOptions::within(HOUR)).await;
     assert_eq!(long, Err(CallError::TooLong { bytes: 5020, limit: 1000 }));
     let next = peer.call("m", None, CallOptions::within(HOUR)).await;
-    assert_eq!(next, Ok(Ok("\"ok\"".into())), "an id of ours may come back as a string");
+    assert_eq!(next, Ok(Ok("\"ok\"".into())), "one of our ids may be returned as a string");
 }

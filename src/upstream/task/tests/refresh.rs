@@ -1,11 +1,11 @@
-//! What a task does beside calls: tools that are read again, predecessors that end first.
+//! Tests of reading the catalog again, and of groups that replace others.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_told_while_the_tools_are_read_has_them_read_once_more() {
-    let fake = Fake::default();
-    let upstream = group(&fake);
+async fn a_change_during_a_refresh_causes_another_refresh() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
     let _lease = upstream.acquire(WAIT).await.ok().unwrap();
     fake.lists_changed.notify_one();
     sleep(Duration::from_millis(50)).await;
@@ -15,9 +15,9 @@ async fn a_change_that_is_told_while_the_tools_are_read_has_them_read_once_more(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_tells_a_change_at_each_list_is_asked_once_a_second() {
-    let fake = Fake { chatty: true, ..Fake::default() };
-    let upstream = group(&fake);
+async fn a_server_that_reports_a_change_at_each_list_is_refreshed_once_a_second() {
+    let fake = FakeConnector { chatty: true, ..FakeConnector::default() };
+    let upstream = spawn_group(&fake);
     let _lease = upstream.acquire(WAIT).await.ok().unwrap();
     fake.lists_changed.notify_one();
     sleep(Duration::from_secs(10)).await;
@@ -26,11 +26,11 @@ async fn a_server_that_tells_a_change_at_each_list_is_asked_once_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_is_replaced_before_its_predecessor_ended_does_not_end_before_it() {
-    let fake = Fake::default();
+async fn a_group_does_not_end_before_its_predecessor() {
+    let fake = FakeConnector::default();
     let spec = GroupSpec {
         name: GroupName::new("g"),
-        server: Ok(Arc::new(server(Mode::Pure))),
+        server: Ok(Arc::new(server_config(Mode::Pure))),
         cached: None,
         predecessor: Some(Box::pin(sleep(Duration::from_secs(10)))),
     };
