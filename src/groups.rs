@@ -2,10 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! The manager creates a task for each server of the config when the first client is there (`start`). It holds only
-//! handles; the state of a group belongs to its task (`upstream::task`). `run` is everything that goes on beside the
-//! requests of the client (`background`): catalogs that groups read enter `tools/list` and the cache, groups that wait for a login are
-//! started when somebody logs in elsewhere (`login_watch`), and a group whose task panicked gets another one (`tasks`).
+//! The manager creates a task for each server of the config when the first client connects (`start`). It holds only
+//! handles; the state of a group belongs to its task (`upstream::task`). `run` does the work that no request causes
+//! (`background`): it puts catalogs that groups read into `tools/list` and the cache, starts groups that wait for a
+//! login when somebody logs in elsewhere (`login_watch`), and replaces a task that panicked (`tasks`).
 //!
 //! `surface` is what `tools/list` shows of each group and when that may change. `reload` applies a changed config.
 //! `login_flows` are the logins that this process has started; they belong to a session.

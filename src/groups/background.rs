@@ -1,5 +1,5 @@
-//! What goes on beside the requests of clients: catalogs that groups read enter `tools/list` and the cache, groups that
-//! wait for a login are started when somebody logs in elsewhere, and tasks that panicked are replaced.
+//! The work that no request causes: catalogs that groups read enter `tools/list` and the cache, groups that wait for a
+//! login are started when somebody logs in elsewhere, and tasks that panicked are replaced.
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
@@ -19,12 +19,14 @@ const FLUSH_DELAY: Duration = Duration::from_millis(500);
 /// The groups as `run` saw them last.
 #[derive(Default)]
 struct SeenGroups {
+    /// The catalogs of the groups that had one.
     catalogs: HashMap<GroupName, Arc<Catalog>>,
+    /// The rules of all groups.
     rules: HashMap<GroupName, Arc<Rules>>,
 }
 
 impl GroupManager {
-    /// Does everything that goes on beside the requests of clients. Runs until it is dropped.
+    /// Does the work that no request causes. Runs until it is dropped.
     pub async fn run(&self) {
         let mut seen = SeenGroups::default();
         let mut login_watch = LoginWatch::default();

@@ -1,7 +1,7 @@
 //! The logins that this process has started, so that its client can offer them to the user.
 //!
-//! A group has at most one login at a time, which all requests share. The login waits for the browser even if the request
-//! that started it ends.
+//! A group has at most one login at a time, which all requests share. The login waits for the browser even if the
+//! request that started it ends.
 
 use super::manager::GroupManager;
 use crate::config::{Config, Endpoint, GroupName, HttpConfig};
@@ -22,10 +22,10 @@ use tokio::time::{Instant, sleep, timeout};
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a login waits for the browser.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// How long a user who declined is not asked again.
-const DECLINED_FOR: Duration = Duration::from_secs(5 * 60);
-/// How long no other login is started after one ended, whether or not the server accepts it.
-const ENDED_FOR: Duration = Duration::from_secs(60);
+/// How long a user who declined a login is not asked again.
+const DECLINED_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// How long no other login is started after one ended, even if the server does not accept its outcome.
+const ENDED_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval between checks for a login in another process.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -37,6 +37,7 @@ pub struct LoginFlows(Mutex<FlowsByGroup>);
 struct FlowsByGroup {
     /// The last login of each group, and the entry of the config that it belongs to.
     latest: HashMap<GroupName, (HttpConfig, LoginFlow)>,
+    /// The tasks that run the logins.
     tasks: JoinSet<()>,
 }
 
@@ -47,7 +48,9 @@ pub struct LoginFlow {
     pub id: Arc<str>,
     /// What the login is for.
     pub purpose: LoginPurpose,
+    /// How far the login has come.
     stage: watch::Sender<LoginStage>,
+    /// Whether the user was asked to agree to it.
     consent: watch::Sender<Consent>,
 }
 
@@ -65,14 +68,21 @@ pub enum LoginPurpose {
 pub enum LoginStage {
     /// The address is not known yet.
     Starting,
-    /// It waits until this time for the browser to open this address and return.
+    /// It waits for the browser to open this address and return, until this time at most.
     Open(String, Instant),
     /// The user has logged in.
     LoggedIn(Instant),
     /// The server has no login that a person could do in a browser.
     Impossible,
-    /// It failed. `opened`: the browser had opened the address.
-    Failed { error: RemoteError, opened: bool, at: Instant },
+    /// It failed.
+    Failed {
+        /// Why it failed.
+        error: RemoteError,
+        /// Whether the browser had opened the address.
+        opened: bool,
+        /// When it failed.
+        at: Instant,
+    },
     /// The browser did not return in time, or the config changed.
     Expired,
     /// The user declined it.
@@ -82,9 +92,9 @@ pub enum LoginStage {
 /// Whether the user was asked to agree to a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
-    /// Nobody asks; the next request may.
+    /// No request asks; the next one may.
     NotAsked,
-    /// A request asks at the moment.
+    /// A request is asking.
     Asking,
     /// The user agreed.
     Given,
@@ -125,8 +135,8 @@ impl LoginStage {
     fn is_current(&self) -> bool {
         match self {
             Self::Starting | Self::Open(..) => true,
-            Self::Declined(at) => at.elapsed() < DECLINED_FOR,
-            Self::LoggedIn(at) | Self::Failed { opened: true, at, .. } => at.elapsed() < ENDED_FOR,
+            Self::Declined(at) => at.elapsed() < DECLINED_INTERVAL,
+            Self::LoggedIn(at) | Self::Failed { opened: true, at, .. } => at.elapsed() < ENDED_INTERVAL,
             Self::Failed { opened: false, at, .. } => at.elapsed() < COOL_DOWN,
             Self::Impossible | Self::Expired => false,
         }
@@ -150,7 +160,7 @@ impl LoginFlows {
             if *of == server && is_current {
                 return Some(flow.clone());
             }
-            flow.reach(LoginStage::Expired);
+            flow.enter(LoginStage::Expired);
         }
         let flow = LoginFlow::new(purpose);
         flows.tasks.spawn(run(flow.clone(), groups.clone(), group.clone(), server.clone()));
@@ -158,9 +168,9 @@ impl LoginFlows {
         Some(flow)
     }
 
-    /// Does the same for a user who is only told the address. A server with a fixed redirect port gets no login here,
-    /// because `dynamic-mcp login`, which the user is told of as well, needs that port.
-    pub fn start_in_words(
+    /// Does the same for a login whose address is only part of the text of an answer. A server with a fixed redirect
+    /// port gets no login here, because that text also names `dynamic-mcp login`, which needs the port.
+    pub fn start_for_text(
         &self,
         groups: &Arc<GroupManager>,
         group: &Upstream,
@@ -182,7 +192,7 @@ impl LoginFlows {
 }
 
 impl GroupManager {
-    /// The config of a remote group.
+    /// Returns the config of a remote group.
     pub(super) fn remote_config(&self, group: &GroupName) -> Option<HttpConfig> {
         remote_config(&self.config(), group)
     }
@@ -232,7 +242,7 @@ impl LoginFlow {
 
     /// Ends the login, because the user declined it.
     pub fn decline(&self) {
-        self.reach(LoginStage::Declined(Instant::now()));
+        self.enter(LoginStage::Declined(Instant::now()));
     }
 
     async fn wait_for(&self, is_reached: impl FnMut(&LoginStage) -> bool) -> LoginStage {
@@ -243,13 +253,13 @@ impl LoginFlow {
     }
 
     /// Enters the next stage, unless the login has ended.
-    fn reach(&self, next: LoginStage) {
+    fn enter(&self, next: LoginStage) {
         self.stage.send_if_modified(|stage| {
-            let goes_on = !stage.is_final();
-            if goes_on {
+            let is_open = !stage.is_final();
+            if is_open {
                 *stage = next;
             }
-            goes_on
+            is_open
         });
     }
 }
@@ -265,16 +275,17 @@ async fn run(flow: LoginFlow, groups: Arc<GroupManager>, group: Upstream, server
     tokio::select! {
         biased;
         _ = flow.ended() => {}
-        () = config_changed => flow.reach(LoginStage::Expired),
-        end = log_in(&flow, &*login_service, &group, &server) => flow.reach(end),
+        () = config_changed => flow.enter(LoginStage::Expired),
+        end = log_in(&flow, &*login_service, &group, &server) => flow.enter(end),
         () = logged_in_elsewhere(&*login_service, &group, &server), if flow.purpose == LoginPurpose::Connect => {
             tracing::info!(group = %group.name, "a login was stored by another process, connecting");
             group.logged_in().await;
-            flow.reach(LoginStage::LoggedIn(Instant::now()));
+            flow.enter(LoginStage::LoggedIn(Instant::now()));
         }
     }
 }
 
+/// Starts the login and waits for the browser. Returns the final stage.
 async fn log_in(
     flow: &LoginFlow,
     login_service: &dyn LoginService,
@@ -286,13 +297,15 @@ async fn log_in(
         Ok(Ok(Some(login))) => login,
         Ok(Ok(None)) => return LoginStage::Impossible,
         Ok(Err(error)) => return failed(error, false),
-        Err(_) => return failed(RemoteError::unreachable("its authorization server is too slow"), false),
+        Err(_) => {
+            return failed(RemoteError::unreachable("its authorization server did not answer in time"), false);
+        }
     };
-    flow.reach(LoginStage::Open(login.url, Instant::now() + BROWSER_TIMEOUT));
+    flow.enter(LoginStage::Open(login.url, Instant::now() + BROWSER_TIMEOUT));
     match timeout(BROWSER_TIMEOUT, login.done).await {
         Ok(Ok(())) => {
             tracing::info!(group = %group.name, "the user has logged in, connecting");
-            // First the group, so that the requests that learn of the login wait for this attempt.
+            // The group comes first, so that requests that are told of the login wait for this attempt.
             group.logged_in().await;
             LoginStage::LoggedIn(Instant::now())
         }

@@ -12,14 +12,16 @@ use tokio::time::{Instant, timeout};
 /// The interval between two checks while a group waits for a login.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// A login that is younger than this may have come after the group's last attempt began.
-const RECENT: Duration = Duration::from_secs(15);
+const RECENT_LOGIN_AGE: Duration = Duration::from_secs(15);
 /// The limit for one check, so that a slow disk delays nothing else.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The groups that wait for a login.
 #[derive(Default)]
 pub(super) struct LoginWatch {
+    /// The groups, and what the last check saw of their logins.
     groups: HashMap<GroupName, LastSeen>,
+    /// When the next check is due; `None` if no group waits.
     next_check: Option<Instant>,
 }
 
@@ -33,14 +35,14 @@ enum LastSeen {
 }
 
 impl LoginWatch {
-    /// Takes groups whose snapshot changed.
+    /// Adds and removes groups whose snapshot changed.
     pub(super) fn update<'n>(&mut self, changed: impl Iterator<Item = (&'n GroupName, Option<Upstream>)>) {
         for (name, group) in changed {
             match group.as_ref().map(Upstream::snapshot) {
                 Some(snapshot) if waits_for_login(&snapshot) => {
                     self.groups.entry(name.clone()).or_insert(LastSeen::Unchecked);
                 }
-                // It may fail again, and must not be started a second time for the same login.
+                // The attempt may fail, and must not be repeated for the same login.
                 Some(snapshot) if snapshot.connecting.is_some() => {}
                 _ => drop(self.groups.remove(name)),
             }
@@ -73,14 +75,15 @@ impl LoginWatch {
             }
         });
         if checked.await.is_err() {
-            tracing::debug!("checking for new logins takes too long");
+            tracing::debug!(timeout = ?CHECK_TIMEOUT, "the check for new logins timed out");
         }
         self.next_check = Some(Instant::now() + CHECK_INTERVAL);
     }
 }
 
 impl GroupManager {
-    /// Lets a group that failed for want of a login try again, if somebody has logged in since. Returns whether it did.
+    /// Lets a group that failed because a login was missing try again, if somebody has logged in since. Returns whether
+    /// it did.
     pub async fn retry_if_logged_in(&self, group: &Upstream) -> bool {
         let failed = match &group.snapshot().state {
             State::Failed(failure) => SystemTime::now().checked_sub(failure.at.elapsed()),
@@ -114,7 +117,7 @@ async fn login_changed(manager: &GroupManager, name: &GroupName) -> Option<Syste
 fn is_new_login(before: LastSeen, now: Option<SystemTime>) -> bool {
     match (before, now) {
         (_, None) => false,
-        (LastSeen::Unchecked, Some(at)) => at.elapsed().is_ok_and(|age| age < RECENT),
+        (LastSeen::Unchecked, Some(at)) => at.elapsed().is_ok_and(|age| age < RECENT_LOGIN_AGE),
         (LastSeen::Changed(last), Some(at)) => last != Some(at),
     }
 }

@@ -28,34 +28,46 @@ use tokio::time::Instant;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
 /// How many groups connect at the same time without a request.
 const START_SLOTS: usize = 8;
-/// A hybrid group is not started at start-up if its cached catalog is younger than this.
-const FRESH_FOR: Duration = Duration::from_secs(24 * 3600);
+/// The age below which a cached catalog saves a hybrid group its connection at start.
+const FRESH_CATALOG_AGE: Duration = Duration::from_secs(24 * 3600);
 /// The groups of this instance.
 pub struct GroupManager {
+    /// The config in force.
     pub(super) config: watch::Sender<Arc<Config>>,
     /// What is wrong with the config file, while its last valid content is in force.
     pub(super) reload_errors: Mutex<Vec<ConfigError>>,
-    /// Handles only. No guard is held across an await.
+    /// The handles of the groups. No guard is held across an await.
     pub(super) groups: DashMap<GroupName, Upstream>,
+    /// The tasks of the groups.
     pub(super) tasks: GroupTasks,
+    /// The parts of the program that the groups use.
     pub(super) environment: Environment,
+    /// What the lists of the client depend on.
     pub(super) lists: Lists,
+    /// Whether a client has connected, so that the groups exist.
     pub(super) started: AtomicBool,
+    /// Whether every connection is being closed.
     pub(super) shutting_down: AtomicBool,
 }
 
-/// What the groups need of the rest of the program.
+/// The parts of the program that the groups use.
 pub(super) struct Environment {
+    /// Opens the transports.
     pub(super) transport: Transport,
+    /// The clients in front.
     pub(super) clients: Arc<dyn Clients>,
+    /// The catalogs on disk.
     pub(super) cache: Cache,
+    /// What the tasks of all groups share.
     pub(super) shared: SharedState,
 }
 
 /// What `tools/list` shows, and a number that changes whenever a list may have changed.
 #[derive(Default)]
 pub(super) struct Lists {
+    /// What `tools/list` shows of each group.
     pub(super) surfaces: Mutex<Surfaces>,
+    /// Changes whenever a list may have changed.
     pub(super) version: watch::Sender<u64>,
 }
 
@@ -117,7 +129,7 @@ impl GroupManager {
         self.lists.version.subscribe()
     }
 
-    /// Returns whether start-up discovery goes on.
+    /// Returns whether start-up discovery is in progress.
     pub fn is_discovering(&self) -> bool {
         self.lists.surfaces.lock().is_discovering()
     }
@@ -134,12 +146,12 @@ impl GroupManager {
         snapshot.catalog.is_none() && is_coming
     }
 
-    /// Knows how to log in to remote servers.
+    /// Returns the service that logs in to remote servers.
     pub(super) fn login_service(&self) -> &Arc<dyn LoginService> {
         &self.environment.transport.logins
     }
 
-    /// Creates the groups and connects the eager and hybrid ones, because a client is there and has declared its
+    /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
     /// capabilities. Only the first call does anything. The first poll creates all groups.
     pub async fn start(&self) {
         if !self.started.swap(true, Ordering::Relaxed) {
@@ -157,7 +169,7 @@ impl GroupManager {
         let config = self.config();
         let always = config.settings.discovery == DiscoveryMode::Always;
         let is_fresh = |group: &Upstream| {
-            group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH_FOR)
+            group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH_CATALOG_AGE)
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
             Some(Ok(ServerConfig { mode: Mode::Eager, .. })) => true,
@@ -216,6 +228,7 @@ impl GroupManager {
         self.groups.insert(name.clone(), group);
     }
 
+    /// Returns the key under which the cache has the server's catalog.
     pub(super) fn cache_key(&self, server: &ServerConfig) -> CacheKey {
         let cwd = match &server.endpoint {
             Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.environment.transport.process_env),
@@ -231,8 +244,8 @@ impl GroupManager {
         }
     }
 
-    /// Closes every upstream at once. Returns when nothing of them is left and new tokens are stored, or when the time is
-    /// up; the warden ends what is left as soon as this process is gone.
+    /// Closes every upstream at once. Returns when nothing of them is left and new tokens are stored, or when the time
+    /// is up; the warden ends what is left as soon as this process is gone.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = self.tasks.take();
@@ -243,7 +256,7 @@ impl GroupManager {
             }
             while running.join_next().await.is_some() {}
             transport.warden.shutdown(StopTimeouts::FAST).await;
-            // Catalogs may have been read in the last moment.
+            // Catalogs may have been read while the connections were closed.
             cache.flush().await;
         };
         let all = async { tokio::join!(closing, cache.flush(), transport.logins.flush()) };

@@ -1,4 +1,4 @@
-//! Applies a changed config: which groups go on, which are reconfigured, and which are replaced.
+//! Applies a changed config: which groups stay, which are reconfigured, and which are replaced.
 
 use super::manager::GroupManager;
 use crate::cache::CachedCatalogs;
@@ -35,8 +35,8 @@ impl Change {
 }
 
 impl GroupManager {
-    /// Puts a config that was read again into force. A file that cannot be read changes nothing and is reported. So is an
-    /// entry that is invalid now and was valid before; its group goes on as it was.
+    /// Puts a config that was read again into force. A file that cannot be read changes nothing and is reported. So is
+    /// an entry that is invalid now and was valid before; its group keeps the last valid one.
     pub async fn apply(&self, mut config: Config) {
         if !config.errors.is_empty() {
             for error in &config.errors {
@@ -76,14 +76,15 @@ impl GroupManager {
         }
     }
 
-    /// Changes the groups, and returns those that may have to connect now: new ones, and ones with another server or mode.
+    /// Changes the groups, and returns those that may have to connect now: new ones, and ones with another server or
+    /// mode.
     async fn change_groups(&self, old: &Config, new: &Config, known: &CachedCatalogs) -> Vec<Upstream> {
         let by_name = |config: &Config| -> HashMap<GroupName, Result<ServerConfig, ConfigError>> {
             config.servers.iter().cloned().collect()
         };
         let (before, after) = (by_name(old), by_name(new));
         for (name, _) in old.servers.iter().filter(|(name, _)| !after.contains_key(name)) {
-            tracing::info!(group = %name, "removed from the config");
+            tracing::info!(group = %name, "the group was removed from the config");
             self.lists.surfaces.lock().remove(name);
             if let Some((_, group)) = self.groups.remove(name) {
                 self.tasks.retire(group.clone());
@@ -107,7 +108,7 @@ impl GroupManager {
                 }
                 (change, _) => {
                     let what = if change.is_none() {
-                        "added to the config"
+                        "the group was added to the config"
                     } else {
                         "the server of this group changed"
                     };
@@ -120,8 +121,8 @@ impl GroupManager {
         starting
     }
 
-    /// Creates the group called `name`. It begins when its predecessor has ended, which takes no more callers and lets its
-    /// open calls finish.
+    /// Creates the group called `name`. It begins when its predecessor has ended, which rejects new callers and lets
+    /// its open calls finish.
     async fn replace_group(
         &self,
         name: &GroupName,

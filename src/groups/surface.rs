@@ -1,8 +1,9 @@
 //! What `tools/list` shows of each group, and when that may change. Pure: events and time in.
 //!
-//! The bytes of the list stay equal while nothing changes, because clients' prompt caches depend on them, and they never
-//! depend on calls that were made. So the surface of a group comes from the cache or from start-up discovery. The findings
-//! of discovery enter the list together, at few moments. Later, a surface changes only when the upstream's tools change.
+//! The bytes of the list stay equal while nothing changes, because clients' prompt caches depend on them, and they
+//! never depend on calls that were made. So the surface of a group comes from the cache or from start-up discovery. The
+//! findings of discovery enter the list together, at few moments. Later, a surface changes only when the upstream's
+//! tools change.
 
 use crate::config::{GroupName, Mode};
 use crate::rules::Rules;
@@ -12,8 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The findings of discovery enter the list after the first interval, then after each further one, and at its end.
+/// When the findings of discovery first enter the list. They also enter it after each further `NEXT_TICK`, and at the
+/// end of the discovery.
 const FIRST_TICK: Duration = Duration::from_secs(10);
+/// The interval between the later moments.
 const NEXT_TICK: Duration = Duration::from_secs(30);
 
 /// What the list shows of one group.
@@ -26,7 +29,7 @@ pub struct Surface {
 }
 
 impl Surface {
-    /// The surface of a group with this catalog and these rules.
+    /// Makes the surface of a group with this catalog and these rules.
     pub fn of(catalog: &Catalog, rules: &Rules) -> Self {
         let info = &catalog.info;
         let tools = catalog.tools.iter().map(|tool| &tool.name).filter(|name| rules.allows(name));
@@ -43,9 +46,11 @@ pub type SurfaceMap = Arc<BTreeMap<GroupName, Arc<Surface>>>;
 /// The surfaces of all groups.
 #[derive(Debug, Default)]
 pub struct Surfaces {
+    /// The surfaces that the list shows.
     shown: SurfaceMap,
     /// The findings of the current discovery, which are not shown yet.
     found: BTreeMap<GroupName, Arc<Surface>>,
+    /// The discovery in progress.
     discovery: Option<DiscoveryRound>,
 }
 
@@ -58,7 +63,7 @@ struct DiscoveryRound {
 }
 
 impl Surfaces {
-    /// Shows a surface at once: it comes from the cache.
+    /// Shows a surface from the cache at once.
     pub fn restore(&mut self, group: &GroupName, surface: Surface) {
         Arc::make_mut(&mut self.shown).insert(group.clone(), Arc::new(surface));
     }
@@ -73,12 +78,12 @@ impl Surfaces {
         self.discovery.as_ref().is_some_and(|discovery| discovery.open.contains(group))
     }
 
-    /// Returns whether discovery goes on.
+    /// Returns whether discovery is in progress.
     pub fn is_discovering(&self) -> bool {
         self.discovery.is_some()
     }
 
-    /// Groups connect for their catalog, at start or because a reload added them.
+    /// Starts discovery, or adds groups to it: they connect for their catalog, at start or because a reload added them.
     pub fn start_discovery(&mut self, groups: impl IntoIterator<Item = GroupName>, now: Instant) {
         let mut groups: BTreeSet<_> = groups.into_iter().collect();
         if let Some(discovery) = &mut self.discovery {
@@ -88,7 +93,7 @@ impl Surfaces {
         }
     }
 
-    /// A catalog was read in this process. Returns whether the list changes now.
+    /// Handles a catalog that was read in this process. Returns whether the list changes now.
     pub fn catalog_read(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
         match self.shown.get(group) {
             Some(shown) if **shown == surface => false,
@@ -103,7 +108,7 @@ impl Surfaces {
         }
     }
 
-    /// The rules of a group changed: replaces its surface, whether it is shown or will be.
+    /// Replaces the surface of a group whose rules changed, whether it is shown already or found by discovery.
     pub fn replace(&mut self, group: &GroupName, surface: Surface) {
         if self.found.contains_key(group) {
             self.found.insert(group.clone(), Arc::new(surface));
@@ -112,7 +117,7 @@ impl Surfaces {
         }
     }
 
-    /// An attempt of a group ended, in success or failure. Returns whether the list changes now.
+    /// Handles the end of a group's attempt, in success or failure. Returns whether the list changes now.
     pub fn attempt_ended(&mut self, group: &GroupName) -> bool {
         let Some(discovery) = &mut self.discovery else { return false };
         discovery.open.remove(group);
@@ -162,7 +167,7 @@ impl Surfaces {
 mod tests {
     use super::*;
 
-    fn name(group: &str) -> GroupName {
+    fn group_name(group: &str) -> GroupName {
         GroupName::new(group)
     }
 
@@ -171,56 +176,56 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn findings_enter_together_at_ten_seconds_then_every_thirty_and_at_the_end() {
+    async fn findings_enter_the_list_after_ten_seconds_then_every_thirty_and_at_the_end() {
         let start = Instant::now();
         let mut surfaces = Surfaces::default();
-        surfaces.start_discovery(["a", "b", "c"].map(name), start);
-        assert!(!surfaces.catalog_read(&name("a"), Mode::Hybrid, surface(&["x"])));
-        assert!(!surfaces.attempt_ended(&name("a")));
+        surfaces.start_discovery(["a", "b", "c"].map(group_name), start);
+        assert!(!surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"])));
+        assert!(!surfaces.attempt_ended(&group_name("a")));
         assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK));
         assert!(surfaces.tick(start + FIRST_TICK));
         assert_eq!(surfaces.shown().len(), 1);
-        assert!(!surfaces.catalog_read(&name("b"), Mode::Eager, surface(&["y"])));
-        assert!(!surfaces.attempt_ended(&name("b")));
+        assert!(!surfaces.catalog_read(&group_name("b"), Mode::Eager, surface(&["y"])));
+        assert!(!surfaces.attempt_ended(&group_name("b")));
         assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK + NEXT_TICK));
-        assert!(!surfaces.tick(start + FIRST_TICK + NEXT_TICK / 2), "bytes stay equal between");
-        assert!(surfaces.attempt_ended(&name("c")), "the end of discovery shows the rest");
+        assert!(!surfaces.tick(start + FIRST_TICK + NEXT_TICK / 2), "the bytes stay equal in between");
+        assert!(surfaces.attempt_ended(&group_name("c")), "the end of discovery shows the rest");
         assert_eq!((surfaces.shown().len(), surfaces.is_discovering()), (2, false));
-        // It missed discovery and enters at its first success.
-        assert!(surfaces.catalog_read(&name("c"), Mode::Hybrid, surface(&["z"])));
+        // The group failed during discovery and enters at its first success.
+        assert!(surfaces.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["z"])));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pure_group_enters_at_the_next_start_and_then_follows_its_upstream() {
+    async fn a_pure_group_enters_the_list_at_the_next_start_and_then_follows_its_upstream() {
         let mut surfaces = Surfaces::default();
-        assert!(!surfaces.catalog_read(&name("p"), Mode::Pure, surface(&["x"])));
+        assert!(!surfaces.catalog_read(&group_name("p"), Mode::Pure, surface(&["x"])));
         assert!(surfaces.shown().is_empty());
         let mut next = Surfaces::default();
-        next.restore(&name("p"), surface(&["x"]));
-        assert!(!next.catalog_read(&name("p"), Mode::Pure, surface(&["x"])));
-        assert!(next.catalog_read(&name("p"), Mode::Pure, surface(&["x", "y"])));
+        next.restore(&group_name("p"), surface(&["x"]));
+        assert!(!next.catalog_read(&group_name("p"), Mode::Pure, surface(&["x"])));
+        assert!(next.catalog_read(&group_name("p"), Mode::Pure, surface(&["x", "y"])));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_tool_that_is_denied_after_it_was_found_does_not_enter_the_list() {
         let mut surfaces = Surfaces::default();
-        surfaces.start_discovery(["a", "b"].map(name), Instant::now());
-        surfaces.catalog_read(&name("a"), Mode::Hybrid, surface(&["x", "y"]));
-        surfaces.replace(&name("a"), surface(&["x"]));
-        surfaces.replace(&name("b"), surface(&["z"]));
+        surfaces.start_discovery(["a", "b"].map(group_name), Instant::now());
+        surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x", "y"]));
+        surfaces.replace(&group_name("a"), surface(&["x"]));
+        surfaces.replace(&group_name("b"), surface(&["z"]));
         assert!(surfaces.tick(Instant::now() + FIRST_TICK));
         assert_eq!(surfaces.shown().values().map(|s| s.tools.len()).collect::<Vec<_>>(), [1]);
-        surfaces.replace(&name("a"), surface(&[]));
-        assert_eq!(surfaces.shown()[&name("a")].tools.len(), 0);
+        surfaces.replace(&group_name("a"), surface(&[]));
+        assert_eq!(surfaces.shown()[&group_name("a")].tools.len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_removed_group_is_neither_shown_nor_awaited() {
+    async fn a_removed_group_is_not_shown_and_not_waited_for() {
         let mut surfaces = Surfaces::default();
-        surfaces.restore(&name("a"), surface(&["x"]));
-        surfaces.start_discovery(["b"].map(name), Instant::now());
-        assert!(surfaces.remove(&name("a")));
-        assert!(!surfaces.remove(&name("b")));
+        surfaces.restore(&group_name("a"), surface(&["x"]));
+        surfaces.start_discovery(["b"].map(group_name), Instant::now());
+        assert!(surfaces.remove(&group_name("a")));
+        assert!(!surfaces.remove(&group_name("b")));
         assert!(!surfaces.is_discovering());
     }
 }

@@ -16,7 +16,9 @@ pub(super) struct GroupTasks(Mutex<RunningTasks>);
 
 #[derive(Default)]
 struct RunningTasks {
+    /// The tasks that have not ended.
     tasks: JoinSet<()>,
+    /// The groups of the tasks.
     names: HashMap<Id, GroupName>,
     /// Notified when a task is added.
     added: Arc<Notify>,

@@ -48,7 +48,7 @@ pub async fn offer(
     let (groups, flows) = (&context.session.groups, &context.session.login_flows);
     let flow = match context.can_elicit_urls() {
         true => flows.start(groups, group, purpose),
-        false => flows.start_in_words(groups, group, purpose),
+        false => flows.start_for_text(groups, group, purpose),
     };
     let Some(flow) = flow else { return LoginOutcome::Impossible };
     let message = format!("the login to group {} is being prepared", group.name);
@@ -173,7 +173,7 @@ pub async fn start_for_status(groups: &Arc<GroupManager>, flows: &LoginFlows, gr
     if !group.snapshot().state.needs_login() || groups.retry_if_logged_in(group).await {
         return;
     }
-    if let Some(flow) = flows.start_in_words(groups, group, LoginPurpose::Connect) {
+    if let Some(flow) = flows.start_for_text(groups, group, LoginPurpose::Connect) {
         // If it takes longer, the status shows what is known by then.
         drop(timeout(START_WAIT, flow.started()).await);
     }
