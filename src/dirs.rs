@@ -47,7 +47,7 @@ mod tests {
 
     type Dir = fn(&Env) -> Option<PathBuf>;
 
-    /// What `dir` returns under these environment variables.
+    /// Returns the directory under these environment variables.
     fn dir_under(dir: Dir, variables: &[(&str, &str)]) -> Option<PathBuf> {
         dir(&Env::new(variables.iter().copied(), "/"))
     }

@@ -8,12 +8,12 @@
 //!
 //! The four modules build on each other, from the top down:
 //! - `session` reads messages, enforces the phases of a session, and routes each request to its handler;
-//! - `tools` is our own tools and the lists of tools;
+//! - `tools` has the proxy's own tools and the lists of tools;
 //! - `passthrough` forwards requests to the group that they belong to, and merges the lists of all groups;
-//! - `interaction` is what the client is asked and told meanwhile.
+//! - `interaction` asks the client for input, and sends it progress and notifications, while its requests are served.
 //!
-//! `errors` and `tool_errors` have every error of ours. `lookup`, `exposed_names` and `uri_origins` find what a name or a
-//! URI belongs to.
+//! `errors` and `tool_errors` have all errors of the proxy itself. `lookup`, `exposed_names` and `uri_origins` find
+//! what a name or a URI belongs to.
 
 pub mod errors;
 pub mod exposed_names;

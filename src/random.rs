@@ -1,4 +1,4 @@
-//! Random ids that nobody can guess.
+//! Random ids that cannot be guessed.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! Text of others, made to fit into ours: folded to one line, cut to a length.
+//! Fits foreign text into our own: folds it to one line, or cuts it to a length.
 
 /// Folds every run of white space to one space, so that the text is one line.
 pub fn one_line(text: &str) -> String {
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn shortens_at_a_word() {
+    fn shortens_text_after_a_whole_word() {
         assert_eq!(shorten("read a file from disk", 14), "read a file…");
         assert_eq!(shorten("éééé", 4), "éééé");
         assert_eq!(shorten("éééééééé", 4), "ééé…");

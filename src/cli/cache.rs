@@ -14,6 +14,10 @@ pub fn cache_dir(cli: &Cli, env: &Env) -> Option<PathBuf> {
 }
 
 /// Removes the catalogs of all servers from the cache.
+///
+/// # Errors
+///
+/// Fails if there is no cache directory, or if it cannot be removed.
 pub fn clear(env: &Env) -> anyhow::Result<ExitCode> {
     let dir = dirs::cache_dir(env);
     let dir = dir.ok_or_else(|| anyhow::anyhow!("there is no cache directory because HOME is not set"))?;

@@ -25,6 +25,7 @@ const EXIT_UNREACHABLE: u8 = 4;
 /// The config is invalid (`EX_CONFIG` of sysexits.h).
 const EXIT_CONFIG: u8 = 78;
 
+/// Log in to a remote server in the browser
 #[derive(Args, Debug)]
 pub struct LoginArgs {
     /// The name of the server in the config
@@ -39,7 +40,9 @@ pub struct LoginArgs {
 
 /// Why a command failed.
 struct CommandError {
+    /// The exit code of the process.
     exit_code: u8,
+    /// What failed.
     message: String,
 }
 
@@ -97,6 +100,7 @@ pub async fn logout(name: &str, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode
     report(name, message)
 }
 
+/// Prints the outcome and returns the exit code.
 fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(message) => {
@@ -110,7 +114,7 @@ fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<E
     }
 }
 
-/// The config and the account of the remote server with this name.
+/// Returns the config and the account of the remote server with this name.
 fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
     let config = load::load(&config_files(cli, env), env, &Overrides::default());
     let group = GroupName::new(name);
@@ -143,6 +147,7 @@ fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Acc
     Ok((http.clone(), Account::new(&group, http, store)?))
 }
 
+/// Logs in and returns the message for the user.
 async fn log_in(
     args: &LoginArgs,
     http: &HttpConfig,
@@ -181,6 +186,6 @@ fn present(args: &LoginArgs, login: &BrowserLogin, env: &Env) {
         }
         false => writeln!(std::io::stdout(), "Open this URL in a browser on this machine:\n{url}"),
     };
-    // Nobody may read stdout, and the browser may have been opened all the same.
+    // If stdout is closed, the browser may still have been opened.
     drop(written);
 }

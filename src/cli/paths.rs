@@ -17,7 +17,7 @@ pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
 }
 
 /// The logins of this user: files in `logins` of the data directory, and the system's keyring, unless the settings turn
-/// it off. `may_prompt`: the user may be asked to unlock it. `None` if the home directory is not known.
+/// it off. `may_prompt` says whether the user may be asked to unlock it. `None` if the home directory is not known.
 pub(super) fn token_store(env: &Env, settings: &Settings, may_prompt: bool) -> Option<TokenStore> {
     let keyring = match settings.keyring {
         true => Keyring::of_system(env, may_prompt),

@@ -1,4 +1,9 @@
-//! `dynamic-mcp --config servers.json`: config, groups and the session wired together, and their ordered end.
+//! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
+//!
+//! It reads the config, creates the warden, the groups and the session, and connects them. Then three things run at the
+//! same time: the session, the background work of the groups, and the watcher of the config files. The session ends
+//! when stdin ends, when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last
+//! answers are written before the process exits.
 
 use super::Cli;
 use super::cache::cache_dir;
@@ -23,18 +28,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is left to write once all else has ended.
-const FLUSH: Duration = Duration::from_millis(100);
+/// How long the last answers may take to be written after everything else has ended.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Serves one client on stdin and stdout until it goes or we are told to.
+/// Serves one client on stdin and stdout until it disconnects or a signal comes.
+///
+/// # Errors
+///
+/// Fails if signals cannot be handled. A config that cannot be used is logged and shown by `get_status`.
 pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
-    // Before anything that takes time: a client may stop us while we still start.
+    // This comes before anything that takes time, because a client may send a signal during the start.
     let stop = Signals::listen()?;
     if std::io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
     let files = config_files(cli, env);
-    let mut follower = ConfigWatcher::new(files.clone());
+    let mut watcher = ConfigWatcher::new(files.clone());
     let config = read_config(&files, cli, env);
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
@@ -49,38 +58,39 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let mut writing = tokio::spawn(writer.run());
     let stop = async {
         tokio::select! {
-            signal = stop.any() => tracing::info!(signal, "told to stop"),
-            _ = &mut writing => tracing::info!("the client is gone"),
+            signal = stop.any() => tracing::info!(signal, "told to stop by a signal"),
+            _ = &mut writing => tracing::info!("the client has disconnected"),
         }
     };
     tokio::select! {
         () = session.run(&mut lines, stop, groups.shutdown()) => {}
         () = groups.run() => {}
-        () = follow(&mut follower, &files, &groups, cli, env) => {}
+        () = follow_config(&mut watcher, &files, &groups, cli, env) => {}
     }
     output.close();
-    if !writing.is_finished() && tokio::time::timeout(FLUSH, writing).await.is_err() {
+    if !writing.is_finished() && tokio::time::timeout(FLUSH_TIMEOUT, writing).await.is_err() {
         tracing::debug!("the client did not read its last answers");
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The text for a person who starts the program in a terminal.
 const TERMINAL_HINT: &str = "dynamic-mcp speaks MCP on stdin and stdout and is started by a client, such as Claude Desktop or OpenCode.
 To see what it does, run: dynamic-mcp demo
 Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
-/// Puts the config in force again each time a file of it changes.
-async fn follow(
-    follower: &mut ConfigWatcher,
+/// Reads the config again and applies it each time one of its files changes.
+async fn follow_config(
+    watcher: &mut ConfigWatcher,
     files: &[PathBuf],
     groups: &GroupManager,
     cli: &Cli,
     env: &Env,
 ) {
     loop {
-        follower.changed().await;
+        watcher.changed().await;
         let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides());
-        // Off the only thread: a large file or a slow disk holds up no call.
+        // It runs on another thread, so that a large file or a slow disk delays no call.
         let read = tokio::task::spawn_blocking(move || load::load(&files, &env, &overrides));
         if let Ok(config) = read.await {
             groups.apply(config).await;
@@ -88,18 +98,18 @@ async fn follow(
     }
 }
 
-/// The config with its problems in the log. Whatever is wrong, what is right is served.
+/// Reads the config and logs its errors and warnings. Entries that are valid are used even if others are not.
 fn read_config(files: &[PathBuf], cli: &Cli, env: &Env) -> Config {
     let config = load::load(files, env, &cli.overrides());
-    for problem in &config.errors {
-        tracing::error!("{problem}");
+    for error in &config.errors {
+        tracing::error!("{error}");
     }
-    for problem in &config.warnings {
-        tracing::warn!("{problem}");
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
     }
     for (name, server) in &config.servers {
-        if let Err(problem) = server {
-            tracing::error!(group = %name, "{problem}");
+        if let Err(error) = server {
+            tracing::error!(group = %name, "{error}");
         }
     }
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
@@ -107,6 +117,7 @@ fn read_config(files: &[PathBuf], cli: &Cli, env: &Env) -> Config {
 }
 
 impl Cli {
+    /// The settings that the command line overrides.
     fn overrides(&self) -> Overrides {
         let mode = match (self.eager_startup, self.pure_lazy, self.hybrid_lazy) {
             (true, ..) => Some(Mode::Eager),
@@ -120,12 +131,13 @@ impl Cli {
     }
 }
 
-/// The signals that end us.
+/// The signals that end the process.
 #[cfg(unix)]
 struct Signals([(&'static str, tokio::signal::unix::Signal); 3]);
 
 #[cfg(unix)]
 impl Signals {
+    /// Starts to receive the signals, which then no longer end the process by themselves.
     fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self([
@@ -135,6 +147,7 @@ impl Signals {
         ]))
     }
 
+    /// Waits for the first signal and returns its name.
     async fn any(mut self) -> &'static str {
         let [term, int, hup] = &mut self.0;
         tokio::select! {

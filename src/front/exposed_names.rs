@@ -46,7 +46,7 @@ impl ExposedNames {
     }
 }
 
-/// Returns `group__name` with every character that some client refuses replaced by `_`.
+/// Returns `group__name`, with `_` in place of every character that some clients reject.
 pub fn plain_name(group: &GroupName, name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     format!("{group}__{name}").chars().map(allowed).collect()
@@ -73,7 +73,11 @@ mod tests {
         let pairs = [(&a, "b__c"), (&b, "c"), (&a, "ünï code"), (&a, &long), (&a, "b__c")];
         let names = ExposedNames::new(pairs.into_iter());
         assert_eq!(names.owners.len(), 4);
-        assert_eq!(names.resolve("a__b__c"), Some((a.clone(), "b__c".to_owned())), "the first keeps it");
+        assert_eq!(
+            names.resolve("a__b__c"),
+            Some((a.clone(), "b__c".to_owned())),
+            "the first pair keeps the name"
+        );
         for (group, name) in pairs {
             let exposed = names.exposed(group, name).unwrap();
             assert!(

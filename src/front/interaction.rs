@@ -1,4 +1,4 @@
-//! What the client is asked and told while its requests are served.
+//! Asks the client for input, and sends it progress and notifications, while its requests are served.
 //!
 //! # Theory of operation
 //!

@@ -44,7 +44,7 @@ pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
     catalog.tool(name).or_else(caseless)
 }
 
-/// The error for a tool that does not exist, with the nearest names.
+/// Returns the text for a tool that does not exist, with the nearest names.
 pub fn unknown_tool<'a>(group: &str, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
     format!("Group {group} has no tool {name:?}. {}", suggest(name, tools, "tools"))
 }
@@ -76,11 +76,13 @@ pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
     groups.iter().filter(has).collect()
 }
 
+/// Returns the only candidate; `None` if there are none or several.
 fn only<T>(mut candidates: impl Iterator<Item = T>) -> Option<T> {
     let first = candidates.next()?;
     candidates.next().is_none().then_some(first)
 }
 
+/// Returns a sentence with the nearest of the known names, or with all of them if they are few.
 fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> String {
     // Case and separators do not matter: `readOnly` is near `read_only`.
     let folded = |name: &str| -> String {

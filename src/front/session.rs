@@ -40,30 +40,40 @@ pub mod phase;
 pub mod stateless;
 
 /// How long requests are held until `notifications/initialized` comes.
-const HOLD_TIME: Duration = Duration::from_secs(1);
-/// How many requests of the client may be open. More are refused, so that cancellations and the end are still read.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
+/// How many requests of the client may be open. Further ones are rejected, so that cancellations and the end of the
+/// stream are still read.
 const MAX_OPEN_REQUESTS: usize = 4096;
-/// How long a client may cache `tools/list`, in milliseconds. Listeners learn of changes earlier.
+/// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
 const LIST_TTL_MS: u32 = 300_000;
 /// How long open calls may take after the shutdown began.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
 /// One client's session.
 pub struct ClientSession {
+    /// The groups of this instance.
     groups: Arc<GroupManager>,
+    /// The connection to the client.
     peer: Arc<Peer>,
+    /// The client, as upstreams know it.
     client: Arc<Client>,
+    /// The phase of the session.
     phase: Phase,
+    /// The capabilities that are advertised.
     offers: Offers,
+    /// Routes requests to their handlers.
     dispatcher: Dispatcher,
+    /// The requests that are not answered yet.
     requests: InboundRequests,
     /// Requests that wait for `notifications/initialized`.
     held: VecDeque<Request>,
-    /// When the held requests are refused.
+    /// When the held requests are rejected.
     hold_until: Option<Instant>,
+    /// The result of `tools/list`.
     tool_list: ToolList,
+    /// The lists as the client knows them.
     list_changes: ListChanges,
-    /// The groups were started.
+    /// Whether the groups were started.
     started: bool,
     /// Starts the groups, which may have to wait for full mailboxes.
     starting: JoinSet<()>,
@@ -93,7 +103,7 @@ impl ClientSession {
     }
 
     /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new
-    /// request is refused, and open ones get a moment to be answered.
+    /// request is rejected, and open ones get a moment to be answered.
     pub async fn run<R: AsyncRead + Unpin>(
         mut self,
         lines: &mut LineReader<R>,
@@ -107,7 +117,7 @@ impl ClientSession {
         }
         self.phase = Phase::Shutdown;
         self.dispatcher.close();
-        self.refuse_held(&errors::shutting_down());
+        self.reject_held(&errors::shutting_down());
         let deadline = Instant::now() + SHUTDOWN_GRACE;
         let mut closing = pin!(closing);
         let mut closed = false;
@@ -139,7 +149,7 @@ impl ClientSession {
                 () = self.requests.ended() => {}
                 () = until(hold_until) => {
                     self.hold_until = None;
-                    self.refuse_held(&errors::not_initialized());
+                    self.reject_held(&errors::not_initialized());
                 }
                 () = self.list_changes.changed() => self.notify_list_changes(),
                 incoming = self.peer.receive(lines) => match incoming {
@@ -169,7 +179,7 @@ impl ClientSession {
 
     fn request(&mut self, request: Request) {
         if request.method != Method::Ping.name() && self.is_full() {
-            return self.refuse(&request.id, &errors::too_many_requests());
+            return self.reject(&request.id, &errors::too_many_requests());
         }
         if self.phase != Phase::Shutdown
             && let Some(meta) = RequestMeta::of(&request)
@@ -178,9 +188,9 @@ impl ClientSession {
         }
         let availability = Availability::in_handshake_era(&request.method, self.offers);
         match self.phase.decide(availability) {
-            PhaseDecision::Refuse(error) => self.refuse(&request.id, &error),
+            PhaseDecision::Reject(error) => self.reject(&request.id, &error),
             PhaseDecision::Hold => {
-                self.hold_until.get_or_insert_with(|| Instant::now() + HOLD_TIME);
+                self.hold_until.get_or_insert_with(|| Instant::now() + HOLD_TIMEOUT);
                 self.held.push_back(request);
             }
             PhaseDecision::Serve(Method::Ping) => {
@@ -199,10 +209,10 @@ impl ClientSession {
         is_full(self)
     }
 
-    /// Handles a request of the stateless era. `server/discover` alone starts nothing, because clients probe with it.
+    /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
     fn stateless_request(&mut self, request: Request, meta: &RequestMeta) {
         if let Err(error) = meta.check(&request) {
-            return self.refuse(&request.id, &error);
+            return self.reject(&request.id, &error);
         }
         match Availability::in_stateless_era(&request.method, self.offers) {
             Availability::Available(Method::ServerDiscover) => {
@@ -214,7 +224,7 @@ impl ClientSession {
                 self.start_groups();
                 self.serve_request(request, method, Era::Stateless);
             }
-            _ => self.refuse(&request.id, &errors::unknown_method()),
+            _ => self.reject(&request.id, &errors::unknown_method()),
         }
     }
 
@@ -301,7 +311,7 @@ impl ClientSession {
                 };
                 self.requests.start(request.id, answer, cancel_params);
             }
-            Err(error) => self.refuse(&request.id, &error),
+            Err(error) => self.reject(&request.id, &error),
         }
     }
 
@@ -338,25 +348,25 @@ impl ClientSession {
         self.requests.cancel(params);
     }
 
-    fn refuse_held(&mut self, error: &RpcError) {
+    fn reject_held(&mut self, error: &RpcError) {
         for request in std::mem::take(&mut self.held) {
-            self.refuse(&request.id, error);
+            self.reject(&request.id, error);
         }
     }
 
-    fn refuse(&self, id: &Raw, error: &RpcError) {
+    fn reject(&self, id: &Raw, error: &RpcError) {
         self.peer.reply(id, Err(error.clone().into()));
     }
 }
 
-/// The lists as they are now, and as the client knows them.
+/// Returns the lists as they are now, and as the client knows them.
 fn lists(groups: &GroupManager) -> (ToolList, ListChanges) {
     let mut tool_list = ToolList::new(groups);
     let known = tool_list.contents(groups);
     (tool_list, ListChanges::new(groups.list_version(), known))
 }
 
-/// Our `tools/list` has one page, so every cursor is unknown.
+/// Checks the params of `tools/list`. The list has one page, so every cursor is unknown.
 fn check_list_params(params: Option<&Raw>) -> Result<(), RpcError> {
     let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
     if raw::entries(params).is_none() {

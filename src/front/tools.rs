@@ -8,7 +8,7 @@
 //! signatures and stubs within the limits of clients.
 //!
 //! `tool_list` is `tools/list`: our tools, and the upstreams' tools that the config exposes. `protocol_extensions` has
-//! what programs get through the protocol: lazy lists and single definitions.
+//! additions to the protocol for programs: lazy lists and single definitions.
 
 pub mod arguments;
 pub mod call;

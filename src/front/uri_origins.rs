@@ -1,4 +1,4 @@
-//! Remembers which group's result last named a URI, so that a URI that no list has can be read where it came from.
+//! Remembers which group's result last named a URI, so that a URI that is in no list can be read from that group.
 
 use crate::config::GroupName;
 use crate::wire::Raw;
@@ -13,6 +13,7 @@ const MAX_PER_RESULT: usize = 100;
 /// The group of each remembered URI.
 #[derive(Debug, Default)]
 pub struct UriOrigins {
+    /// The group of each URI.
     groups: HashMap<String, GroupName>,
     /// The URIs, the oldest first.
     order: VecDeque<String>,
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris_in_results_are_remembered_and_the_oldest_forgotten() {
+    fn uris_in_results_are_remembered_and_the_oldest_are_forgotten() {
         let mut origins = UriOrigins::default();
         let group = GroupName::new("g");
         let result = r#"{"content":[{"type":"resource_link","uri" : "x://\u00e9","n":1},{"resource":{"uri":"y://2"}}],"uri":3}"#;

@@ -298,7 +298,10 @@ async fn log_in(
         Ok(Ok(None)) => return LoginStage::Impossible,
         Ok(Err(error)) => return failed(error, false),
         Err(_) => {
-            return failed(RemoteError::unreachable("its authorization server did not answer in time"), false);
+            return failed(
+                RemoteError::unreachable("its authorization server did not answer in time"),
+                false,
+            );
         }
     };
     flow.enter(LoginStage::Open(login.url, Instant::now() + BROWSER_TIMEOUT));

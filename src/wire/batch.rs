@@ -20,6 +20,7 @@ pub struct Batches {
     unread: VecDeque<Raw>,
     /// Whether the last one of `open` is being read.
     reading: bool,
+    /// The batches that are not answered yet, the latest last.
     open: Vec<OpenBatch>,
 }
 
@@ -28,6 +29,7 @@ pub struct Batches {
 struct OpenBatch {
     /// The ids of the requests that are not answered yet.
     waiting: Vec<Raw>,
+    /// The answers that are held back.
     answers: Vec<Frame>,
     /// The length of `answers` in bytes.
     bytes: usize,

@@ -15,17 +15,23 @@ pub type ResponseFuture = BoxFuture<'static, Reply>;
 
 /// The requests of one connection that are not answered yet.
 pub struct InboundRequests {
+    /// Sends the answers.
     peer: Arc<Peer>,
     /// The answer to a request whose future panicked.
     internal_error: Raw,
+    /// The open requests by task.
     open: HashMap<Id, OpenRequest>,
+    /// The tasks of the open requests.
     tasks: JoinSet<()>,
 }
 
+/// A request that has a task of its own.
 struct OpenRequest {
     /// The id as the other side wrote it.
     id: Raw,
+    /// Filled with the params of a `notifications/cancelled` before the task is aborted.
     cancel_params: CancelParams,
+    /// The task that answers it.
     task: AbortHandle,
 }
 

@@ -16,7 +16,9 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads lines. A line that exceeds the limit is read to its end and reported, but not kept.
 pub struct LineReader<R> {
+    /// The stream.
     reader: R,
+    /// What was read and not returned yet.
     buffer: BytesMut,
     /// How many bytes at the start of `buffer` are known to have no line end.
     searched: usize,
@@ -24,14 +26,17 @@ pub struct LineReader<R> {
     grown: bool,
     /// The limit for one line, in bytes.
     limit: usize,
+    /// The line that is being skipped because it exceeds the limit.
     oversized: Option<OversizedLine>,
 }
 
 /// What is kept of a line that exceeds the limit.
 struct OversizedLine {
+    /// Its first bytes.
     head: Bytes,
+    /// Its last bytes so far.
     tail: Vec<u8>,
-    /// Its length so far.
+    /// Its length so far, in bytes.
     bytes: u64,
 }
 

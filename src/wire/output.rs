@@ -24,7 +24,9 @@ const MAX_FRAMES_PER_WRITE: usize = 64;
 #[derive(Clone)]
 pub struct Output(Arc<Shared>);
 
+/// What an output and its writer share.
 struct Shared {
+    /// The frames that are not written yet.
     queue: Mutex<Queue>,
     /// Wakes the writer.
     more: Notify,
@@ -32,8 +34,11 @@ struct Shared {
     room: Notify,
 }
 
+/// The frames that are not written yet.
 struct Queue {
+    /// The frames that the writer has not taken.
     frames: VecDeque<Frame>,
+    /// The number of bytes that are not written, including those that the writer has taken.
     bytes: usize,
     /// Whether the writer holds frames that are not written yet.
     writing: bool,
@@ -86,12 +91,17 @@ impl PollableFd {
 
 /// Writes the queue. The owner of the connection runs it.
 pub struct Writer {
+    /// What it shares with the output.
     shared: Arc<Shared>,
+    /// Where it writes.
     sink: Sink,
 }
 
+/// Where a writer writes.
 enum Sink {
+    /// A non-blocking descriptor, which the output writes, too.
     Direct(Arc<PollableFd>),
+    /// Any other sink.
     Any(Box<dyn AsyncWrite + Send + Unpin>),
 }
 

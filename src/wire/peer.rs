@@ -29,8 +29,11 @@ const MAX_TASKS: usize = 256;
 
 /// One end of a JSON-RPC connection.
 pub struct Peer {
+    /// Where the peer writes.
     output: Output,
+    /// Our own requests that are not answered yet.
     calls: Mutex<OpenCalls>,
+    /// The batches of the other side that are not answered yet.
     batches: Mutex<Batches>,
 }
 
@@ -39,6 +42,7 @@ pub struct Peer {
 struct OpenCalls {
     /// The id of the last request, which is also its progress token.
     last_id: u64,
+    /// The calls by id.
     open: HashMap<u64, OpenCall>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
@@ -47,8 +51,11 @@ struct OpenCalls {
 }
 
 struct OpenCall {
+    /// Takes the answer, or why there is none.
     answer: oneshot::Sender<Result<Reply, CallError>>,
+    /// Where progress goes.
     progress: Option<Progress>,
+    /// Takes the params of the acknowledgement of a `subscriptions/listen`.
     on_acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Whether progress may come after the answer.
     may_become_task: bool,
@@ -368,9 +375,13 @@ fn own_id(id: &[u8]) -> Option<u64> {
 
 /// Cancels the request if the call is dropped before its answer came.
 struct CancelOnDrop<'a> {
+    /// The connection.
     peer: &'a Peer,
+    /// The id of the request.
     id: u64,
+    /// The options of the call.
     options: &'a CallOptions,
+    /// The reason to give in the cancellation.
     reason: Option<&'static str>,
 }
 

@@ -27,6 +27,7 @@ mod platform {
     use std::sync::Arc;
     use tokio::net::{UnixStream, unix::pipe};
 
+    /// Opens stdin without blocking; `None` if it is neither a pipe nor a socket.
     pub(super) fn stdin() -> Option<Input> {
         match StdioKind::of(std::io::stdin())? {
             StdioKind::Pipe(fd) => {
@@ -37,6 +38,7 @@ mod platform {
         }
     }
 
+    /// Opens stdout without blocking; `None` if it is neither a pipe nor a socket.
     pub(super) fn stdout() -> Option<(Output, Writer)> {
         let direct = match StdioKind::of(std::io::stdout())? {
             StdioKind::Pipe(fd) => {
@@ -69,8 +71,8 @@ mod platform {
         }
     }
 
-    /// Opens the same pipe again (Linux), so that other holders of the descriptor do not become non-blocking, too. Where
-    /// that is impossible, tokio gets `fd` itself.
+    /// Opens the same pipe again (Linux), so that other holders of the descriptor do not become non-blocking, too.
+    /// Where that is impossible, tokio gets `fd` itself.
     fn reopen(fd: OwnedFd, path: &str, write: bool) -> Option<OwnedFd> {
         let mut options = File::options();
         options.read(!write).write(write).custom_flags(libc::O_NONBLOCK);

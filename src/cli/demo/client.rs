@@ -17,10 +17,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running server and the connection to it.
 pub(super) struct DemoClient {
+    /// The server's process.
     child: Child,
-    /// `None` once the connection is closed.
+    /// The server's stdin. `None` once the connection is closed.
     stdin: Option<ChildStdin>,
+    /// The lines of the server's stdout.
     stdout: Lines<BufReader<ChildStdout>>,
+    /// The id of the last request.
     last_id: u64,
 }
 

@@ -12,16 +12,18 @@ const RESET: &str = "\x1b[0m";
 
 /// Writes the demo's output.
 pub(super) struct Printer<'a> {
+    /// Where the output goes.
     out: &'a mut dyn Write,
+    /// Whether headings and answers are styled.
     has_color: bool,
-    /// The characters of a line, its indentation included.
+    /// The number of characters in a line, including its indentation.
     width: usize,
     /// The number of the last step.
     step: usize,
 }
 
 impl<'a> Printer<'a> {
-    /// `width` is that of the terminal, or `None` if `out` is none.
+    /// Creates a printer. `width` is that of the terminal, or `None` if `out` is not a terminal.
     pub(super) fn new(out: &'a mut dyn Write, has_color: bool, width: Option<u16>) -> Self {
         let width = width.map_or(MAX_WIDTH, |width| usize::from(width).clamp(MIN_WIDTH, MAX_WIDTH));
         Self { out, has_color, width, step: 0 }

@@ -25,13 +25,14 @@ impl Sandbox {
     /// Creates the directory and writes the config.
     pub(super) fn create() -> anyhow::Result<Self> {
         let dir = std::env::temp_dir().join(format!("dynamic-mcp-demo-{}", std::process::id()));
-        // Fails if it exists, so nobody else can have prepared it.
+        // This fails if the directory exists, so that no other user can have prepared it.
         fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let sandbox = Self(dir);
         fs::write(sandbox.config_file(), sandbox.config()?.to_string()).context("cannot write the config")?;
         Ok(sandbox)
     }
 
+    /// The path of the config.
     pub(super) fn config_file(&self) -> PathBuf {
         self.0.join("servers.json")
     }

@@ -74,10 +74,13 @@ async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, Stri
 
 /// The steps that share a client of dynamic-mcp.
 struct Walkthrough<'p, 'o> {
+    /// Where the output goes.
     out: &'p mut Printer<'o>,
+    /// The files of the demo.
     sandbox: &'p Sandbox,
+    /// The client of dynamic-mcp.
     client: DemoClient,
-    /// Characters that the model has read to find its tool.
+    /// The number of characters that the model has read to find its tool.
     characters_read: usize,
 }
 
@@ -210,11 +213,13 @@ impl Walkthrough<'_, '_> {
     }
 }
 
+/// The answer to a call of a tool.
 struct ToolAnswer {
     /// The whole result, as the bytes that came.
     result: String,
     /// The text of its first content block.
     text: String,
+    /// How long the call took, as text.
     elapsed: String,
 }
 

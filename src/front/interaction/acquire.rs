@@ -82,7 +82,7 @@ pub async fn acquire_for_user(
     }
 }
 
-/// Offers the user the login without which the group refused a request.
+/// Offers the user the login that the group needs for a request.
 ///
 /// # Errors
 ///

@@ -9,13 +9,13 @@ use crate::wire::{Raw, raw};
 use serde_json::{Value, json};
 
 /// How many characters of the arguments a question shows.
-const MAX_SHOWN: usize = 4000;
+const MAX_SHOWN_CHARACTERS: usize = 4000;
 
 /// The outcome of asking.
 pub enum ApprovalOutcome {
     /// The user approved the call.
     Approved,
-    /// The client has to ask the user and send the request again: the result of this request.
+    /// The client has to ask the user and send the request again. This is the result of the request.
     InputRequired(Raw),
 }
 
@@ -41,7 +41,7 @@ async fn ask(context: &RequestContext, approval: &Approval<'_>) -> Result<(), St
         return Err(tool_errors::cannot_ask_for_approval(approval.group, approval.tool));
     }
     let answer = context.elicit(approval.group, elicitation(approval)).await;
-    judge(approval, answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref())
+    check_action(approval, answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref())
 }
 
 /// Asks through the result: a stateless client asks the user itself and sends the request again with the answer.
@@ -53,7 +53,7 @@ fn ask_through_result(
     match approval.state(params) {
         ApprovalState::Approved => return Ok(ApprovalOutcome::Approved),
         ApprovalState::Answered(action) => {
-            return judge(approval, action.as_deref()).map(|()| ApprovalOutcome::Approved);
+            return check_action(approval, action.as_deref()).map(|()| ApprovalOutcome::Approved);
         }
         ApprovalState::NotAsked => {}
     }
@@ -74,7 +74,8 @@ fn elicitation(approval: &Approval<'_>) -> Value {
     })
 }
 
-fn judge(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
+/// Returns an error, with the text for the model, unless the user accepted.
+fn check_action(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
     match action {
         Some("accept") => Ok(()),
         Some(action @ ("decline" | "cancel")) => {
@@ -86,7 +87,7 @@ fn judge(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
 
 fn shortened(args: &Raw) -> String {
     let text = String::from_utf8_lossy(args);
-    match text.char_indices().nth(MAX_SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         None => text.into_owned(),
         Some((end, _)) => format!("{}… ({} more bytes)", &text[..end], text.len() - end),
     }

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 /// The severities of log messages, the least severe first (RFC 5424).
 const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-/// How many notifications are kept for a client whose handshake is not over. More are dropped.
+/// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;
 /// How many tasks of one client are remembered. The oldest are forgotten.
 const MAX_TASKS: usize = 1000;
@@ -28,7 +28,9 @@ const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMP
 
 /// A client that is attached.
 pub struct Client {
+    /// The connection to the client.
     peer: Arc<Peer>,
+    /// What changes while the client is attached.
     state: Mutex<ClientState>,
     /// Called with what upstreams report about tasks.
     task_observer: OnceLock<TaskObserver>,
@@ -41,16 +43,19 @@ struct ClientState {
     /// What the client declared with `initialize`. For a stateless client, the union of what its requests declared of
     /// the input capabilities.
     capabilities: Option<Raw>,
+    /// Which notifications of upstreams reach the client.
     delivery: Delivery,
     /// The log level that the client asked for.
     log_level: Option<String>,
-    /// Resources that the client knows under another URI than their group, by group and the group's URI.
+    /// The client's URIs of resources whose URI was rewritten, by group and the group's own URI.
     aliases: HashMap<(GroupName, String), String>,
+    /// The open `subscriptions/listen` requests.
     listeners: Vec<Listener>,
     /// The open requests that want log messages of a group, by number.
     log_interests: HashMap<u64, (GroupName, String)>,
     /// The open calls through which the client can be asked for input, by number. The oldest come first.
     input_channels: BTreeMap<u64, (GroupName, InputChannel)>,
+    /// The last number that was given to a log interest or an input channel.
     last_number: u64,
     /// Tasks that the client created for a group, the latest last.
     tasks: VecDeque<(String, GroupName)>,
@@ -58,7 +63,7 @@ struct ClientState {
 
 /// Which notifications of upstreams reach the client.
 enum Delivery {
-    /// None yet, because its handshake is not over. They are kept.
+    /// None yet, because the handshake is not over. They are kept.
     Deferred(VecDeque<(String, Option<Raw>)>),
     /// All.
     All,
@@ -118,7 +123,7 @@ impl Drop for LogInterest {
 }
 
 impl Client {
-    /// A client behind this peer.
+    /// Creates the client behind this peer.
     pub fn new(peer: Arc<Peer>) -> Arc<Self> {
         Arc::new(Self { peer, state: Mutex::default(), task_observer: OnceLock::new() })
     }
@@ -250,12 +255,12 @@ impl Client {
         self.state.lock().tasks.iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
     }
 
-    /// Adds a listener.
+    /// Adds an open `subscriptions/listen`.
     pub fn add_listener(&self, listener: Listener) {
         self.state.lock().listeners.push(listener);
     }
 
-    /// Sends a listener what came before its subscription was acknowledged.
+    /// Sends a listener the notifications that came before its subscription was acknowledged.
     pub fn send_deferred(&self, holder: u64) {
         let mut state = self.state.lock();
         let listener = state.listeners.iter_mut().find(|listener| listener.holder == holder);
@@ -265,7 +270,7 @@ impl Client {
         }
     }
 
-    /// Removes a listener.
+    /// Removes the listener with this number.
     pub fn remove_listener(&self, holder: u64) {
         self.state.lock().listeners.retain(|listener| listener.holder != holder);
     }

@@ -38,7 +38,7 @@ pub struct SessionState {
 }
 
 impl SessionState {
-    /// The state of a new session.
+    /// Creates the state of a new session.
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
         let state = Arc::new(Self {
             groups,
@@ -78,7 +78,7 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a request with these params.
+    /// Creates the context of a request with these params.
     pub fn new(session: Arc<SessionState>, era: Era, params: &Raw) -> Self {
         let meta = raw::get(params, "_meta");
         let member = |key| meta.as_ref().and_then(|meta| raw::get(meta, key));
@@ -135,8 +135,8 @@ impl RequestContext {
         client_requests::send(&self.session.client, request).await
     }
 
-    /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the request
-    /// says so.
+    /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the
+    /// request says so.
     pub fn complete_elicitation(&self, id: &str) {
         if self.era == Era::Handshake {
             let params = json!({ "elicitationId": id }).to_string();

@@ -18,10 +18,12 @@ use std::time::Duration;
 
 /// How often one call may ask for input.
 const MAX_ROUNDS: usize = 16;
-/// The first and the longest pause before a server is asked again that needs no input but time. Each pause is twice the
-/// one before it.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// The capabilities of the client that the server is told of.
+/// The first pause before a request is repeated to a server that needs time but no input. Each pause is twice the one
+/// before it.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The capabilities of the client that are declared to the server.
 const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMPLING, capability::ROOTS];
 
 /// Sends a request to a stateless server until it needs no more input.
@@ -39,13 +41,13 @@ pub async fn call(
         None => declared,
     });
     let mut params = raw::set_in(&params, "_meta", meta::CAPABILITIES, &declared);
-    let mut pause = PAUSES.0;
+    let mut pause = FIRST_PAUSE;
     for _ in 0..MAX_ROUNDS {
         let reply = lease.call(method.name(), Some(params.clone()), Era::Handshake, options.clone()).await?;
         let Some(result) = reply.as_ref().ok().filter(|result| needs_input(result)) else { return Ok(reply) };
         if raw::get(result, "inputRequests").is_none() {
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSES.1);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         match responses(client, group, result).await {
             Ok(responses) => params = with_responses(&params, &responses, result),
@@ -69,7 +71,7 @@ fn with_responses(params: &Raw, responses: &Raw, result: &Raw) -> Raw {
     }
 }
 
-/// Sends everything that the result asks for to the client, and returns its answers; or its error, if it refuses one.
+/// Sends the client every request in the result, and returns its answers, or the first error among them.
 async fn responses(client: &Arc<Client>, group: &GroupName, result: &Raw) -> Reply {
     let requests = raw::get(result, "inputRequests").and_then(|requests| raw::entries(&requests));
     let answers = requests.unwrap_or_default().into_iter().map(|(key, request)| async move {

@@ -1,5 +1,5 @@
-//! Decides when a client is told that a list changed: only if the list differs from the one that the client knows, and at
-//! most once a second.
+//! Decides when a client is told that a list changed: only if the list differs from the one that the client knows, and
+//! at most once a second.
 
 use crate::protocol::methods::notification;
 use crate::wire::Raw;
@@ -25,6 +25,7 @@ pub struct ListContents {
 pub struct ListChanges {
     /// Changes whenever a list may have changed.
     version: watch::Receiver<u64>,
+    /// The contents that the client knows.
     known: ListContents,
     /// When the client may be told next.
     not_before: Option<Instant>,

@@ -6,13 +6,13 @@ use crate::wire::peer::Peer;
 use crate::wire::{Raw, raw};
 use std::collections::{HashMap, HashSet};
 
-/// How many notifications are kept for a subscription that is not acknowledged. More are dropped.
+/// How many notifications are kept for a subscription that is not acknowledged. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;
 
 /// An open `subscriptions/listen`.
 #[derive(Default)]
 pub struct Listener {
-    /// A number of ours that identifies it; clients may use a request id twice.
+    /// The number that identifies it, because clients may reuse a request id.
     pub holder: u64,
     /// The id of the request.
     pub id: Raw,
@@ -22,7 +22,7 @@ pub struct Listener {
     pub resources: HashMap<(GroupName, String), String>,
     /// The tasks that it wants, by the ids that the client knows.
     pub tasks: HashSet<String>,
-    /// What came before the subscription was acknowledged; `None` afterwards.
+    /// The notifications that came before the subscription was acknowledged; `None` afterwards.
     pub deferred: Option<Vec<(String, Option<Raw>)>>,
 }
 

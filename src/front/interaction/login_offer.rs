@@ -1,4 +1,4 @@
-//! Offers the user the login that a group needs: by URL elicitation if the client supports it, else in words.
+//! Offers the user the login that a group needs: by URL elicitation if the client supports it, else as text.
 
 use super::context::RequestContext;
 use super::wait_progress::WaitProgress;
@@ -30,9 +30,13 @@ pub enum LoginOutcome {
 
 /// A login that is offered on behalf of one request.
 struct Offer<'a> {
+    /// The context of the request.
     context: &'a RequestContext,
+    /// The group that needs the login.
     group: &'a Upstream,
+    /// The login.
     flow: LoginFlow,
+    /// The address to open.
     url: String,
     /// When the login expires.
     expires: Instant,
@@ -58,7 +62,7 @@ pub async fn offer(
     };
     let offer = Offer { context, group, flow, url, expires };
     if !context.can_elicit_urls() {
-        return offer.in_words();
+        return offer.as_text();
     }
     let message = format!("group {} waits for the user to agree to a login", group.name);
     let asked_here = match progress.during(&message, offer.ask_for_consent()).await {
@@ -79,14 +83,14 @@ pub async fn offer(
 
 impl Offer<'_> {
     /// Asks the user to agree to the login. If several requests need it at once, one of them asks and all get the
-    /// answer. `Ok`: the user agreed, and whether this request asked.
+    /// answer. If the user agreed, returns whether this request asked.
     async fn ask_for_consent(&self) -> Result<bool, LoginOutcome> {
         loop {
             let Some(turn) = self.flow.take_turn() else {
                 tokio::select! {
                     biased;
                     stage = self.flow.ended() => return Err(self.outcome(stage)),
-                    consent = self.flow.consent() => match self.judge(consent) {
+                    consent = self.flow.consent() => match self.consent_outcome(consent) {
                         Some(outcome) => return outcome.map(|()| false),
                         None => continue,
                     },
@@ -108,18 +112,18 @@ impl Offer<'_> {
                 _ => Consent::Unsupported,
             };
             turn.finish(consent);
-            return self.judge(consent).unwrap_or(Ok(())).map(|()| true);
+            return self.consent_outcome(consent).unwrap_or(Ok(())).map(|()| true);
         }
     }
 
-    /// What follows from the user's answer; `None` if there is none yet.
-    fn judge(&self, consent: Consent) -> Option<Result<(), LoginOutcome>> {
+    /// Returns the outcome of the user's answer; `None` if there is none yet.
+    fn consent_outcome(&self, consent: Consent) -> Option<Result<(), LoginOutcome>> {
         match consent {
             Consent::Given => Some(Ok(())),
             Consent::Dismissed => {
                 Some(Err(LoginOutcome::NotLoggedIn(tool_errors::LOGIN_DISMISSED.to_owned())))
             }
-            Consent::Unsupported => Some(Err(self.in_words())),
+            Consent::Unsupported => Some(Err(self.as_text())),
             Consent::NotAsked | Consent::Asking => None,
         }
     }
@@ -145,7 +149,8 @@ impl Offer<'_> {
         raw::get_str(&answer, "action")
     }
 
-    fn in_words(&self) -> LoginOutcome {
+    /// Offers the login in a text for the model.
+    fn as_text(&self) -> LoginOutcome {
         let remaining = self.expires.saturating_duration_since(Instant::now());
         LoginOutcome::NotLoggedIn(tool_errors::login_url(&self.url, remaining))
     }

@@ -48,7 +48,7 @@ impl Topic {
 pub enum Holder {
     /// A client of the handshake era, until it unsubscribes.
     Client,
-    /// One `subscriptions/listen`, by a number of ours; clients may use a request id twice.
+    /// One `subscriptions/listen`, by a number of our own, because clients may reuse a request id.
     Listen(u64),
 }
 
@@ -65,8 +65,9 @@ impl Holder {
 /// The topics of one group and their holders.
 #[derive(Debug, Clone, Default)]
 pub struct Topics {
+    /// The holders of each topic.
     holders: BTreeMap<Topic, BTreeSet<Holder>>,
-    /// The params of a client's own request, for the request that is made of it.
+    /// The params that a client's request had, for the request to the server.
     params: BTreeMap<Topic, Raw>,
     /// Grows with every change.
     pub version: u64,

@@ -1,8 +1,8 @@
 //! The subscriptions of one client, which outlive connections.
 //!
 //! Each group with subscriptions has one task (`subscription_task`) that subscribes and unsubscribes at its server, and
-//! makes all subscriptions again on every later connection. It holds a lease, so the group stays connected. A request of
-//! the client changes the set of topics and waits for the server's replies.
+//! makes all subscriptions again on every later connection. It holds a lease, so the group stays connected. A request
+//! of the client changes the set of topics and waits for the server's replies.
 
 use super::acquire::acquire;
 use super::client::Client;
@@ -28,16 +28,21 @@ const EMPTY: Raw = Raw::from_static(b"{}");
 
 /// The subscriptions of one client.
 pub struct Subscriptions {
+    /// The groups of this instance.
     groups: Arc<GroupManager>,
+    /// The client.
     client: Arc<Client>,
+    /// The tasks of the groups.
     state: Mutex<SubscriptionState>,
+    /// Whether the session has ended.
     closed: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct SubscriptionState {
-    /// The task of each group.
+    /// The channels of each group's task.
     by_group: HashMap<GroupName, TaskChannels>,
+    /// The tasks.
     tasks: JoinSet<()>,
     /// The number of `subscriptions/listen` requests so far.
     listens: u64,
@@ -46,15 +51,21 @@ struct SubscriptionState {
 /// The channels to and from the task of one group.
 #[derive(Clone)]
 struct TaskChannels {
+    /// The topics that the task has to keep subscribed.
     topics: watch::Sender<Topics>,
+    /// The outcome for each version of the topics.
     replies: watch::Receiver<TopicReplies>,
 }
 
 /// Holds topics until it is dropped.
 pub struct TopicGuard {
+    /// Where the topics are held.
     subscriptions: Weak<Subscriptions>,
+    /// The group of the topics.
     group: GroupName,
+    /// The topics.
     topics: Vec<Topic>,
+    /// On whose behalf they are held.
     holder: Holder,
 }
 
@@ -77,7 +88,7 @@ impl Drop for TopicGuard {
 type PendingReplies = (watch::Receiver<TopicReplies>, u64);
 
 impl Subscriptions {
-    /// No subscriptions.
+    /// Creates the subscriptions of a client, which has none yet.
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
         Arc::new(Self { groups, client, state: Mutex::default(), closed: watch::Sender::new(false) })
     }
@@ -191,7 +202,8 @@ impl Subscriptions {
         Some((task.replies.clone(), version))
     }
 
-    /// Forgets the task of a group that has no topics, so that the next topic starts another one. Returns whether it did.
+    /// Forgets the task of a group that has no topics, so that the next topic starts another one. Returns whether it
+    /// did.
     fn retire(&self, group: &GroupName) -> bool {
         let mut state = self.state.lock();
         let is_idle = state.by_group.get(group).is_none_or(|task| task.topics.borrow().is_empty());

@@ -36,30 +36,37 @@ pub struct SuspendedCalls(Mutex<CallsByState>);
 struct CallsByState {
     /// Each call with the task that drops it when it expires.
     calls: HashMap<String, (SuspendedCall, AbortHandle)>,
+    /// The tasks that drop expired calls.
     timers: JoinSet<()>,
 }
 
 /// A call that its server runs, and the input that it needs.
 pub struct SuspendedCall {
+    /// The future of the answer.
     answer: ResponseFuture,
+    /// Requests for input that were not put to the client yet.
     new_requests: mpsc::Receiver<PendingInput>,
     /// What the client was asked and has not answered, by key.
     pending: Vec<(String, PendingInput)>,
+    /// Where progress goes; the client's next request brings another token.
     progress: Option<Progress>,
+    /// Filled with the params of the client's cancellation.
     cancel_params: CancelParams,
+    /// The number in the key of the last request for input.
     last_key: usize,
-    /// Shared with the call's input channel.
+    /// Whether the call is suspended. Shared with the call's input channel.
     suspended: Arc<AtomicBool>,
 }
 
-/// Creates the channel through which a new call can ask for input. The receiver and the flag go to `SuspendedCall::new`.
+/// Creates the channel through which a new call can ask for input. The receiver and the flag go to
+/// `SuspendedCall::new`.
 pub fn input_channel(capabilities: Raw) -> (InputChannel, mpsc::Receiver<PendingInput>) {
     let (requests, receiver) = mpsc::channel(MAX_PENDING);
     (InputChannel { capabilities, requests, suspended: Arc::default() }, receiver)
 }
 
 impl SuspendedCall {
-    /// A call that has just begun, and the receiver of its input channel.
+    /// Creates a call that has just begun. `new_requests` is the receiver of its input channel.
     pub fn new(
         answer: ResponseFuture,
         new_requests: mpsc::Receiver<PendingInput>,

@@ -13,6 +13,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Sends progress to a client while its request waits for something else than the server's answer.
 pub struct WaitProgress<'a> {
+    /// Where progress goes, if the client gave a token.
     progress: Option<&'a Progress>,
     /// The value that was sent last.
     value: f64,

@@ -1,8 +1,8 @@
-//! Sends a request to the group that it belongs to. This is the only loop that does so, for calls of tools and for every
-//! other method.
+//! Sends a request to the group that it belongs to. This is the only loop that does so, for calls of tools and for
+//! every other method.
 //!
-//! A request is sent again once if the connection broke and the request cannot have been carried out, or carrying it out
-//! twice does no harm. It is also sent again after the user logged in, if that is what it needed.
+//! A request is sent again once if the connection broke and the request cannot have been carried out, or carrying it
+//! out twice does no harm. It is also sent again after the user logged in, if that is what it needed.
 
 use super::task_call;
 use crate::front::errors::{self, RpcError};
@@ -20,10 +20,10 @@ use crate::wire::{Raw, Reply};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest time that a request may take, however much progress it shows.
+/// The longest time that a request may take, regardless of progress.
 pub const MAX_TOTAL: Duration = Duration::from_secs(3600);
 
-/// A request to be forwarded. It is prepared anew for each connection that it is sent on.
+/// A request to be forwarded. It is prepared again for each connection that it is sent on.
 pub trait Outgoing: Send {
     /// Why the request is not sent, or has no answer.
     type Error: From<ForwardError> + Send;
@@ -71,7 +71,14 @@ pub enum ForwardError {
     /// The upstream did not answer.
     Unanswered(Unanswered),
     /// The upstream's answer does not exist in the client's era.
-    Untranslatable { group: Upstream, method: Method, why: &'static str },
+    Untranslatable {
+        /// The group.
+        group: Upstream,
+        /// The method.
+        method: Method,
+        /// Why the answer cannot be translated.
+        why: &'static str,
+    },
 }
 
 /// A request that the upstream did not answer.
@@ -203,6 +210,7 @@ fn adapt(
     Ok(Forwarded { group, lease, reply })
 }
 
+/// Replaces the error if the proxy shuts down, which then is its cause.
 fn unless_shutting_down(context: &RequestContext, error: ForwardError) -> ForwardError {
     if context.groups().is_shutting_down() { ForwardError::ShuttingDown } else { error }
 }
@@ -213,10 +221,12 @@ struct MethodRequest {
     params: Raw,
 }
 
-/// Why such a request is refused.
+/// Why such a request has no answer.
 enum MethodError {
+    /// Forwarding it failed.
     Forward(ForwardError),
-    Refused(RpcError),
+    /// The group does not have the capability that it needs.
+    Unsupported(RpcError),
 }
 
 impl From<ForwardError> for MethodError {
@@ -234,7 +244,7 @@ impl Outgoing for MethodRequest {
         if let (Some(catalog), Some(capability)) = (&snapshot.catalog, info.capability)
             && !has_capability(&catalog.info, capability)
         {
-            return Err(MethodError::Refused(errors::lacks_capability(&group.name, capability)));
+            return Err(MethodError::Unsupported(errors::lacks_capability(&group.name, capability)));
         }
         let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
         let timeout = match info.timeout {
@@ -264,7 +274,7 @@ pub async fn forward_method(
     match forward(context, group, &mut MethodRequest { method, params }).await {
         Ok(forwarded) => forwarded.reply,
         Err(MethodError::Forward(error)) => Err(RpcError::from(error).into()),
-        Err(MethodError::Refused(error)) => Err(error.into()),
+        Err(MethodError::Unsupported(error)) => Err(error.into()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! `resources/subscribe`, `resources/unsubscribe` and `subscriptions/listen`: finds the groups that the topics belong to.
-//! `interaction::subscriptions` keeps them subscribed.
+//! `resources/subscribe`, `resources/unsubscribe` and `subscriptions/listen`: finds the groups that the topics belong
+//! to. `interaction::subscriptions` keeps them subscribed.
 
 use super::forward::forward_method;
 use super::resources;
@@ -27,7 +27,7 @@ const LIST_FLAGS: [(&str, &str); 3] = [
     ("promptsListChanged", notification::PROMPTS_LIST_CHANGED),
     ("resourcesListChanged", notification::RESOURCES_LIST_CHANGED),
 ];
-/// How many URIs, and how many tasks, one request may name. The rest is not honoured.
+/// How many URIs, and how many tasks, one request may name. Further ones are ignored.
 const MAX_TOPICS: usize = 1000;
 /// How long a `subscriptions/listen` waits for the groups before it is acknowledged with what they accepted by then.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -180,8 +180,11 @@ async fn hold(
 
 /// Removes the listener, and releases its topics, when the request ends.
 struct ListenerGuard {
+    /// The client of the listener.
     client: Arc<Client>,
+    /// The number of the listener.
     holder: Holder,
+    /// The topics that it holds.
     topics: Vec<TopicGuard>,
 }
 

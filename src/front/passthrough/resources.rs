@@ -137,7 +137,9 @@ pub(super) async fn find_owners(
 
 /// The resources and templates that the groups are known to have.
 struct KnownUris {
+    /// The resources of each group.
     resources: GroupEntries,
+    /// The resource templates of each group.
     templates: GroupEntries,
 }
 
@@ -149,7 +151,7 @@ impl KnownUris {
         }
     }
 
-    /// The group that a URI belongs to, and the URI there.
+    /// Returns the group that a URI belongs to, and the URI there.
     fn owner(&self, invocation: &Invocation, uri: &str) -> Option<(GroupName, String)> {
         if let Some((group, original)) = routing::parse_rewritten(uri) {
             return Some((GroupName::new(&group), original));

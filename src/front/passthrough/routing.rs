@@ -82,8 +82,8 @@ pub fn owner<'a>(
     lister(uri, resources).or_else(|| by_template().map(|(group, _)| group))
 }
 
-/// Returns whether `uri` may be an expansion of the template (RFC 6570): it has the literals in order, and a value for each
-/// expression.
+/// Returns whether `uri` may be an expansion of the template (RFC 6570): it has the literals in order, and a value for
+/// each expression.
 pub fn matches_template(template: &str, uri: &str) -> bool {
     let mut rest = uri;
     let mut parts = template.split('{');
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn apps_stay_in_their_scheme() {
+    fn rewritten_apps_stay_in_their_scheme() {
         let lists = [list("a", &["ui://x/1"]), list("b c", &["ui://x/1", "ui://y"])];
         let ours = raw::get_str(&merge(&lists, "uri")[1], "uri").unwrap();
         assert_eq!(ours, "ui://b%20c/x/1");
@@ -150,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn templates_match_what_they_expand_to() {
-        for (template, uri, covered) in [
+    fn a_template_matches_its_expansions() {
+        for (template, uri, is_match) in [
             ("test://{id}/data", "test://7/data", true),
             ("test://{id}/data", "test:///data", false),
             ("test://{id}/data", "test://a/b/data", false),
@@ -164,7 +164,7 @@ mod tests {
             ("x://{a", "x://b", false),
             ("{scheme}://{host}", "http://h", true),
         ] {
-            assert_eq!(matches_template(template, uri), covered, "{template} {uri}");
+            assert_eq!(matches_template(template, uri), is_match, "{template} {uri}");
         }
     }
 
@@ -178,8 +178,8 @@ mod tests {
         }
 
         #[test]
-        fn any_template_is_matched_without_panic(template in "[a-c{}/?+]{0,12}", uri in "[a-c/]{0,12}") {
-            let _covered = matches_template(&template, &uri);
+        fn matching_any_template_never_panics(template in "[a-c{}/?+]{0,12}", uri in "[a-c/]{0,12}") {
+            let _is_match = matches_template(&template, &uri);
         }
     }
 }

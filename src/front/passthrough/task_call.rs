@@ -1,5 +1,5 @@
-//! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits for
-//! its result.
+//! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits
+//! for its result.
 
 use crate::front::interaction::context::RequestContext;
 use crate::protocol::Era;
@@ -46,9 +46,11 @@ pub(super) async fn run(
 
 /// Cancels the task unless its result was received.
 struct CancelTaskOnDrop<'a> {
+    /// The connection of the task.
     lease: &'a Lease,
     /// The params that name the task.
     params: Raw,
+    /// Whether its result was received.
     is_done: bool,
 }
 

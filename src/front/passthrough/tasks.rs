@@ -1,5 +1,5 @@
-//! `tasks/*`: requests about the tasks of upstreams (2025-11-25, and the extension of 2026-07-28). The id that the client
-//! knows names the group. A group with an open task stays connected.
+//! `tasks/*`: requests about the tasks of upstreams (2025-11-25, and the extension of 2026-07-28). The id that the
+//! client knows names the group. A group with an open task stays connected.
 
 use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
@@ -16,7 +16,7 @@ use crate::upstream::{Upstream, task_ids};
 use crate::wire::{Raw, Reply, raw};
 
 /// Forwards a request about one task.
-pub async fn one(invocation: Invocation, method: Method) -> Reply {
+pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let exposed_id = invocation.string("taskId")?;
     let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {exposed_id}")));
     let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;

@@ -32,9 +32,13 @@ const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Routes the requests of one session.
 pub struct Dispatcher {
+    /// What all requests of the session share.
     state: Arc<SessionState>,
+    /// The subscriptions of the client.
     subscriptions: Arc<Subscriptions>,
+    /// The calls that wait for input.
     suspended: Arc<SuspendedCalls>,
+    /// The index of `search_dynamic_tools`.
     search: Arc<ToolSearch>,
 }
 
@@ -49,7 +53,7 @@ enum DirectTarget {
 }
 
 impl Dispatcher {
-    /// A dispatcher for a new session.
+    /// Creates the dispatcher of a new session.
     pub fn new(state: Arc<SessionState>) -> Self {
         let subscriptions = Subscriptions::new(state.groups.clone(), state.client.clone());
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
@@ -59,7 +63,7 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// The request is refused at once.
+    /// Returns the error if the request is rejected at once.
     pub fn dispatch(
         &self,
         request: &Request,
@@ -124,7 +128,7 @@ impl Dispatcher {
             Method::CompletionComplete => Box::pin(completion::complete(invocation)),
             Method::TasksList => Box::pin(tasks::list(invocation)),
             Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel => {
-                Box::pin(tasks::one(invocation, method))
+                Box::pin(tasks::forward(invocation, method))
             }
             Method::LoggingSetLevel => self.set_log_level(invocation)?,
             // The session answers these itself, or the client cannot send them.
@@ -171,7 +175,8 @@ impl Dispatcher {
         })
     }
 
-    /// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name if only one group has it.
+    /// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name if only one group has
+    /// it.
     fn find_direct_target(&self, name: &str) -> Result<DirectTarget, RpcError> {
         let groups = &self.state.groups;
         let all = groups.all();
@@ -206,7 +211,7 @@ impl Dispatcher {
             Some(async move {
                 let options = CallOptions::within(SET_LEVEL_TIMEOUT);
                 let method = Method::LoggingSetLevel.name();
-                // A group that does not obey sends more or fewer messages; nothing else depends on it.
+                // If the server ignores the level, it sends more or fewer messages; nothing else depends on it.
                 drop(lease.peer().call(method, Some(params), options).await);
             })
         });

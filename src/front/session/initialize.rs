@@ -11,8 +11,8 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-/// The capabilities to advertise. They follow the config alone: a capability is advertised if one server may have it,
-/// or if there is no server.
+/// Returns the capabilities to advertise. They depend only on the config: a capability is advertised if one server may
+/// have it, or if there is no server.
 pub fn offers(groups: &GroupManager) -> Offers {
     let config = groups.config();
     let features: Vec<_> =
@@ -24,7 +24,8 @@ pub fn offers(groups: &GroupManager) -> Offers {
     }
 }
 
-/// Returns the revision that the client asks for if it is known, else the latest one; and logs who connected.
+/// Returns the revision that the client asks for if it is known, else the latest one. Logs the client's name and
+/// version.
 pub fn negotiate(params: &Raw) -> &'static str {
     let requested = raw::get_str(params, "protocolVersion");
     let known =

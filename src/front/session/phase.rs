@@ -5,8 +5,9 @@
 //!        ╰────────────────────────────┴─────────────────────────────────────────┴──▶ Shutdown
 //! ```
 //!
-//! In `Initialized` the answer to `initialize` is sent, and the client's notification has not come. Clients pipeline, so
-//! requests are held for a moment rather than refused. Requests of the stateless era have no phase except `Shutdown`.
+//! In `Initialized` the answer to `initialize` is sent, and the client's notification has not come. Clients pipeline,
+//! so requests are held for a moment rather than rejected. Requests of the stateless era have no phase except
+//! `Shutdown`.
 
 use crate::front::errors::{self, RpcError};
 use crate::protocol::methods::Method;
@@ -32,8 +33,8 @@ pub enum PhaseDecision {
     Serve(Method),
     /// Hold it, in order, until `notifications/initialized` comes.
     Hold,
-    /// Refuse it.
-    Refuse(RpcError),
+    /// Reject it with this error.
+    Reject(RpcError),
 }
 
 /// Whether a method can be used in this session.
@@ -70,7 +71,7 @@ impl Offers {
 }
 
 impl Availability {
-    /// For requests of the handshake era.
+    /// Looks up a method for a request of the handshake era.
     pub fn in_handshake_era(method: &str, offers: Offers) -> Self {
         match Method::parse(method).filter(|method| method.is_of(Era::Handshake)) {
             Some(method) => match method.info().capability.filter(|capability| !offers.has(capability)) {
@@ -82,8 +83,8 @@ impl Availability {
         }
     }
 
-    /// For requests of the stateless era. There, a method whose capability is not advertised does not exist; tasks are an
-    /// extension that is always advertised.
+    /// Looks up a method for a request of the stateless era. There, a method whose capability is not advertised does
+    /// not exist; tasks are an extension that is always advertised.
     pub fn in_stateless_era(method: &str, offers: Offers) -> Self {
         let offers = Offers { tasks: true, ..offers };
         let method = Method::parse(method).filter(|method| method.is_of(Era::Stateless));
@@ -97,16 +98,16 @@ impl Phase {
     pub fn decide(self, availability: Availability) -> PhaseDecision {
         use Availability::{Available, NotNegotiated, Unknown};
         match (self, availability) {
-            (Self::Shutdown, _) => PhaseDecision::Refuse(errors::shutting_down()),
+            (Self::Shutdown, _) => PhaseDecision::Reject(errors::shutting_down()),
             (_, Available(Method::Ping)) => PhaseDecision::Serve(Method::Ping),
             (Self::Initialization, Available(Method::Initialize)) => PhaseDecision::Serve(Method::Initialize),
-            (_, Available(Method::Initialize)) => PhaseDecision::Refuse(errors::already_initialized()),
-            (Self::Initialization, _) => PhaseDecision::Refuse(errors::not_initialized()),
+            (_, Available(Method::Initialize)) => PhaseDecision::Reject(errors::already_initialized()),
+            (Self::Initialization, _) => PhaseDecision::Reject(errors::not_initialized()),
             (Self::Initialized, _) => PhaseDecision::Hold,
             (Self::Operation, NotNegotiated(capability)) => {
-                PhaseDecision::Refuse(errors::not_negotiated(capability))
+                PhaseDecision::Reject(errors::not_negotiated(capability))
             }
-            (Self::Operation, Unknown) => PhaseDecision::Refuse(errors::unknown_method()),
+            (Self::Operation, Unknown) => PhaseDecision::Reject(errors::unknown_method()),
             (Self::Operation, Available(method)) => PhaseDecision::Serve(method),
         }
     }
@@ -148,7 +149,7 @@ mod tests {
             let decision = phase.decide(Availability::in_handshake_era(method, OFFERS));
             match (decision, expected) {
                 (PhaseDecision::Serve(served), None) => assert_eq!(served.name(), method, "{phase:?}"),
-                (PhaseDecision::Refuse(error), Some(code)) => {
+                (PhaseDecision::Reject(error), Some(code)) => {
                     assert_eq!(error.code, code, "{phase:?} {method}");
                 }
                 (decision, _) => panic!("{phase:?} {method}: {decision:?}"),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stateless_era_has_other_methods_and_no_capability_to_negotiate() {
+    fn the_stateless_era_serves_its_own_methods_without_negotiation() {
         for (method, is_available) in [
             ("tools/call", true),
             ("server/discover", true),

@@ -1,4 +1,5 @@
-//! Requests of the stateless era (2026-07-28): what each carries in `_meta`, and what each answer has to have.
+//! Requests of the stateless era (2026-07-28): the members of `_meta` that each one carries, and the members that each
+//! answer must have.
 
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::client::check_log_level;
@@ -10,8 +11,11 @@ use serde_json::json;
 /// The members of `_meta` that make a request stateless.
 #[derive(Default)]
 pub struct RequestMeta {
+    /// The revision.
     version: Option<Raw>,
+    /// The capabilities of the client.
     capabilities: Option<Raw>,
+    /// The least severe log messages that the client wants.
     log_level: Option<Raw>,
 }
 
@@ -36,7 +40,7 @@ impl RequestMeta {
     ///
     /// # Errors
     ///
-    /// Says what is missing or wrong.
+    /// Returns an error that says what is missing or wrong.
     pub fn check(&self, request: &Request) -> Result<(), RpcError> {
         let missing = |key| errors::invalid_params(format!("params._meta[{key:?}] is missing"));
         let version = self.version.as_ref().ok_or_else(|| missing(meta::VERSION))?;
@@ -90,7 +94,8 @@ fn has_cache_hints(method: Method) -> bool {
     )
 }
 
-/// Adds what an answer of the stateless era has to have. `ttl_ms`: how long a list may be cached, in milliseconds.
+/// Adds the members that an answer of the stateless era must have. `ttl_ms`: how long a list may be cached, in
+/// milliseconds.
 pub fn complete(method: Method, reply: Reply, ttl_ms: u32) -> Reply {
     let result = match reply {
         Ok(result) => result,
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_to_carry_its_revision_and_capabilities() {
+    fn a_request_must_carry_its_revision_and_capabilities() {
         let with_version = |rest: &str| {
             format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28"{rest}}}}}"#)
         };
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_gets_what_it_lacks_and_keeps_what_it_has() {
+    fn an_answer_gets_missing_members_and_keeps_its_own() {
         let complete = |method, text| complete(method, Ok(raw(text)), 7).unwrap();
         assert_eq!(
             complete(Method::ToolsCall, r#"{"content":[1e400]}"#),

@@ -41,7 +41,7 @@ pub enum Detail {
 /// The arguments of `search_dynamic_tools`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SearchQuery {
-    /// What to search for.
+    /// What the tool should do, in the model's words.
     pub query: String,
     /// Only search this group.
     pub group: Option<String>,
@@ -234,14 +234,15 @@ fn other_members(members: &Members) -> Raw {
 mod tests {
     use super::*;
 
-    fn call(arguments: &str) -> Result<CallArguments, String> {
+    fn parse_call(arguments: &str) -> Result<CallArguments, String> {
         CallArguments::parse(Some(&Raw::copy_from_slice(arguments.as_bytes())))
     }
 
     #[test]
     fn arguments_keep_their_bytes() {
-        let got = call(r#"{"group":"g","name":"t","args":{"big":123456789012345678901234567890,"f":1.0}}"#)
-            .unwrap();
+        let got =
+            parse_call(r#"{"group":"g","name":"t","args":{"big":123456789012345678901234567890,"f":1.0}}"#)
+                .unwrap();
         assert_eq!(got.args, r#"{"big":123456789012345678901234567890,"f":1.0}"#);
     }
 
@@ -256,7 +257,7 @@ mod tests {
             r#"{"server":"g","tool_name":"t","parameters":{"a":1}}"#,
             r#""{\"group\":\"g\",\"name\":\"t\",\"args\":{\"a\":1}}""#,
         ] {
-            assert_eq!(call(text).as_ref(), Ok(&wanted), "{text}");
+            assert_eq!(parse_call(text).as_ref(), Ok(&wanted), "{text}");
         }
     }
 
@@ -264,8 +265,8 @@ mod tests {
     fn thousands_of_flattened_arguments_take_linear_time() {
         let many: Vec<_> = (0..20_000).map(|n| format!(r#""k\u00e9{n}":{n}.0"#)).collect();
         let started = tokio::time::Instant::now();
-        let got =
-            call(&format!(r#"{{"name":"t",{},"k\u00e90":"last","group":"g"}}"#, many.join(","))).unwrap();
+        let got = parse_call(&format!(r#"{{"name":"t",{},"k\u00e90":"last","group":"g"}}"#, many.join(",")))
+            .unwrap();
         assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
         assert!(got.args.starts_with(r#"{"ké0":"last","ké1":1.0,"#.as_bytes()));
         assert_eq!(raw::entries(&got.args).unwrap().len(), 20_000);
@@ -274,27 +275,27 @@ mod tests {
     #[test]
     fn missing_arguments_are_an_empty_object() {
         for text in [r#"{"name":"t"}"#, r#"{"name":"t","args":null}"#, r#"{"name":"t","args":""}"#] {
-            let got = call(text).unwrap();
+            let got = parse_call(text).unwrap();
             assert_eq!((got.group, &got.args[..]), (None, &b"{}"[..]), "{text}");
         }
     }
 
     #[test]
     fn a_string_of_several_lines_becomes_one_line() {
-        let got = call(r#"{"name":"t","args":"{\n \"a\": \"x\\ny\"\n}"}"#).unwrap();
+        let got = parse_call(r#"{"name":"t","args":"{\n \"a\": \"x\\ny\"\n}"}"#).unwrap();
         assert_eq!(got.args, "{  \"a\": \"x\\ny\" }");
     }
 
     #[test]
     fn an_error_names_the_argument() {
-        assert!(call("{}").unwrap_err().contains("\"name\""));
-        assert!(call(r#"{"name":3}"#).unwrap_err().contains("\"name\" must be a string"));
-        assert!(call(r#"{"name":"t","args":[1]}"#).unwrap_err().contains("\"args\""));
-        assert!(call("[1]").is_err());
+        assert!(parse_call("{}").unwrap_err().contains("\"name\""));
+        assert!(parse_call(r#"{"name":3}"#).unwrap_err().contains("\"name\" must be a string"));
+        assert!(parse_call(r#"{"name":"t","args":[1]}"#).unwrap_err().contains("\"args\""));
+        assert!(parse_call("[1]").is_err());
     }
 
     #[test]
-    fn tools_to_describe_are_understood_in_any_form() {
+    fn the_tools_to_describe_are_understood_in_any_form() {
         let parse = |text: &str| DescribeArguments::parse(Some(&Raw::copy_from_slice(text.as_bytes())));
         let named = |tools: &str| parse(&format!(r#"{{"group":"g","tools":{tools}}}"#)).unwrap().tools;
         let two = Some(vec!["a".to_owned(), "b".to_owned()]);

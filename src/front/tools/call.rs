@@ -59,6 +59,7 @@ enum CallStop {
     Text(String),
     /// The reply of the request.
     Reply(Reply),
+    /// Forwarding the call failed.
     Forward(ForwardError),
 }
 
@@ -107,13 +108,15 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
 
 /// A call as it is forwarded.
 struct OutgoingCall<'a> {
+    /// The request of the client.
     call: &'a ToolCall,
+    /// Its parsed arguments.
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
-    /// The user has approved the call.
+    /// Whether the user has approved the call.
     approved: bool,
-    /// The result has to carry the user's approval to the next round.
+    /// Whether the result has to carry the user's approval to the next round.
     wraps_result: bool,
     /// The tool's own name, once it is found.
     tool: Option<String>,
@@ -171,7 +174,7 @@ impl OutgoingCall<'_> {
     }
 }
 
-/// Finds a tool in the catalog of a connected group. The catalog is read again before a name is refused.
+/// Finds a tool in the catalog of a connected group. The catalog is read again before a name is rejected.
 ///
 /// # Errors
 ///
@@ -236,7 +239,7 @@ fn choose_group<'a>(
 }
 
 /// Checks the arguments of a call against the tool's schema before the upstream is contacted. The catalog is read again
-/// before anything is refused, because the upstream may have changed the schema without saying so.
+/// before the call is rejected, because the upstream may have changed the schema without a notification.
 ///
 /// # Errors
 ///
@@ -247,16 +250,17 @@ async fn check_arguments(
     tool: &Tool,
     args: &Raw,
 ) -> Result<(), String> {
-    if misfit(context, group, tool, args).is_none() {
+    if validation_error(context, group, tool, args).is_none() {
         return Ok(());
     }
     group.refresh().await;
-    misfit(context, group, tool, args).map_or(Ok(()), Err)
+    validation_error(context, group, tool, args).map_or(Ok(()), Err)
 }
 
-fn misfit(context: &RequestContext, group: &Upstream, tool: &Tool, args: &Raw) -> Option<String> {
+/// Returns why the arguments do not fit, as text for the model; `None` if they fit or the schema is not known.
+fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, args: &Raw) -> Option<String> {
     let catalog = group.snapshot().catalog.clone()?;
-    // A cached catalog never refuses a call.
+    // A cached catalog may be outdated, so it never rejects a call.
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
     let label = format_args!("{}__{}", group.name, tool.name);

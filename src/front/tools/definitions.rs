@@ -1,14 +1,18 @@
-//! The definitions of our own tools, and `instructions`. Every text here is read by models.
+//! The definitions of our own tools, and `instructions`. Models read every text here.
 
 use crate::text::{one_line, shorten};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// The names of our tools.
+/// The tool that describes the tools of a group.
 pub const GET_DYNAMIC_TOOLS: &str = "get_dynamic_tools";
+/// The tool that calls a tool of a group.
 pub const CALL_DYNAMIC_TOOL: &str = "call_dynamic_tool";
+/// The tool that calls only read-only tools, so that clients can allow it without asking the user.
 pub const CALL_DYNAMIC_TOOL_READONLY: &str = "call_dynamic_tool_readonly";
+/// The tool that searches the tools of all groups.
 pub const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
+/// The tool that reports the states of the groups.
 pub const GET_STATUS: &str = "get_status";
 
 /// The limit for a description and for the instructions. Claude Code silently truncates at 2,048 characters.
@@ -162,7 +166,9 @@ fn call_schema(about: &str) -> Value {
 
 /// The annotations of one of our tools.
 struct Hints {
+    /// `readOnlyHint`.
     read_only: bool,
+    /// `openWorldHint`.
     open_world: bool,
 }
 
@@ -252,11 +258,11 @@ fn largest(limit: usize, fits: impl Fn(usize) -> bool) -> usize {
 mod tests {
     use super::*;
 
-    fn lines(n: usize, text: &str) -> Vec<(String, String)> {
+    fn names_and_texts(n: usize, text: &str) -> Vec<(String, String)> {
         (0..n).map(|i| (format!("group-{i}"), text.to_owned())).collect()
     }
 
-    fn as_groups(lines: &[(String, String)]) -> Vec<GroupLine<'_>> {
+    fn group_lines_of(lines: &[(String, String)]) -> Vec<GroupLine<'_>> {
         lines.iter().map(|(name, text)| GroupLine { name, description: Some(text), tools: &[] }).collect()
     }
 
@@ -264,8 +270,8 @@ mod tests {
     fn no_text_exceeds_the_limits_of_clients() {
         let tools: Vec<String> = (0..40).map(|n| format!("some_tool_with_a_name_{n}")).collect();
         for n in [0, 1, 10, 50, 70, 200, 500] {
-            let lines = lines(n, &"Reads, writes and moves things around. ".repeat(9));
-            let mut groups = as_groups(&lines);
+            let lines = names_and_texts(n, &"Reads, writes and moves things around. ".repeat(9));
+            let mut groups = group_lines_of(&lines);
             for group in &mut groups {
                 group.tools = &tools;
             }
@@ -284,13 +290,13 @@ mod tests {
 
     #[test]
     fn group_lines_are_shortened_evenly_then_left_out() {
-        let lines = lines(20, &"word ".repeat(60));
-        let text = group_lines(&as_groups(&lines), 1000, 0);
+        let lines = names_and_texts(20, &"word ".repeat(60));
+        let text = group_lines(&group_lines_of(&lines), 1000, 0);
         let lengths: Vec<_> = text.lines().skip(1).map(|line| line.chars().count()).collect();
         assert_eq!(lengths.len(), 20);
         assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1, "{lengths:?}");
-        assert_eq!(group_lines(&as_groups(&lines), 300, 0), "");
-        let few = group_lines(&as_groups(&lines[..2]), 1000, 0);
+        assert_eq!(group_lines(&group_lines_of(&lines), 300, 0), "");
+        let few = group_lines(&group_lines_of(&lines[..2]), 1000, 0);
         assert!(
             few.chars().count() <= LINES_BASE + 2 * LINES_PER_GROUP && few.chars().count() > LINES_BASE,
             "{few}"
@@ -298,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_two_groups() {
+    fn the_list_of_two_groups_is_unchanged() {
         let groups = [
             GroupLine { name: "files", description: Some("Reads and\n writes files"), tools: &[] },
             GroupLine { name: "time", description: None, tools: &[] },

@@ -36,11 +36,11 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     group.touch();
     let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
     if let Some(catalog) = group.snapshot().catalog.clone() {
-        // A cached catalog may answer, but it never refuses.
-        let may_refuse = matches!(catalog.source, CatalogSource::Live(_));
+        // A cached catalog may be outdated, so it may answer a request but never reject it.
+        let may_reject = matches!(catalog.source, CatalogSource::Live(_));
         match answer(group, &catalog, arguments, budget) {
             Answer::Complete(text) => return Ok(text),
-            Answer::Incomplete(outcome) if may_refuse => return outcome,
+            Answer::Incomplete(outcome) if may_reject => return outcome,
             Answer::Incomplete(_) | Answer::DefinitionsLost => {}
         }
     }
@@ -54,9 +54,11 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     }
 }
 
+/// What one catalog says about the tools.
 enum Answer {
+    /// The catalog has all of them: the text for the model.
     Complete(String),
-    /// The catalog lacks some of the named tools.
+    /// The catalog lacks some of the named tools. This is the result unless another catalog has them.
     Incomplete(Result<String, String>),
     /// The cache has the names but has lost the definitions.
     DefinitionsLost,
@@ -116,7 +118,8 @@ fn choose<'a>(
     (chosen, missing.join("\n"))
 }
 
-/// Returns the most detail that the budget (in characters) allows: definitions, or signatures that say the same, or stubs.
+/// Returns the most detail that the budget (in characters) allows: definitions, or signatures that say the same, or
+/// stubs.
 fn within_budget(budget: usize, head: String, entries: &[ToolEntry<'_>], group: &Upstream) -> String {
     let size: usize = entries.iter().map(|(_, definition)| definition.len()).sum();
     if size <= budget {

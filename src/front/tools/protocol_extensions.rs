@@ -1,4 +1,4 @@
-//! What programs get through the protocol beside MCP: `tools/list` with `lazy`, `tools/describe` and
+//! Additions to MCP for programs: `tools/list` with `lazy`, `tools/describe` and
 //! `tools/describe_batch`. They see every known tool as `group__tool`.
 
 use super::tool_list;
@@ -81,8 +81,11 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
 }
 
 #[derive(Default)]
+/// The outcome of looking up tools by their exposed names.
 struct FoundTools {
+    /// The definitions that were found.
     tools: Vec<Raw>,
+    /// The names that no group has.
     missing: Vec<String>,
     /// Why groups that may have a missing tool could not be connected.
     errors: Vec<RpcError>,

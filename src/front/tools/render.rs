@@ -13,8 +13,8 @@ const MAX_STUB: usize = 46;
 const WIDE_CHARACTER: usize = 3;
 /// A definition longer than this is split at its members, because some clients show nothing of one long line.
 const MAX_LINE: usize = 4000;
-/// The limits for an answer. OpenCode cuts a result at 50 kB and 2,000 lines, Claude Code at 50,000 characters; there is
-/// room for a last line.
+/// The limits for an answer. OpenCode cuts a result at 50 kB and 2,000 lines, Claude Code at 50,000 characters; there
+/// is room for a last line.
 const MAX_CHARACTERS: usize = 47_000;
 const MAX_LINES: usize = 1880;
 /// The limits for the upstream's own instructions.
@@ -78,7 +78,8 @@ pub fn signatures(head: String, signatures: &[Signature], group: &GroupName) -> 
     }
 }
 
-/// Lists definitions, verbatim, one per line. A definition that is too long for any answer is replaced by its signature.
+/// Lists definitions, verbatim, one per line. A definition that is too long for any answer is replaced by its
+/// signature.
 pub fn definitions(head: String, entries: &[ToolEntry<'_>], group: &GroupName) -> String {
     let alone = BoundedText::new(head.clone());
     let mut out = BoundedText::new(head);
@@ -122,9 +123,13 @@ fn split_lines(json: &Raw) -> String {
 
 /// Text within the limits of clients. It takes whole entries and counts those that do not fit.
 struct BoundedText {
+    /// The text so far.
     text: String,
+    /// The number of its characters.
     characters: usize,
+    /// The number of its lines.
     lines: usize,
+    /// The number of entries that did not fit.
     omitted: usize,
 }
 
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn long_definitions_are_split_between_members_and_stay_equal() {
+    fn a_long_definition_is_split_between_members_and_stays_equal() {
         let long = "x".repeat(3000);
         let schema = json!({ "type": "object", "properties": { "a": { "d": long }, "b": { "d": long } } });
         let definition = json!({ "name": "n", "inputSchema": schema });
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stub_is_about_as_many_tokens_in_any_script() {
+    fn a_stub_has_about_as_many_tokens_in_any_script() {
         assert_eq!(stub("Short."), "Short.");
         assert_eq!(stub(&"word ".repeat(20)), format!("{}…", "word ".repeat(9).trim_end()));
         assert_eq!(stub(&"搜".repeat(40)), format!("{}…", "搜".repeat(14)));

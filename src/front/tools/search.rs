@@ -37,15 +37,21 @@ pub struct ToolSearch {
 
 /// An index, and the groups that it was built from.
 struct GroupIndex {
+    /// The groups, in the order of the index.
     groups: Vec<IndexedGroup>,
+    /// The index of their tools.
     index: Index,
 }
 
 /// A group whose catalog is known.
 struct IndexedGroup {
+    /// The group's name.
     name: GroupName,
+    /// The description in the config, the server's title and the beginning of its instructions, one per line.
     description: String,
+    /// What is known of the server.
     catalog: Arc<Catalog>,
+    /// The config's rules for its tools.
     rules: Arc<Rules>,
 }
 
@@ -89,7 +95,7 @@ impl ToolSearch {
     async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<String, String> {
         let only = query.group.as_ref().map(|name| lookup::group(groups, name)).transpose()?;
         let only = only.map(|group| group.name);
-        let (known, mut unknown) = survey(groups);
+        let (known, mut unknown) = known_and_unknown(groups);
         unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));
         let index = self.index(known).await?;
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
@@ -146,7 +152,7 @@ impl ToolSearch {
 }
 
 /// Returns the groups whose tools are known, and the names of the others, both in config order.
-fn survey(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
+fn known_and_unknown(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
     let config = groups.config();
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for group in groups.all() {

@@ -109,11 +109,14 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Stri
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
         line.push_str(&format!(", {tools} tools"));
         if matches!(catalog.source, CatalogSource::Cached(_)) {
-            line.push_str(&format!(" as of {} ago", rough(catalog.age())));
+            line.push_str(&format!(" as of {} ago", in_largest_unit(catalog.age())));
         }
     }
     if let Some(at) = snapshot.next_attempt {
-        line.push_str(&format!(", next attempt in {}", rough(at.saturating_duration_since(Instant::now()))));
+        line.push_str(&format!(
+            ", next attempt in {}",
+            in_largest_unit(at.saturating_duration_since(Instant::now()))
+        ));
     }
     if let Some(idle) = snapshot.idle() {
         line.push_str(&format!(", idle for {} s", idle.as_secs()));
@@ -145,7 +148,7 @@ fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
 }
 
 /// Formats a duration in its largest unit.
-fn rough(duration: Duration) -> String {
+fn in_largest_unit(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 pub struct ToolList {
     /// Changes whenever a list may have changed.
     version: watch::Receiver<u64>,
-    /// Some group had no surface when the session began: then the flat surface has all our tools.
+    /// Whether some group had no surface when the session began. Then the flat surface has all our tools.
     incomplete: bool,
     /// The last result, and the version that it was built for.
     built: (u64, Raw),
