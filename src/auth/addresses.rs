@@ -127,7 +127,7 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
-    /// Whether a login at `server` may send a request to `other`.
+    /// Returns whether a login at `server` may send a request to `other`.
     fn allowed(server: &str, allow_private: bool, other: &str) -> bool {
         let policy = EgressPolicy::new(&server.parse().unwrap(), allow_private);
         let url: Url = other.parse().unwrap();
@@ -171,7 +171,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_public_server_may_lead_only_to_public_addresses() {
+    fn a_public_server_may_redirect_only_to_public_addresses() {
         for url in PRIVATE.iter().chain(&LOOPBACK).chain(&FORBIDDEN) {
             assert!(!allowed("https://mcp.example.com/mcp", false, url), "{url}");
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_on_this_machine_may_lead_to_this_machine() {
+    fn only_a_server_on_this_machine_may_redirect_to_this_machine() {
         for url in LOOPBACK {
             assert!(allowed("http://127.0.0.1:8000/mcp", false, url), "{url}");
         }

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(claims["aud"], "https://login.example.com");
         assert!(claims["exp"].as_u64().unwrap() <= unix_time() + ASSERTION_LIFETIME_SECS);
         let again = sign_assertion(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
-        assert_ne!(assertion, again, "an assertion is good once");
+        assert_ne!(assertion, again, "each assertion is unique");
     }
 
     #[test]

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_proxy_at_a_private_address_is_used_but_no_server_may_lead_to_it() {
+    async fn a_proxy_at_a_private_address_is_used_but_no_server_may_redirect_to_it() {
         drop(rustls::crypto::ring::default_provider().install_default());
         let server: Url = "https://mcp.example/".parse().unwrap();
         let allowed = |proxies: &[&str]| AllowedDestinations {

@@ -1,7 +1,7 @@
 //! Delays exit until refreshed tokens are stored.
 //!
-//! The answer to a token request has the only refresh token that still works. So the task that sends such a request holds
-//! a `ShutdownGuard`, from before the request until the answer is stored.
+//! The answer to a token request has the only refresh token that still works. So the task that sends such a request
+//! holds a `ShutdownGuard`, from before the request until the answer is stored.
 
 use tokio::sync::watch;
 
@@ -50,7 +50,7 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn closing_waits_for_all_guards_and_refuses_new_ones() {
+    fn closing_waits_for_all_guards_and_rejects_new_ones() {
         let tracker = ShutdownTracker::default();
         let (first, second) = (tracker.guard().unwrap(), tracker.clone().guard().unwrap());
         let mut closing = std::pin::pin!(tracker.close_and_wait());

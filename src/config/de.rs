@@ -1,8 +1,8 @@
 //! A serde deserializer for the types of `file`, over the syntax tree of a parsed config.
 //!
 //! serde's own JSON deserializers lack what it adds: an error has the position and the path of its value and never
-//! repeats the value, variables in strings are expanded, the names of fields are looked up in the table of `fields`, and
-//! unknown fields are collected.
+//! repeats the value, variables in strings are expanded, the names of fields are looked up in the table of `fields`,
+//! and unknown fields are collected.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
@@ -145,6 +145,7 @@ pub(super) struct ValueReader<'a> {
 }
 
 impl<'a> ValueReader<'a> {
+    /// Makes a reader that expands variables in this context.
     pub(super) fn new(context: ExpandContext<'a>) -> Self {
         Self { context, unknown: RefCell::default() }
     }
@@ -347,7 +348,7 @@ mod tests {
     use crate::config::file::ServerEntry;
     use crate::config::vars::Env;
 
-    /// An entry read from JSON, or the message and the offset of the error; and its unknown fields.
+    /// Reads an entry from JSON. Returns it, or the message and the offset of the error; and its unknown fields.
     fn read_entry(text: &str) -> (Result<ServerEntry, (String, usize)>, Vec<UnknownField>) {
         let env = Env::new([("A", "one")], "/");
         let reader = ValueReader::new(ExpandContext { env: &env, dir: Path::new("/") });

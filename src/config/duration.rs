@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_understood() {
+    fn every_unit_is_understood() {
         for (text, milliseconds) in [
             ("500ms", 500),
             ("90s", 90_000),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn other_text_is_rejected() {
         for text in ["", "s", "5 minutes", "-1s", "1h30m", "soon", "1e9", "9000h", "1.2.3", "٣s"] {
             assert_eq!(parse(text), None, "{text}");
         }

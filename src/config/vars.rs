@@ -12,7 +12,9 @@ use thiserror::Error;
 /// passed from there to everything that needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Env {
+    /// The variables.
     variables: Variables,
+    /// The working directory, where relative paths of the command line start.
     cwd: PathBuf,
 }
 

@@ -34,7 +34,9 @@ pub struct ConfigWatcher {
 }
 
 struct WatchedFiles {
+    /// The config files.
     paths: Vec<PathBuf>,
+    /// The watch on the directories of the files.
     watch: Watch,
     /// The names of all files and directories on the way to the files, to ignore events of their neighbors.
     names: Arc<Mutex<BTreeSet<OsString>>>,

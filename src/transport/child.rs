@@ -22,7 +22,9 @@ const STDERR_TAIL_LINES: usize = 20;
 pub struct ChildTransport(Arc<ChildInner>);
 
 struct ChildInner {
+    /// The process.
     process: ProcessHandle,
+    /// The last lines of its stderr.
     stderr: StderrTail,
     /// Reads stderr.
     stderr_task: tokio::task::JoinHandle<()>,

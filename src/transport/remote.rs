@@ -13,9 +13,9 @@
 //! it by POST and passes on the JSON or the events that come back. `get_stream` reads the stream that belongs to no
 //! request, `http_sse` the single stream of the older transport. All of them share a `connection`.
 //!
-//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest). An error
-//! that concerns the whole connection is stored before the request that met it is reported, so a caller that repeats
-//! the request finds the connection ended.
+//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest).
+//! An error that concerns the whole connection is stored before the request that met it is reported, so a caller that
+//! repeats the request finds the connection ended.
 //!
 //! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
 //! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
@@ -70,6 +70,7 @@ struct DriverHandle {
     end_reason: Arc<OnceLock<RemoteError>>,
     /// Stops the driver within the time that is sent. Closed when the driver has ended.
     stop: watch::Sender<Option<Duration>>,
+    /// The driver's task.
     driver: AbortHandle,
 }
 

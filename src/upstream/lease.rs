@@ -88,6 +88,7 @@ pub struct LiveConnection {
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl LiveConnection {
+    /// Makes a connection without leases.
     pub(super) fn new(peer: Arc<Peer>, era: Era) -> Arc<Self> {
         Arc::new(Self {
             peer,

@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::HashMap;
 
-/// A keyring that fails as it is told.
+/// A keyring in memory, whose calls can be made to fail.
 #[derive(Clone, Default)]
 pub(in crate::auth) struct FakeKeyring {
     /// The texts of the entries, by user name.

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_glob_is_refused_without_repeating_it() {
+    fn an_invalid_glob_is_rejected_without_repeating_it() {
         let Err(message) = GlobPattern::try_from("secret[".to_owned()) else {
             panic!("the glob is accepted")
         };

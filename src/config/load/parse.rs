@@ -22,19 +22,23 @@ use crate::config::{ConfigError, LaunchText};
 pub(super) struct ParsedFile {
     /// The servers in the order of the file, one per name.
     pub(super) servers: Vec<NamedEntry>,
+    /// The `settings` of the file.
     pub(super) settings: SettingsEntry,
     /// The error in `settings.tools`, if it has one: then it is unknown which tools may be called.
     pub(super) tools_error: Option<ConfigError>,
     /// Errors of the whole file and of settings.
     pub(super) errors: Vec<ConfigError>,
+    /// Problems that do not keep anything from being used, such as unknown fields.
     pub(super) warnings: Vec<ConfigError>,
 }
 
 /// The entry of one server.
 pub(super) struct NamedEntry {
+    /// The server's name.
     pub(super) name: String,
     /// The entry's fields; `None` if it is disabled.
     pub(super) entry: Result<Option<ServerEntry>, ConfigError>,
+    /// Where the entry is in the file.
     pub(super) source: EntrySource,
 }
 
@@ -47,11 +51,13 @@ pub(super) struct EntrySource {
     offset: usize,
     /// The known fields that are not empty, in the order of the file.
     fields: Vec<FieldSource>,
+    /// The fields that decide what is launched or contacted, as the file writes them.
     pub(super) launch_text: LaunchText,
 }
 
 /// Where a field is in the file.
 pub(super) struct FieldSource {
+    /// The field.
     pub(super) field: &'static ConfigField,
     /// The name as the file writes it.
     pub(super) name: String,

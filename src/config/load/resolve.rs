@@ -23,7 +23,9 @@ const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub(super) struct ServerDefaults<'d> {
     /// The settings of all files.
     pub(super) settings: SettingsEntry,
+    /// What the command line overrides.
     pub(super) overrides: &'d Overrides,
+    /// The environment, for variables and paths.
     pub(super) env: &'d Env,
     /// The error in `settings.tools`, if it has one. The rules for tools are then unknown, so no server may run.
     pub(super) tools_error: Option<ConfigError>,

@@ -40,6 +40,7 @@ impl SourceText {
         Self { path: path.to_owned(), ..self }
     }
 
+    /// The whole text.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }

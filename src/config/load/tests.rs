@@ -1,4 +1,4 @@
-//! How files, settings and the command line are combined. The rules of one entry are tested in `tests/configs`.
+//! Tests how files, settings and the command line are combined. The rules of one entry are tested in `tests/configs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::config::{Endpoint, InheritEnv, Mode, StdioConfig};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The config of files with these texts, loaded in this order.
+/// Returns the config of files with these texts, loaded in this order.
 fn load_texts(texts: &[&str], overrides: &Overrides) -> Config {
     let dir = tempfile::tempdir().unwrap();
     let files: Vec<PathBuf> = (0..texts.len()).map(|index| PathBuf::from(format!("{index}.json"))).collect();

@@ -60,7 +60,7 @@ fn a_child_gets_the_safe_variables_only() {
 }
 
 #[test]
-fn the_entrys_own_variables_win() {
+fn the_entrys_own_variables_take_precedence() {
     let dir = tempfile::tempdir().unwrap();
     let mut stdio = stdio(executable(dir.path(), "server").to_str().unwrap());
     stdio.env = BTreeMap::from([("HOME".into(), "/other".into()), ("DYNAMIC_MCP_LOG".into(), "info".into())]);

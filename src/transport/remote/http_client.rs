@@ -39,11 +39,13 @@ pub const EVENT_STREAM: &str = "text/event-stream";
 
 /// An HTTP client for one server.
 pub struct HttpClient {
+    /// Sends the requests; it keeps connections open.
     client: Client,
     /// The URL from the config: the MCP endpoint.
     pub url: Url,
     /// The headers from the config.
     configured_headers: HeaderMap,
+    /// The credentials of each request.
     credentials: Arc<dyn Credentials>,
     /// The time limit for making a connection.
     pub connect_timeout: Duration,

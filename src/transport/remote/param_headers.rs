@@ -19,6 +19,7 @@ const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 /// The parameter headers of one server's tools, as far as its tool lists were read.
 #[derive(Default)]
 pub struct ParamHeaders {
+    /// The headers that each tool declares.
     by_tool: Mutex<HashMap<String, Vec<ParamHeader>>>,
     /// How many lists were read to their last page.
     complete_lists: watch::Sender<usize>,
@@ -169,7 +170,7 @@ mod tests {
         format!(r#"{{"name":"t","inputSchema":{schema}}}"#).into()
     }
 
-    /// The headers of a call of a tool with this schema.
+    /// Returns the headers of a call of a tool with this schema.
     fn call_headers(schema: &str, arguments: &str) -> Vec<(String, String)> {
         let headers = ParamHeaders::default();
         let list = format!(r#"{{"tools":[{}]}}"#, String::from_utf8_lossy(&tool(schema)));

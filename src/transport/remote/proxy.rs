@@ -17,10 +17,18 @@ pub enum ProxyError {
     #[error(
         "the proxy {proxy} (set in the environment) requires other credentials than those in its URL (HTTP 407)"
     )]
-    CredentialsRejected { proxy: String },
+    CredentialsRejected {
+        /// The proxy's address, without credentials.
+        proxy: String,
+    },
     /// The proxy cannot be reached, or did not connect to the server.
     #[error("the proxy {proxy} (set in the environment) {reason}")]
-    Unreachable { proxy: String, reason: String },
+    Unreachable {
+        /// The proxy's address, without credentials.
+        proxy: String,
+        /// A fragment that follows the address, such as "cannot be reached".
+        reason: String,
+    },
 }
 
 /// Returns the proxy's failure, if a proxy was to make the connection that `error` is about.

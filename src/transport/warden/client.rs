@@ -30,9 +30,11 @@ enum Disconnect {
 
 /// The connection to one warden process.
 pub(super) struct WardenClient {
+    /// The socket to the warden process.
     socket: UnixStream,
     /// Bytes that were received and not decoded yet.
     input: BytesMut,
+    /// The commands of the handles.
     commands: mpsc::UnboundedReceiver<ClientCommand>,
     /// For the handles of new processes.
     command_sender: mpsc::WeakUnboundedSender<ClientCommand>,
@@ -48,6 +50,7 @@ struct TrackedProcess {
     pid: Option<u32>,
     /// `None` once it is spawned.
     reply: Option<oneshot::Sender<SpawnReply>>,
+    /// Whether the process runs, for its handles.
     state: watch::Sender<ProcessState>,
 }
 

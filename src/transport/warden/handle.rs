@@ -59,7 +59,9 @@ pub(super) enum SpawnReplyError {
 /// process outlives a caller that is cancelled or fails.
 #[derive(Debug)]
 pub struct ProcessHandle {
+    /// The number of the process, which the warden knows it by.
     id: u64,
+    /// Whether the process runs.
     state: watch::Receiver<ProcessState>,
     /// Weak, so that the warden process ends when its last [`Warden`](super::Warden) is dropped.
     commands: mpsc::WeakUnboundedSender<ClientCommand>,
@@ -75,6 +77,7 @@ pub(super) struct ProcessState {
 }
 
 impl ProcessHandle {
+    /// Creates the handle of process `id`.
     pub(super) fn new(
         id: u64,
         state: watch::Receiver<ProcessState>,

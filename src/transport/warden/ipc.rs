@@ -28,6 +28,7 @@ pub(super) struct WardenSocket {
 }
 
 impl WardenSocket {
+    /// Takes over a connected socket.
     pub(super) fn new(socket: UnixStream) -> Self {
         Self {
             socket,
@@ -38,6 +39,7 @@ impl WardenSocket {
         }
     }
 
+    /// The descriptor, to wait for with poll(2).
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -15,9 +15,11 @@ pub(super) const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
 /// Identifies a dynamic-mcp process among all that ever ran on this machine. Pids and even start times are reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnerId {
+    /// The process id.
     pub(super) pid: i32,
     /// As in [`ProcStat`].
     starttime: u64,
+    /// The id of the boot, because pids and start times begin again with each one.
     boot_id: String,
     /// In another pid namespace the same pid is another process.
     pid_namespace: String,

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 /// The fields of /proc/PID/stat that we need, with the names of proc_pid_stat(5).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcStat {
+    /// The process id.
     pub(super) pid: i32,
     /// The pid of the parent.
     pub(super) ppid: i32,
@@ -18,6 +19,7 @@ pub(super) struct ProcStat {
     pub(super) session: i32,
     /// The start time in clock ticks since boot. Distinguishes processes that had the same pid.
     pub(super) starttime: u64,
+    /// Whether it has exited and was not reaped.
     pub(super) is_zombie: bool,
 }
 
@@ -88,6 +90,7 @@ pub(super) enum ChildLookup {
 }
 
 impl ChildLookup {
+    /// Chooses the kernel's lists of children if it has them, else reads all processes once.
     pub(super) fn new() -> Self {
         if fs::exists(format!("/proc/self/task/{}/children", std::process::id())).unwrap_or(false) {
             return Self::Kernel;

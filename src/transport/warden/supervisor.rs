@@ -62,6 +62,7 @@ enum ShutdownReason {
 
 /// The state of the warden process.
 struct Supervisor {
+    /// The socket to the owner.
     socket: WardenSocket,
     /// Known once the `Hello` was received.
     context: Option<SpawnContext>,
@@ -77,6 +78,7 @@ struct SupervisedUpstream {
     pid: i32,
     /// Whether that process was reaped.
     has_exited: bool,
+    /// The stop in progress.
     stop: Option<PendingStop>,
 }
 
@@ -84,6 +86,7 @@ struct SupervisedUpstream {
 struct PendingStop {
     /// `None` once SIGTERM was sent.
     sigterm_at: Option<Instant>,
+    /// When SIGKILL is due.
     sigkill_at: Instant,
     /// The number of scans in a row that found no process.
     empty_scans: u8,
