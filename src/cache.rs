@@ -39,7 +39,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The interval between attempts to take the lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Identifies a server by its configuration, whatever its name and whichever file configures it.
+/// Identifies a server by its configuration, regardless of its name and of the file that configures it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(String);
 

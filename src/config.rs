@@ -2,7 +2,7 @@
 //!
 //! # Theory of operation
 //!
-//! There are two sets of types. [`file`] has the shape of a file as users write it: every field is optional, other
+//! There are two sets of types. `file` has the shape of a file as users write it: every field is optional, other
 //! clients' names are accepted, and the doc comments become the descriptions in `config-schema.json`. This module has
 //! what the program uses: validated, with variables expanded and durations resolved. [`load`] is the only way from one
 //! to the other. It parses each file with the position of every value, reads the entries with the deserializer in `de`

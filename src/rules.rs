@@ -47,7 +47,7 @@ impl Rules {
         matches(&self.ask, tool)
     }
 
-    /// Returns whether the tool counts as read-only, whatever its annotations say.
+    /// Returns whether the tool counts as read-only, regardless of its annotations.
     pub fn read_only(&self, tool: &str) -> bool {
         matches(&self.read_only, tool)
     }

@@ -7,7 +7,7 @@
 //! program holds an [`Upstream`], a handle that is cheap to clone: it reads the snapshot and sends commands through a
 //! bounded mailbox.
 //!
-//! Requests do not pass through the mailbox. A caller takes a [`Lease`](lease::Lease) on the live connection, which is
+//! Requests do not pass through the mailbox. A caller takes a [`Lease`] on the live connection, which is
 //! an atomic count. So requests run concurrently, and an idle timer never closes a connection that is in use.
 //!
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
@@ -92,7 +92,7 @@ pub enum Grace {
 pub enum AcquireError {
     /// The last attempt to connect failed.
     Failed(Arc<UpstreamError>),
-    /// The attempt goes on; the caller waited this long.
+    /// The attempt is still in progress; the caller waited this long.
     StillConnecting(Duration),
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
@@ -109,7 +109,7 @@ impl Upstream {
         self.snapshot.borrow().lease()
     }
 
-    /// Returns a lease, connecting first if there is no connection. Waits at most `wait`; the attempt goes on after
+    /// Returns a lease, connecting first if there is no connection. Waits at most `wait`; the attempt continues after
     /// that.
     ///
     /// # Errors

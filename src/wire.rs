@@ -36,7 +36,7 @@ pub type Reply = Result<Raw, Raw>;
 /// One JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// A request, which has an id and wants an answer.
+    /// A request, which has an id and gets an answer.
     Request(Request),
     /// A request without an id.
     Notification {

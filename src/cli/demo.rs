@@ -4,8 +4,8 @@
 //! has six groups: five run this program once more, as the MCP server in [`server`] with notes of its own, and one
 //! names a program that does not exist.
 //!
-//! [`walkthrough`] has the steps and their texts, [`client`] speaks MCP, [`printer`] lays out the output, and
-//! [`sandbox`] owns the files: nothing of the user's configuration or cache is read or written. Every figure is
+//! `walkthrough` has the steps and their texts, `client` speaks MCP, `printer` lays out the output, and `sandbox`
+//! owns the files: nothing of the user's configuration or cache is read or written. Every figure is
 //! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
 use crate::config::vars::Env;

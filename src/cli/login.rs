@@ -72,7 +72,7 @@ pub async fn login(args: &LoginArgs, cli: &Cli, env: &Env) -> anyhow::Result<Exi
         log_in(args, &http, &account, env).await
     };
     let outcome = tokio::select! {
-        // The signal first: it is handled from before the user is told to open a URL.
+        // The signal comes first, so that it is handled before the user sees the URL.
         biased;
         _ = tokio::signal::ctrl_c() => Err(CommandError::new(EXIT_LOGIN_NEEDED, "cancelled")),
         outcome = outcome => outcome,

@@ -70,7 +70,7 @@ pub fn login_in_progress(url: &str) -> String {
     format!("The user agreed to log in but has not finished. Call again after the login. The address:\n{url}")
 }
 
-/// A login that nobody finished in time.
+/// A login that was not finished in time.
 pub fn login_expired(group: &GroupName) -> String {
     format!("The login to group {group} was not finished in time. Call again to start a new one.")
 }
@@ -89,9 +89,9 @@ pub fn lost_state(group: &GroupName) -> String {
 }
 
 /// Arguments that do not fit the tool's schema. `signature`: what would fit.
-pub fn invalid_arguments(group: &GroupName, tool: &str, problem: &str, signature: &str) -> String {
+pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
     format!(
-        "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{problem}\n\
+        "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{mismatch}\n\
          Its signature: {signature}"
     )
 }

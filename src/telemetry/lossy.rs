@@ -71,7 +71,7 @@ impl Drop for FlushGuard {
             match self.0.try_send(item) {
                 Err(TrySendError::Full(returned)) => item = returned,
                 _ => {
-                    // The exit goes on even if the log is not written in time.
+                    // The process exits even if the log is not written in time.
                     let _in_time = flushed.recv_timeout(FLUSH_TIMEOUT);
                     return;
                 }

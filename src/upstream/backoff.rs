@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A request to a group whose failure is younger than this gets that failure instead of a new attempt.
 pub const COOL_DOWN: Duration = Duration::from_secs(5);
-/// The longest time that anything here waits, whatever a server asks for.
+/// The longest interval, even if a server asks for a longer one.
 pub const LONGEST: Duration = Duration::from_secs(300);
 /// The intervals between the attempts of a round, before jitter.
 const ROUND: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];

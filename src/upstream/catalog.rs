@@ -1,6 +1,6 @@
 //! What is known of an upstream: its server info, its tools and its other lists, as they were last read.
 //!
-//! Definitions are the server's own bytes. Those of a cached catalog stay in a file until somebody asks for them.
+//! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
 use crate::protocol::Era;
 use crate::text::summary;
@@ -59,7 +59,7 @@ pub enum CatalogSource {
 /// The answer to `initialize` or `server/discover`. Every member may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerInfo {
-    /// The era in which the server was spoken to, whatever revision it names.
+    /// The era of the connection, regardless of the revision that the server names.
     #[serde(default)]
     pub era: Era,
     /// The revision; empty if the server names none.

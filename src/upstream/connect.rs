@@ -18,7 +18,7 @@ pub type AttemptResult = Result<(Connection, Catalog), AttemptError>;
 
 /// Makes connections to one upstream.
 pub trait Connect: Send + 'static {
-    /// Makes one attempt. Dropping the future ends whatever it started.
+    /// Makes one attempt. Dropping the future ends everything that the attempt started.
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult>;
 }
 

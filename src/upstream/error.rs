@@ -49,7 +49,7 @@ pub enum UpstreamError {
     /// A remote server, or the network to it, failed.
     #[error("{0}")]
     Remote(RemoteError),
-    /// A remote server did not answer `step`; the connection goes on.
+    /// A remote server did not answer `step`; the connection stays open.
     #[error("{step} was not answered: {why}")]
     Unanswered {
         /// The method that was not answered.

@@ -41,7 +41,7 @@ impl Lease {
         self.0.peer.call(method, translate::request(params, from, self.0.era), options).await
     }
 
-    /// Resolves when the connection has ended, or will end as soon as nobody uses it.
+    /// Resolves when the connection has ended, or will end as soon as no lease is left.
     pub async fn ended(&self) {
         loop {
             let closed = self.0.closed.notified();

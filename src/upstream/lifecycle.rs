@@ -141,7 +141,7 @@ pub enum Action {
     AnswerFailed(Arc<UpstreamError>),
     /// Close the connection, which was idle for this long. `Closed` follows, unless it is used again by then.
     CloseIdle(Duration),
-    /// Close the connection: its catalog is known and nobody needs more. `Closed` follows as above.
+    /// Close the connection: its catalog is known and no caller waits. `Closed` follows as above.
     CloseDiscovered,
 }
 
@@ -336,7 +336,7 @@ impl Lifecycle {
         Some(self.answer_failed())
     }
 
-    /// Returns whether attempts go on in the background after a round.
+    /// Returns whether attempts continue in the background after a round.
     fn retries_in_background(&self) -> bool {
         match self.policy.mode {
             Mode::Eager => true,

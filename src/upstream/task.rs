@@ -1,6 +1,6 @@
 //! The task that owns one group.
 //!
-//! `next` waits for one thing to happen and returns it as a [`TaskEvent`]; none of its branches does more than that.
+//! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
 //! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
 //! group's state. `stopping` is how the task ends; `shared` is what the tasks of all groups share.
 
@@ -303,7 +303,7 @@ impl<C: Connect> Task<C> {
         self.catalog = Some(Arc::new(catalog));
     }
 
-    /// Gives every waiting caller a lease. If the connection is lost already, they go on waiting.
+    /// Gives every waiting caller a lease. If the connection is lost already, they continue to wait.
     fn answer_connected(&mut self) {
         let Some(live) = self.connection.as_ref().map(|c| c.live.clone()) else { return };
         let waiting = std::mem::take(&mut self.waiting);

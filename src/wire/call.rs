@@ -52,7 +52,7 @@ pub enum CallError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The transport failed to deliver this request; the connection goes on.
+    /// The transport failed to deliver this request; the connection stays open.
     #[error("{why}")]
     Failed {
         /// What failed, for the error message.

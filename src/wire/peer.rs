@@ -1,5 +1,5 @@
 //! One end of a JSON-RPC connection. It assigns the ids of its requests, matches answers to them, maps progress tokens,
-//! cancels requests that nobody waits for any more, and bounds every wait.
+//! cancels requests whose caller is gone, and bounds every wait.
 //!
 //! A call is a future; dropping it cancels the request at the other side. The owner of the connection calls `receive`
 //! in a loop. Answers and progress go to their calls; everything else is returned in the order in which it came.
@@ -292,7 +292,7 @@ impl Peer {
         }
     }
 
-    /// Fails one call; the connection goes on.
+    /// Fails one call; the connection stays open.
     pub fn fail(&self, id: &Raw, error: CallError) {
         self.complete(id, Err(error));
     }
@@ -352,9 +352,9 @@ impl Peer {
         let Some(params) = params else { return false };
         let id = raw::get(params, "_meta").and_then(|given| raw::get(&given, meta::SUBSCRIPTION));
         let Some(id) = id.and_then(|id| own_id(&id)) else { return false };
-        let wants = self.calls.lock().open.get(&id).and_then(|call| call.on_acknowledged.clone());
-        let Some(wants) = wants else { return false };
-        wants.send_replace(Some(params.clone()));
+        let sender = self.calls.lock().open.get(&id).and_then(|call| call.on_acknowledged.clone());
+        let Some(sender) = sender else { return false };
+        sender.send_replace(Some(params.clone()));
         true
     }
 

@@ -43,8 +43,8 @@ impl<'a> WaitProgress<'a> {
         }
     }
 
-    /// The value grows with each notification, as it must, and stays below 0, so that the server's own progress goes on
-    /// from there.
+    /// The value grows with each notification, as it must, and stays below 0, so that the server's own progress
+    /// continues from there.
     fn send(&mut self, progress: &Progress, message: &str) {
         let Some(token) = progress.token() else { return };
         self.value /= 2.0;

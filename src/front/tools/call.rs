@@ -264,7 +264,7 @@ fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, arg
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
     let label = format_args!("{}__{}", group.name, tool.name);
-    let problem = context.session.validator.problem(label, definition, args)?;
+    let mismatch = context.session.validator.problem(label, definition, args)?;
     let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
-    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &problem, &signature))
+    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &mismatch, &signature))
 }

@@ -71,8 +71,8 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
     let mut seen = HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
     if names.len() > MAX_NAMES {
-        let problem = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
-        return Err(errors::invalid_params(problem).into());
+        let message = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
+        return Err(errors::invalid_params(message).into());
     }
     let found = find(invocation.groups(), &names, invocation.context.progress.as_ref()).await;
     let not_found = json!(found.missing).to_string();

@@ -59,11 +59,11 @@ pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -
         text.push('\n');
         text.push_str(&group_line(group, snapshot, flows));
     }
-    for problem in errors {
-        text.push_str(&format!("\nconfig error: {problem}"));
+    for error in errors {
+        text.push_str(&format!("\nconfig error: {error}"));
     }
-    for problem in warnings {
-        text.push_str(&format!("\nconfig warning: {problem}"));
+    for warning in warnings {
+        text.push_str(&format!("\nconfig warning: {warning}"));
     }
     Status { json, text }
 }
