@@ -8,7 +8,8 @@
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
 //! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout.
+//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout,
+//! and `log_text` makes text of the other side safe for the log.
 
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Deserializer};
@@ -19,6 +20,7 @@ pub mod batch;
 pub mod call;
 pub mod inbound;
 pub mod lines;
+pub mod log_text;
 pub mod output;
 pub mod peer;
 pub mod percent;

@@ -8,13 +8,11 @@
 //!        ╰────────────▶ Failed ─────────╯   attempt succeeded
 //! ```
 //!
-//! An attempt in progress is not a state, because it can be made in three of the four. It is kept beside the state
-//! (`Connecting`).
+//! An attempt can be made in three of the four states, so it is kept beside the state (`Connecting`).
 //!
-//! Failures come in rounds. A round is an attempt and up to three retries at growing intervals; a request that names
-//! the group meanwhile waits for the outcome of the round. After a round, eager groups retry in the background at long
-//! intervals, and so do hybrid groups of which nothing is known yet. A request then begins a new round, once the last
-//! failure is 5 s old.
+//! Failures come in rounds: an attempt and up to three retries at growing intervals. A request that names the group
+//! meanwhile waits for the outcome. After a round, eager groups retry in the background at long intervals, and so do
+//! hybrid groups of which nothing is known. A request begins a new round once the last failure is 5 s old.
 
 use super::backoff;
 use super::error::UpstreamError;
@@ -250,8 +248,7 @@ impl Lifecycle {
         matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
     }
 
-    /// Eager groups connect, and hybrid ones do so for their catalog. The manager does not send `Start` to a group
-    /// whose cached catalog is fresh enough.
+    /// Eager and hybrid groups connect. A hybrid group with a fresh cached catalog gets no `Start`.
     fn start(&mut self) -> Option<Action> {
         let idle = self.connecting == Connecting::No && !matches!(self.state, State::Connected);
         (idle && self.policy.mode != Mode::Pure && !self.is_misconfigured()).then(|| self.attempt())

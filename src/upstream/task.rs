@@ -2,7 +2,8 @@
 //!
 //! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
 //! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
-//! group's state. `stopping` is how the task ends; `shared` is what the tasks of all groups share.
+//! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `shared` has what the tasks of all
+//! groups share.
 
 use super::catalog::Catalog;
 use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
@@ -25,6 +26,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+mod refresh;
 pub mod shared;
 mod stopping;
 
@@ -344,32 +346,6 @@ impl<C: Connect> Task<C> {
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.end_refresh();
         self.apply(Event::Closed);
-    }
-
-    fn start_refresh(&mut self) {
-        match &self.connection {
-            Some(connection) if self.refresh.is_none() => self.refresh = Some((connection.refresh)()),
-            Some(_) => {}
-            None => self.refresh_waiting.clear(),
-        }
-    }
-
-    fn refreshed(&mut self, outcome: Result<Catalog, UpstreamError>) {
-        match outcome {
-            Ok(catalog) => self.set_catalog(catalog),
-            Err(error) => {
-                tracing::warn!(%error, "failed to read the server's lists again; the last ones stay in use");
-            }
-        }
-        self.publish();
-        self.end_refresh();
-    }
-
-    fn end_refresh(&mut self) {
-        self.refresh = None;
-        for caller in self.refresh_waiting.drain(..) {
-            let _gone = caller.send(());
-        }
     }
 
     fn usage(&self) -> Option<Usage> {

@@ -6,6 +6,7 @@
 
 use super::batch::Batches;
 use super::lines::LineReader;
+use super::log_text::LogText;
 use super::output::Output;
 use super::{Frame, Message, MessageError, Raw, Reply, Request, raw};
 use crate::protocol::meta;
@@ -20,8 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub use super::call::{CallError, CallOptions, CancelParams, Progress, RetryHint};
 
-/// The size in bytes above which an answer reaches its caller before the next line is read. Otherwise large answers
-/// would pile up in memory while the caller's own client reads slowly.
+/// An answer above this size in bytes reaches its caller before the next line is read, so that answers do not pile up.
 const LARGE_ANSWER: usize = 32 << 10;
 
 /// The number of tasks whose progress is passed on after the answer to their call. The oldest are dropped.
@@ -29,7 +29,6 @@ const MAX_TASKS: usize = 256;
 
 /// One end of a JSON-RPC connection.
 pub struct Peer {
-    /// Where the peer writes.
     output: Output,
     /// Our own requests that are not answered yet.
     calls: Mutex<OpenCalls>,
@@ -375,11 +374,8 @@ fn own_id(id: &[u8]) -> Option<u64> {
 
 /// Cancels the request if the call is dropped before its answer came.
 struct CancelOnDrop<'a> {
-    /// The connection.
     peer: &'a Peer,
-    /// The id of the request.
     id: u64,
-    /// The options of the call.
     options: &'a CallOptions,
     /// The reason to give in the cancellation.
     reason: Option<&'static str>,
@@ -396,15 +392,6 @@ impl Drop for CancelOnDrop<'_> {
         });
         let params = raw::set(&params, "requestId", self.id.to_string().as_bytes());
         self.peer.notify(notification::CANCELLED, Some(params));
-    }
-}
-
-/// Displays JSON text in a log line: escaped, at most 200 characters.
-pub struct LogText<'a>(pub &'a [u8]);
-
-impl std::fmt::Display for LogText<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        String::from_utf8_lossy(self.0).escape_debug().take(200).try_for_each(|c| write!(f, "{c}"))
     }
 }
 
