@@ -6,7 +6,7 @@ use crate::cache::{Cache, Key, Known};
 use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
 use crate::protocol::Era;
 use crate::rules::Rules;
-use crate::schema::arguments::Checks;
+use crate::schema::validate::ArgumentValidator;
 use crate::transport::{Transport, launch, warden};
 use crate::upstream::audience::Audience;
 use crate::upstream::catalog::{Catalog, Read};
@@ -66,8 +66,8 @@ pub struct GroupManager {
     reload_problems: Mutex<Vec<ConfigError>>,
     invitations: Mutex<Invitations>,
     pub audience: Arc<Audience>,
-    /// The schemas of tools that were called.
-    pub checks: Checks,
+    /// Checks the arguments of calls, by the schemas of tools that were called before.
+    pub argument_validator: ArgumentValidator,
 }
 
 /// Groups as they were when they were looked at last.
@@ -107,7 +107,7 @@ impl GroupManager {
             reload_problems: Mutex::default(),
             invitations: Mutex::default(),
             audience: Arc::default(),
-            checks: Checks::default(),
+            argument_validator: ArgumentValidator::default(),
         })
     }
 

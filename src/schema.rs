@@ -5,12 +5,12 @@
 
 use crate::wire::{Raw, raw};
 
-pub mod arguments;
 pub mod definition;
 pub mod notes;
 pub mod reference;
 pub mod signature;
 pub mod types;
+pub mod validate;
 
 /// The schema of a tool's arguments: `inputSchema`, or `parameters` as some servers write it.
 pub fn of_arguments(definition: &Raw) -> Option<Raw> {

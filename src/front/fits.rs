@@ -3,6 +3,7 @@
 use super::errors;
 use crate::groups::GroupManager;
 use crate::schema::signature::signature;
+use crate::schema::validate::ArgumentVerdict;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Read, Tool, shorten};
 use crate::wire::Raw;
@@ -26,7 +27,10 @@ fn misfit(groups: &GroupManager, group: &Upstream, tool: &Tool, args: &Raw) -> O
     let Read::Here(_) = catalog.read else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
     let label = format_args!("{}__{}", group.name, tool.name);
-    let problem = groups.checks.problem(label, definition, args)?;
+    let ArgumentVerdict::Misfit(violations) = groups.argument_validator.validate(label, definition, args)
+    else {
+        return None;
+    };
     let signature = shorten(&signature(definition).call, SIGNATURE);
-    Some(errors::bad_arguments(&group.name, &tool.name, &problem, &signature))
+    Some(errors::bad_arguments(&group.name, &tool.name, &violations.to_string(), &signature))
 }

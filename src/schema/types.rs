@@ -62,7 +62,7 @@ pub struct Types<'s> {
 
 impl<'s> Types<'s> {
     pub fn new(root: &'s Value) -> Self {
-        let uses = reference::count(root);
+        let uses = reference::count_references(root);
         Self { root, uses, names: Vec::new(), open: vec!["#"], written: 0, lossless: true }
     }
 

@@ -1,0 +1,226 @@
+//! What is wrong with arguments, as data and as text for a model.
+
+use super::reader::JsonReader;
+use std::fmt;
+use std::ops::Range;
+
+/// Characters of a line about one violation.
+const MAX_LINE_CHARACTERS: usize = 300;
+/// Characters of a value that are repeated.
+const MAX_VALUE_CHARACTERS: usize = 60;
+/// The similarity (Jaro-Winkler, 0 to 1) from which on a name is probably a misspelling of another.
+const MIN_NAME_SIMILARITY: f64 = 0.8;
+
+/// A keyword of JSON Schema that is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Keyword {
+    Type,
+    Enum,
+    Const,
+    Minimum,
+    Maximum,
+    ExclusiveMinimum,
+    ExclusiveMaximum,
+    MultipleOf,
+    MinLength,
+    MaxLength,
+    MinItems,
+    MaxItems,
+    UniqueItems,
+    Items,
+    MinProperties,
+    MaxProperties,
+    Required,
+    AdditionalProperties,
+    AnyOf,
+    OneOf,
+    /// A schema that is `false`.
+    False,
+}
+
+impl Keyword {
+    /// The keyword as it is written in a schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Type => "type",
+            Self::Enum => "enum",
+            Self::Const => "const",
+            Self::Minimum => "minimum",
+            Self::Maximum => "maximum",
+            Self::ExclusiveMinimum => "exclusiveMinimum",
+            Self::ExclusiveMaximum => "exclusiveMaximum",
+            Self::MultipleOf => "multipleOf",
+            Self::MinLength => "minLength",
+            Self::MaxLength => "maxLength",
+            Self::MinItems => "minItems",
+            Self::MaxItems => "maxItems",
+            Self::UniqueItems => "uniqueItems",
+            Self::Items => "items",
+            Self::MinProperties => "minProperties",
+            Self::MaxProperties => "maxProperties",
+            Self::Required => "required",
+            Self::AdditionalProperties => "additionalProperties",
+            Self::AnyOf => "anyOf",
+            Self::OneOf => "oneOf",
+            Self::False => "false",
+        }
+    }
+}
+
+/// A rule of a schema that arguments break.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Where the value is, or would have to be: a JSON pointer (RFC 6901) into the arguments.
+    pub path: String,
+    /// The rule that is broken.
+    pub keyword: Keyword,
+    /// What the rule asks for: types, values or a bound as JSON, the nearest name of a parameter, or what is wrong
+    /// with each alternative. Empty where the keyword says it all.
+    pub expected: String,
+    /// The bytes of the value in the arguments; of a missing property, those of the object that lacks it.
+    pub given: Range<usize>,
+    /// The value, short enough to be repeated.
+    shown: String,
+}
+
+impl Violation {
+    pub(super) fn new(
+        path: String,
+        keyword: Keyword,
+        expected: String,
+        given: Range<usize>,
+        args: &[u8],
+    ) -> Self {
+        let shown = shown(args.get(given.clone()).unwrap_or_default());
+        Self { path, keyword, expected, given, shown }
+    }
+
+    /// What is wrong, without saying where.
+    pub(super) fn reason(&self) -> String {
+        let (given, expected) = (&self.shown, &self.expected);
+        match self.keyword {
+            Keyword::Type => format!("{given} is not of type {expected}"),
+            Keyword::Enum => format!("{given} is not one of {expected}"),
+            Keyword::Const => format!("{given} is not {expected}"),
+            Keyword::Minimum => format!("{given} is less than the minimum of {expected}"),
+            Keyword::Maximum => format!("{given} is greater than the maximum of {expected}"),
+            Keyword::ExclusiveMinimum => format!("{given} is not greater than {expected}"),
+            Keyword::ExclusiveMaximum => format!("{given} is not less than {expected}"),
+            Keyword::MultipleOf => format!("{given} is not a multiple of {expected}"),
+            Keyword::MinLength => format!("{given} has fewer than {}", counted(expected, "character")),
+            Keyword::MaxLength => format!("{given} has more than {}", counted(expected, "character")),
+            Keyword::MinItems => format!("{given} has fewer than {}", counted(expected, "item")),
+            Keyword::MaxItems => format!("{given} has more than {}", counted(expected, "item")),
+            Keyword::UniqueItems => format!("{given} has an item twice"),
+            Keyword::Items => format!("there is no such item: the list has at most {expected}"),
+            Keyword::MinProperties => format!("{given} has fewer than {}", counted(expected, "member")),
+            Keyword::MaxProperties => format!("{given} has more than {}", counted(expected, "member")),
+            Keyword::Required => "is missing".to_owned(),
+            Keyword::AdditionalProperties if expected.is_empty() => "there is no such parameter".to_owned(),
+            Keyword::AdditionalProperties => {
+                format!("there is no such parameter; did you mean `{expected}`?")
+            }
+            Keyword::AnyOf => format!("none of the alternatives fits: {expected}"),
+            Keyword::OneOf if expected.is_empty() => {
+                format!("{given} fits more than one of the alternatives, and only one may fit")
+            }
+            Keyword::OneOf => format!("none of the alternatives fits: {expected}"),
+            Keyword::False => "no value is allowed here".to_owned(),
+        }
+    }
+}
+
+/// Writes the property and what was expected of it, on one line.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.path.strip_prefix('/') {
+            None => "the arguments",
+            Some(place) => place,
+        };
+        let separator = if self.keyword == Keyword::Required { " " } else { ": " };
+        f.write_str(&on_one_line(&format!("{place}{separator}{}", self.reason()), MAX_LINE_CHARACTERS))
+    }
+}
+
+/// Everything that is certainly wrong with arguments.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Violations {
+    /// The first of them, in the order of the arguments.
+    pub first: Vec<Violation>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// Writes a line for each violation.
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines: Vec<String> = self.first.iter().map(|violation| format!("- {violation}")).collect();
+        if self.more > 0 {
+            lines.push(format!("- and {} more", self.more));
+        }
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// `name` as a segment of a JSON pointer.
+pub(super) fn pointer_segment(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Values as a list for a reader: `"a", "b" or "c"`.
+pub(super) fn one_of(values: &[String]) -> String {
+    match values {
+        [] => String::new(),
+        [only] => only.clone(),
+        [before @ .., last] => format!("{} or {last}", before.join(", ")),
+    }
+}
+
+/// The candidate that `name` is probably a misspelling of. Case, underscores and hyphens make no difference.
+pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let plain = |name: &str| -> String {
+        name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
+    };
+    let name = plain(name);
+    let rated = candidates.map(|candidate| (strsim::jaro_winkler(&name, &plain(candidate)), candidate));
+    let near = rated.filter(|(similarity, _)| *similarity > MIN_NAME_SIMILARITY);
+    near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate)
+}
+
+fn counted(count: &str, noun: &str) -> String {
+    if count == "1" { format!("{count} {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// A value as it is repeated in a message: whole if it is short, else its beginning or its kind.
+fn shown(value: &[u8]) -> String {
+    let text = compact(value);
+    if text.chars().count() <= MAX_VALUE_CHARACTERS {
+        return text;
+    }
+    match text.as_bytes().first() {
+        Some(b'{') => "the object".to_owned(),
+        Some(b'[') => "the list".to_owned(),
+        Some(b'"') => on_one_line(&text, MAX_VALUE_CHARACTERS - 1) + "\"",
+        _ => on_one_line(&text, MAX_VALUE_CHARACTERS),
+    }
+}
+
+/// The beginning of a value without the white space between its tokens, as far as it may be shown.
+fn compact(value: &[u8]) -> String {
+    let mut text = String::new();
+    let mut rest = JsonReader::new(value);
+    while let Some(token) = rest.next_token().filter(|_| text.len() <= 4 * MAX_VALUE_CHARACTERS) {
+        text.push_str(&String::from_utf8_lossy(token));
+    }
+    text
+}
+
+/// The text up to a number of characters, without line breaks and other control characters.
+fn on_one_line(text: &str, max_characters: usize) -> String {
+    let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let mut line: String = characters.by_ref().take(max_characters).collect();
+    if characters.next().is_some() {
+        line.push('…');
+    }
+    line
+}
