@@ -160,9 +160,9 @@ pub fn known(groups: &GroupManager, wanted: impl Fn(&Upstream, &Tool, &Rules) ->
         let definitions = catalog.definitions().into_iter().flatten();
         for (tool, definition) in definitions.filter(|(tool, _)| wanted(tool)) {
             let Some(name) = names.of(&group.name, &tool.name) else { continue };
-            match definition::problem(definition) {
-                None => listed.push(renamed(&with_app(groups, &group.name, definition), name)),
-                Some(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "not listed"),
+            match definition::validate(definition) {
+                Ok(()) => listed.push(renamed(&with_app(groups, &group.name, definition), name)),
+                Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "not listed"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! References within a schema.
+//! References within a schema document (`$ref`).
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pointers_are_followed_with_all_their_escapes() {
+    fn references_are_followed_with_all_their_escapes() {
         let root = json!({"$defs": {"a/b": 1, "c d": 2, "e~f": 3}});
         for (reference, wanted) in [
             ("#/$defs/a~1b", Some(1)),

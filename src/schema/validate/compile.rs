@@ -1,4 +1,4 @@
-//! Compiles a schema document: its keywords are read once, and what is not checked is marked.
+//! Compiles a schema document into nodes, and marks the rules that are not checked.
 
 use super::draft::Draft;
 use super::node::{
@@ -11,21 +11,21 @@ use crate::schema::reference;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use thiserror::Error;
 
-/// Why arguments are not checked against a schema.
+/// An error that makes a schema unusable. Arguments are not checked against it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum SchemaError {
-    #[error("its schema has {bytes} bytes, more than {limit}")]
+    #[error("its schema has {bytes} bytes, and at most {limit} are read")]
     TooLarge { bytes: usize, limit: usize },
-    #[error("its schema is not JSON of at most 128 levels")]
+    #[error("its schema is not valid JSON, or is nested deeper than 128 levels")]
     NotJson,
     #[error("its schema is invalid: {found} is not {expected}")]
     Invalid { found: String, expected: &'static str },
 }
 
-/// Characters of an invalid schema in an error.
+/// The characters of an invalid value that an error repeats.
 const MAX_FOUND_CHARACTERS: usize = 60;
 
-/// Compiles a schema document. One that names no draft is read as the newest draft that it is valid in.
+/// Compiles a schema document. Without `$schema`, it is of the newest draft that it is valid in.
 pub(super) fn compile(schema: &[u8]) -> Result<CompiledSchema, SchemaError> {
     let root = JsonTree::parse(schema).map_err(|_| SchemaError::NotJson)?;
     let named = root.as_object().and_then(|members| members.get("$schema"));
@@ -44,11 +44,11 @@ struct Compiler<'s> {
     root: &'s JsonTree,
     draft: Draft,
     nodes: Vec<SchemaNode>,
-    /// The nodes of schemas that were met, by the schemas' addresses.
+    /// The nodes of the schemas so far, by the addresses of the schemas.
     known: HashMap<usize, NodeId>,
-    /// Targets of references, which are compiled one after the other: they may refer to each other without end.
+    /// The targets of references that are still to be compiled. A queue, because targets refer to each other.
     pending: Vec<(NodeId, &'s JsonTree)>,
-    /// Whether `#` always means the root: a nested `$id` changes that.
+    /// Whether references are followed. A nested `$id` changes what they are relative to, so they are not then.
     follows_references: bool,
 }
 
@@ -78,7 +78,7 @@ impl<'s> Compiler<'s> {
         })
     }
 
-    /// The node of a schema, compiled where that was not done.
+    /// Returns the node of a schema, and compiles it if that was not done.
     fn schema(&mut self, schema: &'s JsonTree) -> Result<NodeId, SchemaError> {
         let (id, is_new) = self.reserve(schema);
         if is_new {
@@ -87,6 +87,7 @@ impl<'s> Compiler<'s> {
         Ok(id)
     }
 
+    /// Returns the node of a schema, and whether it is new.
     fn reserve(&mut self, schema: &'s JsonTree) -> (NodeId, bool) {
         let address = std::ptr::from_ref(schema).addr();
         let next = self.nodes.len();
@@ -126,6 +127,7 @@ impl<'s> Compiler<'s> {
         Ok(node.complete())
     }
 
+    /// Compiles `$ref`.
     fn reference(&mut self, reference: &'s JsonTree, node: &mut SchemaNode) -> Result<(), SchemaError> {
         let Some(reference) = reference.as_str() else { return invalid(reference, "a reference") };
         let pointer = reference::pointer(reference).filter(|_| self.follows_references);
@@ -141,6 +143,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Compiles `type`, `nullable`, `enum` and `const`.
     fn values(&self, members: &JsonMembers, node: &mut SchemaNode) -> Result<(), SchemaError> {
         if let Some(names) = members.get("type") {
             let list = names.as_array().unwrap_or_else(|| std::slice::from_ref(names));
@@ -162,12 +165,13 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Compiles the rules for numbers.
     fn numbers(&self, members: &JsonMembers, node: &mut SchemaNode) -> Result<(), SchemaError> {
         let mut rules = NumberRules::default();
         let pairs =
             [(Keyword::Minimum, Keyword::ExclusiveMinimum), (Keyword::Maximum, Keyword::ExclusiveMaximum)];
         for (inclusive, exclusive) in pairs {
-            // In draft 4 a flag beside the bound, later a bound of its own.
+            // In draft 4 the exclusive keyword is a flag beside the bound, later it is a bound of its own.
             let is_exclusive = match members.get(exclusive.name()) {
                 None => false,
                 Some(JsonTree::Boolean(flag)) if self.draft == Draft::Draft4 => *flag,
@@ -193,6 +197,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Compiles the rules for arrays.
     fn arrays(&mut self, members: &'s JsonMembers, node: &mut SchemaNode) -> Result<(), SchemaError> {
         let size = sizes(members, ["minItems", "maxItems"], TypeSet::ARRAY, node)?;
         let unique = match members.get("uniqueItems") {
@@ -219,6 +224,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Compiles the rules for objects.
     fn objects(&mut self, members: &'s JsonMembers, node: &mut SchemaNode) -> Result<(), SchemaError> {
         let size = sizes(members, ["minProperties", "maxProperties"], TypeSet::OBJECT, node)?;
         let mut rules = ObjectRules { size, ..ObjectRules::default() };
@@ -262,8 +268,8 @@ impl<'s> Compiler<'s> {
         schemas.iter().map(|schema| self.schema(schema)).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Marks the keywords that are not checked. The schemas in them are compiled all the same: a document that is
-    /// invalid anywhere is not checked against.
+    /// Marks the keywords that are not checked. The schemas in them are compiled too, because a document with any
+    /// invalid schema is unusable.
     fn unchecked(&mut self, members: &'s JsonMembers, node: &mut SchemaNode) -> Result<(), SchemaError> {
         for (keyword, value) in members.iter() {
             node.unchecked = node.unchecked.union(self.draft.unchecked_types(keyword));
@@ -351,7 +357,7 @@ fn optional_properties(root: &JsonTree) -> Vec<Box<str>> {
     names.filter(|name| !is_required(name)).map(Box::from).collect()
 }
 
-/// Whether any part of the document but its root has an identifier of its own.
+/// Whether a part of the document has an identifier. The root may have one.
 fn has_nested_id(value: &JsonTree, keyword: &str, is_root: bool) -> bool {
     match value {
         JsonTree::Array(elements) => elements.iter().any(|element| has_nested_id(element, keyword, false)),

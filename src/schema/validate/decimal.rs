@@ -1,12 +1,12 @@
-//! JSON numbers compared by the digits of their text, without rounding.
+//! JSON numbers that are compared by their digits, without rounding.
 
 use std::cmp::Ordering;
 
-/// Significant digits that a double-precision number always preserves.
+/// The significant digits that a double-precision number always preserves.
 const PRESERVED_DIGITS: usize = 15;
-/// Powers of ten that a double-precision number reaches with full precision.
+/// The powers of ten at which a double-precision number has its full precision.
 const MAX_POWER: i64 = 300;
-/// A larger exponent is not computed with.
+/// Longer exponents are not parsed.
 const MAX_EXPONENT_DIGITS: usize = 9;
 
 /// A number as it is written.
@@ -21,7 +21,7 @@ pub(super) struct Decimal<'a> {
 }
 
 impl<'a> Decimal<'a> {
-    /// Reads a JSON number. `None` for other text, and for exponents that are too large to compute with.
+    /// Parses a JSON number. `None` for other text and for exponents of more than nine digits.
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let (negative, rest) = match text {
             [b'-', rest @ ..] => (true, rest),
@@ -44,7 +44,7 @@ impl<'a> Decimal<'a> {
         self.is_zero() || self.significant_digits() as i64 <= self.point()
     }
 
-    /// Whether programs agree on the number: it is an integer of 64 bits, or a double-precision number has all its
+    /// Whether all programs read the same number: it fits in 64 bits, or a double-precision number preserves all its
     /// digits.
     pub(super) fn is_portable(&self) -> bool {
         if self.fraction.is_empty() && self.exponent == 0 && self.whole.len() <= 20 {
@@ -95,7 +95,7 @@ impl<'a> Decimal<'a> {
         self.leading_digits().count().saturating_sub(trailing)
     }
 
-    /// Where the point stands, counted from the first digit that is not zero: 2 in `12.5`, -1 in `0.05`.
+    /// The position of the decimal point, relative to the first digit that is not zero: 2 in `12.5`, -1 in `0.05`.
     fn point(&self) -> i64 {
         let leading_zeros = self.digits().take_while(|digit| *digit == b'0').count();
         self.whole.len() as i64 - leading_zeros as i64 + self.exponent

@@ -1,4 +1,4 @@
-//! The drafts of JSON Schema, and what each makes of a keyword.
+//! The drafts of JSON Schema, and which keywords each has.
 
 use super::node::TypeSet;
 
@@ -13,7 +13,7 @@ pub(super) enum Draft {
 }
 
 impl Draft {
-    /// The drafts that a document may be of, given its `$schema`.
+    /// The drafts that a document may be written in, by its `$schema`.
     pub(super) fn candidates(named: Option<&str>) -> &'static [Self] {
         let Some(uri) = named else { return &[Self::Draft2020, Self::Draft7, Self::Draft4] };
         let uri = uri.trim_end_matches('#').trim_start_matches("http://").trim_start_matches("https://");
@@ -26,7 +26,7 @@ impl Draft {
         }
     }
 
-    /// The keyword that gives a schema an identifier.
+    /// The keyword for a schema's identifier.
     pub(super) fn id_keyword(self) -> &'static str {
         if self == Self::Draft4 { "id" } else { "$id" }
     }
@@ -82,7 +82,7 @@ const CHECKED: &[&str] = &[
     "uniqueItems",
 ];
 
-/// Keywords that are no rules for values. `then` and `else` are parts of `if`.
+/// Keywords that are not rules for values. `then` and `else` are part of `if`.
 const ANNOTATIONS: &[&str] = &[
     "$anchor",
     "$comment",

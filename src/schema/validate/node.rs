@@ -1,41 +1,48 @@
-//! A schema in the form in which arguments are checked against it.
+//! The compiled form of a schema.
 
 use super::decimal::Decimal;
 use super::reader::JsonKind;
 use super::tree::{JsonNumber, JsonTree};
 use super::violation::Keyword;
 
-/// A schema's place in [`CompiledSchema::nodes`].
+/// The index of a node in [`CompiledSchema::nodes`].
 pub(super) type NodeId = usize;
 
-/// A schema document: its schemas, which refer to each other by their places.
+/// A compiled schema document. Its schemas are nodes, which refer to each other by their indexes.
 #[derive(Debug)]
 pub(super) struct CompiledSchema {
     pub(super) nodes: Vec<SchemaNode>,
+    /// The node of the whole document.
     pub(super) root: NodeId,
-    /// Properties of the root that are not required, sorted: servers take `null` for them as their absence.
+    /// The names of the root's properties that are not required, sorted.
     pub(super) optional: Vec<Box<str>>,
-    /// Whether `1.0` may be no integer, as in draft 4.
+    /// Whether `1.0` is not an integer for some validators, as in draft 4.
     pub(super) integers_are_literal: bool,
 }
 
-/// One schema. Every rule in it must hold.
+/// A compiled schema. A value fits it if it keeps every rule.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNode {
+    /// `type`.
     pub(super) types: TypeSet,
-    /// OpenAPI's `nullable: true`, which JSON Schema does not know.
+    /// `nullable: true`, a keyword of OpenAPI that JSON Schema does not define.
     pub(super) nullable: bool,
-    /// Types of values that have rules here which are not checked.
+    /// The types of values for which the schema has rules that are not checked.
     pub(super) unchecked: TypeSet,
+    /// `enum`.
     pub(super) choices: Option<Box<[JsonTree]>>,
+    /// `const`.
     pub(super) constant: Option<Box<JsonTree>>,
     pub(super) number: Option<Box<NumberRules>>,
+    /// `minLength` and `maxLength`.
     pub(super) length: Option<Box<SizeRange>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
     /// `allOf` and `$ref`.
     pub(super) all_of: Vec<NodeId>,
+    /// `anyOf`.
     pub(super) any_of: Option<Box<[NodeId]>>,
+    /// `oneOf`.
     pub(super) one_of: Option<Box<[NodeId]>>,
     /// Whether the schema is nothing but a reference.
     pub(super) is_reference: bool,
@@ -59,7 +66,7 @@ impl SchemaNode {
     }
 }
 
-/// A set of types of values. Integers and other numbers are told apart.
+/// A set of types. Integers and other numbers are two types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TypeSet(u8);
 
@@ -146,7 +153,7 @@ pub(super) struct NumberRules {
 #[derive(Debug)]
 pub(super) struct NumberBound {
     pub(super) number: JsonNumber,
-    /// The bound as an integer, if it is a short one.
+    /// The bound as an integer, if it is one of at most 18 digits.
     integer: Option<i64>,
 }
 
@@ -156,7 +163,7 @@ impl NumberBound {
         Self { number, integer }
     }
 
-    /// Whether `text` keeps to this bound of `keyword`. `None` if that cannot be computed.
+    /// Whether the number `text` is within the bound that `keyword` sets. `None` if that cannot be computed.
     pub(super) fn allows(&self, keyword: Keyword, text: &[u8]) -> Option<bool> {
         let order = match (self.integer, short_integer(text)) {
             (Some(bound), Some(value)) => value.cmp(&bound),
@@ -171,7 +178,7 @@ impl NumberBound {
     }
 }
 
-/// An integer of few digits, written as such.
+/// Parses an integer of at most 18 digits.
 fn short_integer(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -183,7 +190,7 @@ fn short_integer(text: &[u8]) -> Option<i64> {
     Some(sign * digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
 }
 
-/// How many characters, elements or members there may be.
+/// The limits of a count of characters, elements or members.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SizeRange {
     pub(super) min: Option<u64>,
@@ -196,7 +203,7 @@ impl SizeRange {
     }
 }
 
-/// What may follow the elements or properties that have a schema of their own.
+/// The rule for elements and properties that have no schema of their own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum Additional {
     #[default]
@@ -205,24 +212,29 @@ pub(super) enum Additional {
     Schema(NodeId),
 }
 
+/// The rules for arrays.
 #[derive(Debug, Default)]
 pub(super) struct ArrayRules {
     pub(super) size: SizeRange,
+    /// `uniqueItems`.
     pub(super) unique: bool,
     /// The schemas of the first elements.
     pub(super) prefix: Vec<NodeId>,
+    /// The rule for the other elements.
     pub(super) rest: Additional,
 }
 
+/// The rules for objects.
 #[derive(Debug, Default)]
 pub(super) struct ObjectRules {
     pub(super) size: SizeRange,
-    /// Sorted by name.
+    /// The declared and the required properties, sorted by name.
     pub(super) properties: Vec<PropertyRule>,
-    /// Places in `properties`, in the schema's order.
+    /// Indexes in `properties`, in the order of `required`.
     pub(super) required: Vec<usize>,
+    /// `additionalProperties`.
     pub(super) additional: Additional,
-    /// Whether `patternProperties` may have a schema for any property.
+    /// Whether there are `patternProperties`, which are not checked.
     pub(super) has_patterns: bool,
 }
 
@@ -235,7 +247,7 @@ pub(super) struct PropertyRule {
 }
 
 impl ObjectRules {
-    /// The place in `properties` of the property called `name`.
+    /// The index in `properties` of the property `name`.
     pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
         self.properties.binary_search_by(|property| property.name.as_bytes().cmp(name)).ok()
     }
@@ -243,7 +255,7 @@ impl ObjectRules {
 
 #[cfg(test)]
 impl CompiledSchema {
-    /// Whether every rule that the document has for arguments is checked.
+    /// Whether every rule of the document is checked.
     pub(super) fn is_checked_completely(&self) -> bool {
         let mut seen = vec![false; self.nodes.len()];
         let mut open = vec![self.root];

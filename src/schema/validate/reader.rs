@@ -1,7 +1,7 @@
 //! Reads JSON text in place, value by value, without building it.
 //!
-//! The text is assumed to be JSON: the reader finds where values begin and end, and does not look for every mistake in
-//! between. On other bytes it answers [`MalformedJson`] or reads something, but it never panics and always advances.
+//! The reader finds where values begin and end. It relies on the text being JSON and does not look for every error; on
+//! other bytes it may read values or return [`MalformedJson`], but it never panics and always advances.
 
 use memchr::memchr2;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MalformedJson;
 
-/// The kind of a JSON value, told by its first byte.
+/// The kind of a JSON value. Its first byte decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonKind {
     Null,
@@ -61,8 +61,8 @@ impl<'a> JsonReader<'a> {
         self.at += 1;
     }
 
-    /// The next key of the object that was entered, as it is written between its quotes; `None` at the object's end.
-    /// The reader then stands before the value.
+    /// Moves to the value of the next member of the object that was entered, and returns its key as it is written between
+    /// the quotes. `None` at the end of the object.
     pub(super) fn next_key(&mut self) -> Result<Option<&'a [u8]>, MalformedJson> {
         match self.peek()? {
             b'}' => {
@@ -83,7 +83,7 @@ impl<'a> JsonReader<'a> {
         Ok(Some(key))
     }
 
-    /// Moves to the next element of the array that was entered; `false` at the array's end.
+    /// Moves to the next element of the array that was entered. `false` at the end of the array.
     pub(super) fn next_element(&mut self) -> Result<bool, MalformedJson> {
         match self.peek()? {
             b']' => {
@@ -96,7 +96,7 @@ impl<'a> JsonReader<'a> {
         Ok(true)
     }
 
-    /// Reads a string: what is between its quotes, with its escapes.
+    /// Reads a string, and returns it as it is written between the quotes.
     pub(super) fn string(&mut self) -> Result<&'a [u8], MalformedJson> {
         let start = self.at + 1;
         let mut at = start;
@@ -181,7 +181,7 @@ impl<'a> JsonReader<'a> {
     }
 }
 
-/// The text of a string that was read. `None` if it is no Unicode text, as with half of a surrogate pair.
+/// Decodes a string that was read. `None` if it is not Unicode text, for example half of a surrogate pair.
 pub(super) fn unescape(content: &[u8]) -> Option<Cow<'_, str>> {
     if !content.contains(&b'\\') {
         return std::str::from_utf8(content).ok().map(Cow::Borrowed);
@@ -189,7 +189,7 @@ pub(super) fn unescape(content: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(&[b"\"", content, b"\""].concat()).ok().map(Cow::Owned)
 }
 
-/// The number of Unicode scalar values in a string that was read. `None` as for [`unescape`].
+/// Counts the Unicode scalar values of a string that was read. `None` if it is not Unicode text.
 pub(super) fn count_characters(content: &[u8]) -> Option<usize> {
     match content.contains(&b'\\') {
         true => unescape(content).map(|text| text.chars().count()),

@@ -54,8 +54,8 @@ fn messages_name_the_property_and_what_was_expected() {
     ] {
         assert_eq!(message(&schema, args).as_deref(), Some(wanted), "{args}");
     }
-    assert_eq!(message(&schema, r#"{"query":"ab","limit":null}"#), None, "as if it was not there");
-    assert_eq!(message(&schema, r#"{"limit":"x"}"#).unwrap().lines().count(), 2, "all at once");
+    assert_eq!(message(&schema, r#"{"query":"ab","limit":null}"#), None, "null for an optional property");
+    assert_eq!(message(&schema, r#"{"limit":"x"}"#).unwrap().lines().count(), 2, "all violations at once");
     let long = message(&schema, &format!(r#"{{"query":["{}"]}}"#, "x".repeat(5000))).unwrap();
     assert_eq!(long, r#"- query: the list is not of type "string""#);
 }
@@ -91,7 +91,7 @@ fn every_keyword_has_a_message() {
 }
 
 #[test]
-fn of_alternatives_the_likely_one_is_explained() {
+fn the_likely_alternative_is_explained() {
     let point = json!({"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]});
     let circle =
         json!({"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["r"]});
@@ -139,7 +139,7 @@ fn violations_say_where_and_by_which_rule() {
 }
 
 #[test]
-fn what_fits_and_what_cannot_be_judged_passes() {
+fn arguments_that_fit_or_cannot_be_judged_pass() {
     let limit = json!({"properties": {"limit": {"type": "integer", "maximum": 5}}});
     for args in [
         "{}",
@@ -196,7 +196,7 @@ fn numbers_are_compared_by_all_their_digits() {
 }
 
 #[test]
-fn of_repeated_keys_the_last_counts() {
+fn the_last_of_repeated_keys_counts() {
     let schema = json!({
         "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "integer"}, "maxProperties": 2,
     });
@@ -229,7 +229,10 @@ fn null_passes_as_the_absence_of_an_optional_property() {
     assert_eq!(message(&schema, r#"{"a":null,"b":1}"#).unwrap(), r#"- b: 1 is not of type "string""#);
     assert!(message(&schema, r#"{"b":null}"#).is_some(), "b is required");
     let nested = json!({"properties": {"o": {"properties": {"a": {"type": "string"}}}}});
-    assert!(message(&nested, r#"{"o":{"a":null}}"#).is_some(), "only of the arguments themselves");
+    assert!(
+        message(&nested, r#"{"o":{"a":null}}"#).is_some(),
+        "only for properties of the arguments themselves"
+    );
     let at_least_one = json!({"properties": {"a": {"type": "string"}}, "minProperties": 1});
     assert!(message(&at_least_one, r#"{"a":null}"#).unwrap().contains("fewer than 1 member"));
 }
@@ -275,7 +278,7 @@ fn the_draft_is_the_one_that_is_named_else_the_first_that_the_schema_is_valid_in
 }
 
 #[test]
-fn schemas_and_arguments_that_multiply_are_not_followed() {
+fn checks_that_would_multiply_end_without_a_verdict() {
     let begin = tokio::time::Instant::now();
     let both = |to: String| json!({"allOf": [{"$ref": to}, {"$ref": to}]});
     let defs: serde_json::Map<_, _> =
@@ -289,7 +292,7 @@ fn schemas_and_arguments_that_multiply_are_not_followed() {
     let deep = |levels| (0..levels).fold("{\"z\":1}".to_owned(), |inner, _| format!(r#"{{"a":{inner}}}"#));
     assert_eq!(message(&tree, &deep(100)), None);
     assert_eq!(message(&tree, &deep(20)), None);
-    assert!(message(&tree, r#"{"a":{"z":1}}"#).is_some(), "within reason it is");
+    assert!(message(&tree, r#"{"a":{"z":1}}"#).is_some(), "a small tree is followed");
     assert_eq!(message(&json!({"items": {"$ref": "#"}}), &"[".repeat(500_000)), None);
     let objects: Vec<Value> = (0..900).map(|n| json!({"a": vec![n; 100]})).collect();
     let unique = json!({"uniqueItems": true});
@@ -298,7 +301,7 @@ fn schemas_and_arguments_that_multiply_are_not_followed() {
 }
 
 #[test]
-fn as_many_schemas_are_kept_as_there_is_room_for() {
+fn keeps_the_schemas_that_were_used_last() {
     let validator = ArgumentValidator::default();
     for n in 0..MAX_SCHEMAS + 10 {
         let definition = definition_of(&json!({"required": [format!("p{n}")]}));
@@ -309,11 +312,14 @@ fn as_many_schemas_are_kept_as_there_is_room_for() {
     let cache = validator.schemas.lock();
     assert_eq!(cache.entries.len(), MAX_SCHEMAS);
     let first = definition_of(&json!({"required": ["p0"]}));
-    assert!(cache.entries.iter().all(|entry| entry.definition != first), "the oldest go first");
+    assert!(
+        cache.entries.iter().all(|entry| entry.definition != first),
+        "the least recently used is dropped first"
+    );
 }
 
 #[test]
-fn what_most_tools_say_is_checked_completely() {
+fn common_keywords_are_checked_completely() {
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",

@@ -1,12 +1,13 @@
-//! JSON as a tree in which numbers keep their text: what schemas are compiled from, and what values are compared as.
+//! JSON as a tree in which numbers keep their text. Schemas are compiled from it, and arrays and objects compared.
 
 use super::decimal::Decimal;
 use super::reader::{JsonKind, JsonReader, MalformedJson, unescape};
 
-/// Deeper values are not read.
+/// More deeply nested values are not read.
 const MAX_DEPTH: usize = 128;
 
-/// A JSON value. Equality is that of JSON Schema: by the value of numbers, whatever the order of members.
+/// A JSON value. Values are equal by the rules of JSON Schema: the spelling of numbers and the order of members make no
+/// difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum JsonTree {
     Null,
@@ -17,7 +18,7 @@ pub(super) enum JsonTree {
     Object(JsonMembers),
 }
 
-/// A number by its text.
+/// A number as it is written.
 #[derive(Debug, Clone)]
 pub(super) struct JsonNumber(Box<str>);
 
@@ -65,7 +66,7 @@ impl JsonMembers {
 }
 
 impl JsonTree {
-    /// Reads JSON text. Strings that are no Unicode text, and values nested deeper than 128 levels, are refused.
+    /// Parses JSON text. Strings that are not Unicode text and values nested deeper than 128 levels are errors.
     pub(super) fn parse(text: &[u8]) -> Result<Self, MalformedJson> {
         let mut reader = JsonReader::new(text);
         let tree = Self::read(&mut reader, MAX_DEPTH)?;
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_value_is_refused() {
+    fn text_that_is_not_json_is_refused() {
         let deep = "[".repeat(200) + &"]".repeat(200);
         for text in ["", "{", "[1", "\"\\ud800\"", "{} x", "{\"a\"1}", &deep] {
             assert_eq!(JsonTree::parse(text.as_bytes()), Err(MalformedJson), "{text}");

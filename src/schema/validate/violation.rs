@@ -1,14 +1,14 @@
-//! What is wrong with arguments, as data and as text for a model.
+//! Violations of a schema, as data and as text for a model.
 
 use super::reader::JsonReader;
 use std::fmt;
 use std::ops::Range;
 
-/// Characters of a line about one violation.
+/// A longer line about a violation is cut.
 const MAX_LINE_CHARACTERS: usize = 300;
-/// Characters of a value that are repeated.
+/// A longer value is not repeated as a whole.
 const MAX_VALUE_CHARACTERS: usize = 60;
-/// The similarity (Jaro-Winkler, 0 to 1) from which on a name is probably a misspelling of another.
+/// Names that are less similar (Jaro-Winkler, 0 to 1) are not suggested.
 const MIN_NAME_SIMILARITY: f64 = 0.8;
 
 /// A keyword of JSON Schema that is checked.
@@ -67,19 +67,19 @@ impl Keyword {
     }
 }
 
-/// A rule of a schema that arguments break.
+/// A rule of a schema that the arguments break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where the value is, or would have to be: a JSON pointer (RFC 6901) into the arguments.
+    /// The place of the value, or of the missing property: a JSON pointer (RFC 6901) into the arguments.
     pub path: String,
     /// The rule that is broken.
     pub keyword: Keyword,
-    /// What the rule asks for: types, values or a bound as JSON, the nearest name of a parameter, or what is wrong
-    /// with each alternative. Empty where the keyword says it all.
+    /// What the rule requires: types, values or a bound as JSON; the most similar name, for a parameter that does not
+    /// exist; the violation of each alternative, for `anyOf` and `oneOf`. Empty if the keyword says it all.
     pub expected: String,
-    /// The bytes of the value in the arguments; of a missing property, those of the object that lacks it.
+    /// The bytes of the value in the arguments. For a missing property, those of the object that lacks it.
     pub given: Range<usize>,
-    /// The value, short enough to be repeated.
+    /// The value as the text repeats it.
     shown: String,
 }
 
@@ -95,7 +95,7 @@ impl Violation {
         Self { path, keyword, expected, given, shown }
     }
 
-    /// What is wrong, without saying where.
+    /// The violation without its place.
     pub(super) fn reason(&self) -> String {
         let (given, expected) = (&self.shown, &self.expected);
         match self.keyword {
@@ -130,7 +130,7 @@ impl Violation {
     }
 }
 
-/// Writes the property and what was expected of it, on one line.
+/// Writes the place and what was expected there, on one line.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = match self.path.strip_prefix('/') {
@@ -142,12 +142,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that is certainly wrong with arguments.
+/// The violations that arguments certainly have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Violations {
-    /// The first of them, in the order of the arguments.
+    /// The first violations, in the order of the arguments.
     pub first: Vec<Violation>,
-    /// How many more there are.
+    /// The number of further violations.
     pub more: usize,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn pointer_segment(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Values as a list for a reader: `"a", "b" or "c"`.
+/// Joins values as `"a", "b" or "c"`.
 pub(super) fn one_of(values: &[String]) -> String {
     match values {
         [] => String::new(),
@@ -176,7 +176,7 @@ pub(super) fn one_of(values: &[String]) -> String {
     }
 }
 
-/// The candidate that `name` is probably a misspelling of. Case, underscores and hyphens make no difference.
+/// The candidate that is most similar to `name`. Case, underscores and hyphens make no difference.
 pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let plain = |name: &str| -> String {
         name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
@@ -191,7 +191,7 @@ fn counted(count: &str, noun: &str) -> String {
     if count == "1" { format!("{count} {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A value as it is repeated in a message: whole if it is short, else its beginning or its kind.
+/// A value as a message repeats it: whole if it is short, else its beginning or its kind.
 fn shown(value: &[u8]) -> String {
     let text = compact(value);
     if text.chars().count() <= MAX_VALUE_CHARACTERS {
@@ -205,7 +205,7 @@ fn shown(value: &[u8]) -> String {
     }
 }
 
-/// The beginning of a value without the white space between its tokens, as far as it may be shown.
+/// The beginning of a value, without the white space between its tokens.
 fn compact(value: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = JsonReader::new(value);
@@ -215,7 +215,7 @@ fn compact(value: &[u8]) -> String {
     text
 }
 
-/// The text up to a number of characters, without line breaks and other control characters.
+/// The text without control characters, cut after a number of characters.
 fn on_one_line(text: &str, max_characters: usize) -> String {
     let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let mut line: String = characters.by_ref().take(max_characters).collect();

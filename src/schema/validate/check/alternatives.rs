@@ -54,8 +54,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Reports why none of the alternatives fits: what is wrong with the one that was probably meant, or else with
-    /// each.
+    /// Reports why no alternative fits: the violations of the alternative that was probably meant, else the first
+    /// violation of each.
     fn explain_alternatives(
         &mut self,
         keyword: Keyword,
@@ -86,8 +86,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The alternatives that were probably meant: those for values of another type were not, nor those that differ in a
-/// member with a fixed value, by which alternatives are often told apart.
+/// The alternatives that were probably meant. Alternatives for values of another type were not. If only one of the others
+/// has the members with fixed values that the value has, it was: such members often tell alternatives apart.
 fn most_likely<'v>(reasons: &'v [Violations], place: &str) -> Vec<&'v Violations> {
     let lacks_type = |violation: &Violation| is_type_violation(violation, place);
     let has_other_tag = |violation: &Violation| {
@@ -106,7 +106,7 @@ fn is_type_violation(violation: &Violation, place: &str) -> bool {
     violation.path == place && matches!(violation.keyword, Keyword::Type | Keyword::False)
 }
 
-/// The types that the alternatives ask for, as a violation's keyword and expectation.
+/// The types that the alternatives require, as the keyword and the expectation of a violation.
 fn expected_types(reasons: &[Violations], place: &str) -> (Keyword, String) {
     let violations = reasons.iter().flat_map(|all| &all.first);
     let types = violations.filter(|violation| is_type_violation(violation, place));

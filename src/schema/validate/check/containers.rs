@@ -9,11 +9,11 @@ use crate::schema::validate::tree::JsonTree;
 use crate::schema::validate::violation::{Keyword, nearest};
 use std::ops::Range;
 
-/// Arrays of more elements are not searched for equal ones: every element is compared with every other.
+/// `uniqueItems` is not checked for longer arrays, because every element is compared with every other.
 const MAX_UNIQUE_ITEMS: usize = 1000;
-/// The work of comparing two scalars or keys.
+/// The units of work that comparing two scalars or keys takes.
 const COMPARISON_WORK: usize = 8;
-/// The work of reading a byte into a tree.
+/// The units of work that reading a byte into a tree takes.
 const TREE_BYTE_WORK: usize = 8;
 
 impl<'a> Walk<'a> {
@@ -83,8 +83,7 @@ impl<'a> Walk<'a> {
         Ok(fit)
     }
 
-    /// Whether two values of the same kind are equal, though they are written differently. `None` if that cannot be
-    /// told.
+    /// Whether two values of the same kind that are written differently are equal. `None` if that cannot be computed.
     fn are_equal(&mut self, kind: JsonKind, a: &[u8], b: &[u8]) -> Result<Option<bool>, WalkError> {
         Ok(match kind {
             JsonKind::Null | JsonKind::Boolean => Some(false),
@@ -114,24 +113,24 @@ impl<'a> Walk<'a> {
                 self.skip(reader)?;
                 continue;
             }
-            let place = find_property(rules, key)?;
-            if let Some(place) = place
-                && !keys.declared.insert(place)
+            let index = find_property(rules, key)?;
+            if let Some(index) = index
+                && !keys.declared.insert(index)
             {
                 return Err(WalkError::RepeatedKey);
             }
-            let schema = place.and_then(|place| rules.properties[place].schema);
+            let schema = index.and_then(|index| rules.properties[index].schema);
             fit = fit.max(match schema {
                 Some(id) => self.apply_to_part(Segment::Key(key), id, reader)?,
                 None => {
-                    keys.others += usize::from(place.is_none());
+                    keys.others += usize::from(index.is_none());
                     self.additional_property(rules, key, &mut keys, reader)?
                 }
             });
         }
         let span = start..reader.position();
-        for place in rules.required.iter().filter(|place| !keys.declared.contains(**place)) {
-            fit = fit.max(self.missing_property(&rules.properties[*place].name, span.clone()));
+        for index in rules.required.iter().filter(|index| !keys.declared.contains(**index)) {
+            fit = fit.max(self.missing_property(&rules.properties[*index].name, span.clone()));
         }
         Ok(fit.max(self.member_count(rules, &keys, span)?))
     }
@@ -191,7 +190,7 @@ impl<'a> Walk<'a> {
         fit
     }
 
-    /// `minProperties` and `maxProperties`. Keys that are not declared may be repeated, and count once.
+    /// Checks `minProperties` and `maxProperties`. A repeated key counts once.
     fn member_count(
         &mut self,
         rules: &ObjectRules,
@@ -211,7 +210,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the key comes again in the object after the value before `value`.
+    /// Whether the key comes again in the object, after `value`.
     fn is_repeated(&mut self, key: &[u8], value: JsonReader<'a>) -> Result<bool, WalkError> {
         let mut ahead = value;
         self.skip(&mut ahead)?;
@@ -239,29 +238,29 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The keys of an object that were met.
+/// The keys of an object so far.
 #[derive(Default)]
 struct SeenKeys<'a> {
-    /// Places of declared and required properties.
-    declared: PlaceSet,
-    /// The number of other keys.
+    /// The indexes of the declared and required properties.
+    declared: IndexSet,
+    /// The number of other members.
     others: usize,
     /// The first key among the others whose value does not fit.
     misfit: Option<&'a [u8]>,
 }
 
-/// A set of places in a list. Small places need no allocation.
+/// A set of indexes. Small ones need no allocation.
 #[derive(Default)]
-struct PlaceSet {
+struct IndexSet {
     small: [u64; 2],
     large: Vec<u64>,
     len: usize,
 }
 
-impl PlaceSet {
-    /// Returns whether the place is new.
-    fn insert(&mut self, place: usize) -> bool {
-        let word = place / 64;
+impl IndexSet {
+    /// Returns whether the index is new.
+    fn insert(&mut self, index: usize) -> bool {
+        let word = index / 64;
         let bits = match word.checked_sub(self.small.len()) {
             None => &mut self.small[word],
             Some(word) => {
@@ -271,17 +270,17 @@ impl PlaceSet {
                 &mut self.large[word]
             }
         };
-        let bit = 1 << (place % 64);
+        let bit = 1 << (index % 64);
         let is_new = *bits & bit == 0;
         *bits |= bit;
         self.len += usize::from(is_new);
         is_new
     }
 
-    fn contains(&self, place: usize) -> bool {
-        let word = place / 64;
+    fn contains(&self, index: usize) -> bool {
+        let word = index / 64;
         let bits = self.small.get(word).or_else(|| self.large.get(word - self.small.len()));
-        bits.is_some_and(|bits| bits & 1 << (place % 64) != 0)
+        bits.is_some_and(|bits| bits & 1 << (index % 64) != 0)
     }
 
     fn len(&self) -> usize {
@@ -296,7 +295,7 @@ fn find_property(rules: &ObjectRules, key: &[u8]) -> Result<Option<usize>, WalkE
     }
 }
 
-/// Whether two keys may be the same. Those with escapes are not read.
+/// Whether two keys may be the same. Keys with escapes are not decoded.
 fn may_be_same_key(a: &[u8], b: &[u8]) -> bool {
     a == b || a.contains(&b'\\') || b.contains(&b'\\')
 }

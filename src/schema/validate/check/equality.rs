@@ -4,7 +4,7 @@ use crate::schema::validate::decimal::Decimal;
 use crate::schema::validate::reader::{JsonKind, unescape};
 use crate::schema::validate::tree::JsonTree;
 
-/// Whether a value equals any of the choices. `None` if that cannot be told.
+/// Whether a value equals one of the choices. `None` if that cannot be computed.
 pub(super) fn equals_any(choices: &[JsonTree], kind: JsonKind, text: &[u8]) -> Option<bool> {
     let mut is_certain = true;
     for choice in choices {
@@ -17,7 +17,7 @@ pub(super) fn equals_any(choices: &[JsonTree], kind: JsonKind, text: &[u8]) -> O
     is_certain.then_some(false)
 }
 
-/// Whether a value equals another. `None` if that cannot be told.
+/// Whether a value equals another. `None` if that cannot be computed, or if programs may round the value to the other.
 pub(super) fn equals(expected: &JsonTree, kind: JsonKind, text: &[u8]) -> Option<bool> {
     match (expected, kind) {
         (JsonTree::Null, JsonKind::Null) => Some(true),

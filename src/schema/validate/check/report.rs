@@ -1,10 +1,10 @@
-//! Collects violations, and where they are.
+//! Collects violations with their places.
 
 use crate::schema::validate::reader::unescape;
 use crate::schema::validate::violation::{Keyword, Violation, Violations, pointer_segment};
 use std::ops::Range;
 
-/// Violations that are described. Of the others only the number is.
+/// Violations that are described. Further ones are counted.
 const MAX_VIOLATIONS: usize = 5;
 
 /// A step from a value to a part of it.
@@ -12,7 +12,7 @@ const MAX_VIOLATIONS: usize = 5;
 pub(super) enum Segment<'a> {
     /// A key, as it is written between its quotes.
     Key(&'a [u8]),
-    /// A key that is not there.
+    /// The name of a missing property.
     Name(&'a str),
     Index(usize),
 }
@@ -20,7 +20,7 @@ pub(super) enum Segment<'a> {
 /// The violations of one walk so far.
 #[derive(Debug, Default)]
 pub(super) struct Report<'a> {
-    /// Leads to the value that is being looked at.
+    /// The way from the arguments to the value that is being checked.
     pub(super) path: Vec<Segment<'a>>,
     pub(super) violations: Violations,
 }
