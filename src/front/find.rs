@@ -9,7 +9,7 @@ use crate::config::GroupName;
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::schema::signature::signature;
-use crate::search::{Group, Index};
+use crate::search::{SearchGroup, SearchIndex};
 use crate::upstream::catalog::{Catalog, Tool, shorten};
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ pub struct Finder {
 /// An index and what it was made of.
 struct Made {
     of: Vec<Known>,
-    index: Index,
+    index: SearchIndex,
 }
 
 /// A group whose catalog is known.
@@ -167,12 +167,12 @@ fn survey(groups: &GroupManager) -> (Vec<Known>, Vec<GroupName>) {
 
 fn make(of: Vec<Known>) -> Made {
     let tools: Vec<Vec<(&Tool, Raw)>> = of.iter().map(Known::tools).collect();
-    let groups = of.iter().zip(&tools).map(|(known, tools)| Group {
+    let groups = of.iter().zip(&tools).map(|(known, tools)| SearchGroup {
         name: known.group.as_str(),
-        about: known.about.clone(),
+        description: known.about.clone(),
         tools: tools.iter().map(|(tool, definition)| (tool.name.as_str(), &definition[..])).collect(),
     });
-    let index = Index::new(&groups.collect::<Vec<_>>());
+    let index = SearchIndex::new(&groups.collect::<Vec<_>>());
     Made { of, index }
 }
 
