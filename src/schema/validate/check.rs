@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         Ok(fit)
     }
 
-    /// Applies the rules that a schema has of its own.
+    /// Applies the rules of a schema that have no other schemas for the same value in them.
     fn apply_rules(&mut self, node: &'a SchemaNode, reader: &mut JsonReader<'a>) -> Result<Fit, WalkError> {
         let kind = reader.kind()?;
         let start = reader.position();
@@ -190,7 +190,9 @@ impl<'a> Walk<'a> {
             JsonKind::Null | JsonKind::Boolean => drop(reader.scalar()),
             JsonKind::Number => {
                 let text = reader.scalar();
-                types = self.types_of_number(text);
+                if !types.is_subset(node.types) {
+                    types = self.types_of_number(text);
+                }
                 fit = self.number(node, text, start);
             }
             JsonKind::String => {
@@ -219,6 +221,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Checks `type` for a value that has one of `types`.
     fn types(&mut self, node: &SchemaNode, types: TypeSet, span: Range<usize>) -> Fit {
         if types.is_subset(node.types) {
             return Fit::Fits;
@@ -230,7 +233,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The types that the number may have: readers may disagree on whether it is an integer.
+    /// The types of a number. It has two where programs may disagree on whether it is an integer.
     fn types_of_number(&self, text: &[u8]) -> TypeSet {
         if !text.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
             return TypeSet::INTEGER;
@@ -242,6 +245,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Checks the rules for numbers.
     fn number(&mut self, node: &'a SchemaNode, text: &[u8], start: usize) -> Fit {
         let Some(rules) = node.number.as_deref().filter(|_| node.types.intersects(TypeSet::NUMBER)) else {
             return Fit::Fits;
@@ -272,6 +276,7 @@ impl<'a> Walk<'a> {
         fit
     }
 
+    /// Checks `minLength` and `maxLength`.
     fn length(&mut self, range: &SizeRange, content: &[u8], span: Range<usize>) -> Fit {
         match count_characters(content) {
             Some(count) => self.size(range, count, [Keyword::MinLength, Keyword::MaxLength], &span),
@@ -279,6 +284,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Checks a count against its limits, which the keywords `min` and `max` set.
     fn size(
         &mut self,
         range: &SizeRange,
@@ -297,7 +303,7 @@ impl<'a> Walk<'a> {
         fit
     }
 
-    /// `enum` and `const`.
+    /// Checks `enum` and `const`.
     fn values(&mut self, node: &'a SchemaNode, kind: JsonKind, span: Range<usize>) -> Fit {
         let text = &self.args[span.clone()];
         let mut fit = Fit::Fits;
@@ -321,18 +327,21 @@ impl<'a> Walk<'a> {
         fit
     }
 
+    /// Moves past a value.
     fn skip(&mut self, reader: &mut JsonReader<'a>) -> Result<(), WalkError> {
         let start = reader.position();
         reader.skip()?;
         self.spend(reader.position() - start)
     }
 
+    /// Takes units from the work that is left.
     fn spend(&mut self, work: usize) -> Result<(), WalkError> {
         self.work = self.work.checked_sub(work).ok_or(WalkError::NoVerdict)?;
         Ok(())
     }
 
-    /// Reports that the value in `span` breaks a rule. A string that is no Unicode text breaks none for certain.
+    /// Reports that the value in `span` breaks a rule. For a string that is not Unicode text that is not certain, because
+    /// programs read different strings.
     fn violation(&mut self, keyword: Keyword, expected: impl FnOnce() -> String, span: Range<usize>) -> Fit {
         let value = &self.args[span.clone()];
         if let [b'"', content @ .., b'"'] = value

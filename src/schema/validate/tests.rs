@@ -74,8 +74,8 @@ fn every_keyword_has_a_message() {
         (json!({"minItems": 2}), json!([1]), "[1] has fewer than 2 items"),
         (json!({"maxItems": 1}), json!([1, 2]), "[1,2] has more than 1 item"),
         (json!({"uniqueItems": true}), json!([1, 2, 1]), "[1,2,1] has an item twice"),
-        (json!({"minProperties": 1}), json!({}), "{} has fewer than 1 member"),
-        (json!({"maxProperties": 0}), json!({"a": 1}), r#"{"a":1} has more than 0 members"#),
+        (json!({"minProperties": 1}), json!({}), "{} has fewer than 1 property"),
+        (json!({"maxProperties": 0}), json!({"a": 1}), r#"{"a":1} has more than 0 properties"#),
         (json!(false), json!(1), "no value is allowed here"),
         (json!({"enum": ["a", "b", 3]}), json!("z"), r#""z" is not one of "a", "b" or 3"#),
     ] {
@@ -234,7 +234,7 @@ fn null_passes_as_the_absence_of_an_optional_property() {
         "only for properties of the arguments themselves"
     );
     let at_least_one = json!({"properties": {"a": {"type": "string"}}, "minProperties": 1});
-    assert!(message(&at_least_one, r#"{"a":null}"#).unwrap().contains("fewer than 1 member"));
+    assert!(message(&at_least_one, r#"{"a":null}"#).unwrap().contains("fewer than 1 property"));
 }
 
 #[test]

@@ -107,14 +107,22 @@ impl Violation {
             Keyword::ExclusiveMinimum => format!("{given} is not greater than {expected}"),
             Keyword::ExclusiveMaximum => format!("{given} is not less than {expected}"),
             Keyword::MultipleOf => format!("{given} is not a multiple of {expected}"),
-            Keyword::MinLength => format!("{given} has fewer than {}", counted(expected, "character")),
-            Keyword::MaxLength => format!("{given} has more than {}", counted(expected, "character")),
-            Keyword::MinItems => format!("{given} has fewer than {}", counted(expected, "item")),
-            Keyword::MaxItems => format!("{given} has more than {}", counted(expected, "item")),
+            Keyword::MinLength => {
+                format!("{given} has fewer than {}", counted(expected, "character", "characters"))
+            }
+            Keyword::MaxLength => {
+                format!("{given} has more than {}", counted(expected, "character", "characters"))
+            }
+            Keyword::MinItems => format!("{given} has fewer than {}", counted(expected, "item", "items")),
+            Keyword::MaxItems => format!("{given} has more than {}", counted(expected, "item", "items")),
             Keyword::UniqueItems => format!("{given} has an item twice"),
             Keyword::Items => format!("there is no such item: the list has at most {expected}"),
-            Keyword::MinProperties => format!("{given} has fewer than {}", counted(expected, "member")),
-            Keyword::MaxProperties => format!("{given} has more than {}", counted(expected, "member")),
+            Keyword::MinProperties => {
+                format!("{given} has fewer than {}", counted(expected, "property", "properties"))
+            }
+            Keyword::MaxProperties => {
+                format!("{given} has more than {}", counted(expected, "property", "properties"))
+            }
             Keyword::Required => "is missing".to_owned(),
             Keyword::AdditionalProperties if expected.is_empty() => "there is no such parameter".to_owned(),
             Keyword::AdditionalProperties => {
@@ -187,8 +195,8 @@ pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
     near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate)
 }
 
-fn counted(count: &str, noun: &str) -> String {
-    if count == "1" { format!("{count} {noun}") } else { format!("{count} {noun}s") }
+fn counted(count: &str, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == "1" { singular } else { plural })
 }
 
 /// A value as a message repeats it: whole if it is short, else its beginning or its kind.
