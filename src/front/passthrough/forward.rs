@@ -170,8 +170,8 @@ pub async fn forward<O: Outgoing>(
             }
         }
         let lost = lease.lost().map(|lost| lost.to_string());
-        let unanswered = ForwardError::Unanswered(Box::new(Unanswered { group, method, error, lost, login }));
-        return Err(unless_shutting_down(context, unanswered).into());
+        let unanswered = Box::new(Unanswered { group, method, error, lost, login });
+        return Err(unless_shutting_down(context, ForwardError::Unanswered(unanswered)).into());
     }
 }
 

@@ -12,6 +12,7 @@ use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::schema::signature::signature;
+use crate::schema::validate::ArgumentVerdict;
 use crate::text::shorten;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
@@ -264,7 +265,10 @@ fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, arg
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
     let label = format_args!("{}__{}", group.name, tool.name);
-    let mismatch = context.session.validator.problem(label, definition, args)?;
+    let validator = &context.session.validator;
+    let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
+        return None;
+    };
     let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
-    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &mismatch, &signature))
+    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &violations.to_string(), &signature))
 }
