@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::config::vars::Env;
 
 /// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`.
-pub fn config_dir(env: &Env) -> Option<PathBuf> {
+fn config_dir(env: &Env) -> Option<PathBuf> {
     app_dir(env, if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" }, ".config")
 }
 
@@ -26,7 +26,7 @@ pub fn data_dir(env: &Env) -> Option<PathBuf> {
 }
 
 /// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
-/// [`config_dir`].
+/// the directory of config files.
 pub fn default_config_file(env: &Env) -> Option<PathBuf> {
     let named = env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from);
     named.or_else(|| Some(config_dir(env)?.join("servers.json")))

@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// The method is not allowed in this phase of the session.
-pub const WRONG_PHASE: i64 = -32005;
+const WRONG_PHASE: i64 = -32005;
 /// The method belongs to a capability that was not negotiated.
-pub const NOT_NEGOTIATED: i64 = -32004;
+const NOT_NEGOTIATED: i64 = -32004;
 /// The group has no connection.
-pub const UNAVAILABLE: i64 = -31001;
+const UNAVAILABLE: i64 = -31001;
 /// The upstream did not answer in time.
-pub const TIMED_OUT: i64 = -31002;
+const TIMED_OUT: i64 = -31002;
 /// The upstream's connection ended before the answer.
-pub const CLOSED: i64 = -31003;
+const CLOSED: i64 = -31003;
 /// The proxy shuts down.
-pub const SHUTTING_DOWN: i64 = -31004;
+const SHUTTING_DOWN: i64 = -31004;
 /// The group does not have the capability.
 pub const LACKS_CAPABILITY: i64 = -31005;
 

@@ -32,7 +32,7 @@ pub fn merge(lists: &[(GroupName, Vec<ListEntry>)], key: &str) -> Vec<Raw> {
 }
 
 /// Rewrites `uri` of `group` so that it names the group.
-pub fn rewrite(group: &GroupName, uri: &str) -> String {
+fn rewrite(group: &GroupName, uri: &str) -> String {
     let group = encode(group.as_str());
     match uri.strip_prefix(APP_SCHEME) {
         Some(rest) => format!("{APP_SCHEME}{group}/{rest}"),
@@ -84,7 +84,7 @@ pub fn owner<'a>(
 
 /// Returns whether `uri` may be an expansion of the template (RFC 6570): it has the literals in order, and a value for
 /// each expression.
-pub fn matches_template(template: &str, uri: &str) -> bool {
+fn matches_template(template: &str, uri: &str) -> bool {
     let mut rest = uri;
     let mut parts = template.split('{');
     let Some(begin) = parts.next() else { return false };
