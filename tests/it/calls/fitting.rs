@@ -1,4 +1,4 @@
-//! Arguments that do not fit their tool are told before the server is asked.
+//! Arguments that do not fit a tool's schema are refused before the server is asked.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use crate::support::{Proxy, one, text_of};
 
 const STRICT: &str = r#"{"name":"added_strict","description":"Strict.","inputSchema":{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","maximum":5}},"required":["query"],"additionalProperties":false}},{"name":"added_odd","inputSchema":{"type":"object","properties":{"a":{"type":"nonsense"}}}},{"name":"added_parameters","parameters":{"type":"object","required":["a"]}}"#;
 
-/// What the server was asked by `tools/call`.
-struct Asked(tempfile::TempDir);
+/// A server's record of the requests that it received.
+struct CallRecord(tempfile::TempDir);
 
-impl Asked {
+impl CallRecord {
     fn new() -> (Self, Proxy) {
         let dir = tempfile::TempDir::new().unwrap();
         let record = dir.path().join("record");
@@ -28,13 +28,16 @@ fn direct(proxy: &mut Proxy, name: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn what_does_not_fit_is_answered_with_the_mistake_and_the_signature() {
-    let (asked, mut proxy) = Asked::new();
-    for (args, mistake) in [
+fn arguments_that_do_not_fit_are_answered_with_the_violation_and_the_signature() {
+    let (record, mut proxy) = CallRecord::new();
+    for (args, violation) in [
         (json!({}), "\n- query is missing\n"),
         (json!({"query": 3}), "\n- query: 3 is not of type \"string\"\n"),
         (json!({"query": "a", "limit": 6}), "\n- limit: 6 is greater than the maximum of 5\n"),
-        (json!({"query": "a", "limits": 6}), "\n- limits: there is no such parameter\n"),
+        (
+            json!({"query": "a", "limits": 6}),
+            "\n- limits: there is no such parameter; did you mean `limit`?\n",
+        ),
     ] {
         for result in
             [proxy.call("g", "added_strict", args.clone()), direct(&mut proxy, "g__added_strict", args)]
@@ -42,20 +45,20 @@ fn what_does_not_fit_is_answered_with_the_mistake_and_the_signature() {
             assert_eq!(result["isError"], true, "{result}");
             let text = text_of(&result);
             assert!(text.starts_with("The arguments do not fit tool added_strict of group g"), "{text}");
-            assert!(text.contains(mistake), "{text}");
+            assert!(text.contains(violation), "{text}");
             let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
             assert!(text.ends_with(signature), "{text}");
         }
     }
-    assert_eq!(asked.calls(), 0, "the server was bothered");
+    assert_eq!(record.calls(), 0, "the server was asked");
     assert!(proxy.failure("g", "added_parameters", json!({})).contains("- a is missing"));
     assert_eq!(proxy.text("g", "added_strict", json!({"query": "a"})), r#"{"query":"a"}"#);
-    assert_eq!(asked.calls(), 1);
+    assert_eq!(record.calls(), 1);
 }
 
 #[test]
-fn what_cannot_be_judged_is_for_the_server_to_say() {
-    let (_asked, mut proxy) = Asked::new();
+fn arguments_that_cannot_be_judged_are_passed_to_the_server() {
+    let (_record, mut proxy) = CallRecord::new();
     let id =
         proxy.send_raw("tools/call", r#"{"name":"g__added_strict","arguments":{"query":"a","limit":1e400}}"#);
     assert_eq!(text_of(&proxy.answer(id).json()["result"]), r#"{"query":"a","limit":1e400}"#);
