@@ -67,7 +67,7 @@ fn initialize_response_allowed() {
     });
     assert_eq!(result["capabilities"], capabilities);
     assert_eq!(result["serverInfo"]["name"], "dynamic-mcp");
-    assert!(result["instructions"].as_str().unwrap().contains("this one: g."), "{result}");
+    assert!(result["instructions"].as_str().unwrap().contains("(groups): g."), "{result}");
 }
 
 #[test]

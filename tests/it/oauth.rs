@@ -62,7 +62,7 @@ fn eager_and_hybrid_groups_connect_after_a_login_in_another_process() {
         until("it has connected", || proxy.group("g")["tools"] == 2);
         assert_eq!(proxy.group("g")["error"], json!(null));
         assert!(fixture.auth_server.http.requests_of("initialize").len() > attempts);
-        proxy.until_logged("somebody logged in, connecting");
+        proxy.until_logged("a login was stored by another process, connecting");
     }
 }
 

@@ -242,7 +242,7 @@ fn a_replaced_group_that_fails_at_once_does_not_keep_discovery_open() {
     let mut proxy = Proxy::new(&config(1));
     until("discovery is over", || proxy.status()["status"] == "ready");
     save(&proxy.config_file(), &config(2));
-    proxy.until_logged("its server has changed");
+    proxy.until_logged("the server of this group changed");
     until("discovery is over again", || proxy.status()["status"] == "ready");
 }
 
@@ -295,7 +295,7 @@ fn a_reload_before_there_is_a_client_starts_nothing() {
     let mut proxy = Setup::new().config(&mode("pure")).start();
     proxy.ask("ping", json!({}));
     save(&proxy.config_file(), &mode("eager"));
-    proxy.until_logged("the config has changed before a client came");
+    proxy.until_logged("the config changed before a client came");
     proxy.ask("ping", json!({}));
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(crate::support::Processes::below(proxy.pid()).0, []);

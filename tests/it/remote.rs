@@ -150,7 +150,7 @@ fn an_answer_over_the_limit_fails_only_its_call() {
     let mut proxy = Proxy::new(&config);
     for how in ["json", "chunked", "events"] {
         let failure = proxy.failure("g", "echo", json!({"how": how}));
-        assert!(failure.contains("the limit is 100000"), "{how}: {failure}");
+        assert!(failure.contains("more than the limit of 100000"), "{how}: {failure}");
         assert_eq!(proxy.text("g", "echo", json!({"text": "on"})), "on");
     }
     assert_eq!(server.requests_of("initialize").len(), 1);

@@ -68,7 +68,7 @@ fn what_is_odd_about_an_introduction_is_logged() {
     for (flags, part) in [
         (["--no-version", "--no-capabilities"], "no protocolVersion"),
         (["--no-version", "--no-capabilities"], "no capabilities"),
-        (["--tools-in-initialize", "--early"], "carries tools"),
+        (["--tools-in-initialize", "--early"], "has tools, which are ignored"),
         (["--version", "1999-12-31"], "does not know"),
     ] {
         let mut proxy = Proxy::new(&one(&flags));

@@ -173,7 +173,7 @@ fn a_call_that_is_not_answered_in_time_is_cancelled_upstream() {
     let begin = Instant::now();
     let text = proxy.failure("g", "late", json!({}));
     assert!(begin.elapsed().as_millis() >= 1000 && begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
-    assert!(text.contains("no answer within 1 s") && text.contains("timeout.tools"), "{text}");
+    assert!(text.contains("did not answer within 1 s") && text.contains("timeout.tools"), "{text}");
     assert_eq!(cancellation(&record)["requestId"], id_of(&record, "late"));
     assert_eq!(proxy.text("g", "echo", json!({"text": "next"})), "next");
 }

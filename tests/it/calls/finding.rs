@@ -56,7 +56,12 @@ fn nothing_is_started_and_what_is_not_known_is_named() {
         known(&servers([("a", upstream(&[])), ("b", upstream(&[])), ("c", upstream(&[]))]), &["b"]);
     let text = search(&mut proxy, json!({"query": "echo", "limit": 3}));
     assert!(hits(&text).iter().all(|hit| hit.starts_with("b / ")), "{text}");
-    assert!(text.ends_with("\nNot yet known: a, c: get_dynamic_tools reads them."), "{text}");
+    assert!(
+        text.ends_with(
+            "\nNot searched, because their tools are not known yet: a, c (get_dynamic_tools reads them)."
+        ),
+        "{text}"
+    );
     assert_eq!(
         (&proxy.group("a")["state"], &proxy.group("c")["state"]),
         (&json!("pending"), &json!("pending"))
@@ -65,7 +70,12 @@ fn nothing_is_started_and_what_is_not_known_is_named() {
     proxy.tools(json!({"group": "a", "lazy": true}));
     let text = search(&mut proxy, json!({"query": "echo", "limit": 2}));
     assert_eq!(hits(&text), ["a / echo", "b / echo"], "config order between equals: {text}");
-    assert!(text.ends_with("\nNot yet known: c: get_dynamic_tools reads them."), "{text}");
+    assert!(
+        text.ends_with(
+            "\nNot searched, because their tools are not known yet: c (get_dynamic_tools reads them)."
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -87,7 +97,7 @@ fn what_cannot_be_searched_says_what_to_do() {
     }
     let text = search(&mut proxy, json!({"query": "echo"}));
     assert!(
-        text.starts_with("Nothing that is known fits \"echo\".") && text.contains("Not yet known: g:"),
+        text.starts_with("No known tool matches \"echo\".") && text.contains("are not known yet: g ("),
         "{text}"
     );
 }
@@ -108,7 +118,7 @@ fn tools_of_a_group_without_that_feature_are_not_found() {
     let mut proxy = Proxy::new(&servers([("g", entry), ("h", upstream(&[]))]));
     proxy.tools(json!({"group": "h"}));
     let text = search(&mut proxy, json!({"query": "echo", "limit": 20}));
-    assert!(!text.contains("g / ") && !text.contains("Not yet known"), "{text}");
+    assert!(!text.contains("g / ") && !text.contains("Not searched"), "{text}");
 }
 
 #[test]

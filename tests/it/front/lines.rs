@@ -149,7 +149,7 @@ fn more_requests_than_are_served_at_once_are_refused_and_all_else_is_read() {
         proxy.send_call("g", "sleep", json!({"ms": 600_000}));
     }
     let refused = proxy.ask("tools/call", json!({"name": "get_status"}));
-    assert!(refused["error"]["message"].as_str().unwrap().contains("too many requests"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too many open requests"), "{refused}");
     assert_eq!(proxy.ask("ping", json!({}))["result"], json!({}));
     proxy.notify("notifications/cancelled", json!({"requestId": first}));
     assert_eq!(proxy.status()["status"], "ready", "there is room for one again");

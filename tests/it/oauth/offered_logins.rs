@@ -114,11 +114,11 @@ fn a_user_who_declines_is_not_asked_again() {
     let (question, url) = wait_for_question(&mut proxy);
     reply(&mut proxy, &question, DECLINE);
     let failure = result(&mut proxy, call);
-    assert!(failure["isError"] == true && text_of(&failure).contains("declined it"), "{failure}");
+    assert!(failure["isError"] == true && text_of(&failure).contains("declined the login"), "{failure}");
     assert!(text_of(&failure).contains("dynamic-mcp login g"), "{failure}");
     let call = send_echo(&mut proxy);
     let failure = result(&mut proxy, call);
-    assert!(text_of(&failure).contains("declined it"), "{failure}");
+    assert!(text_of(&failure).contains("declined the login"), "{failure}");
     // The login no longer listens for the browser.
     let callback = callback_url(&url);
     let address = callback.split('/').nth(2).unwrap();
@@ -138,7 +138,7 @@ fn a_user_who_dismisses_the_question_is_asked_again_by_the_next_call() {
         questions.push(question.json()["params"].take());
         reply(&mut proxy, &question, DISMISS);
         let failure = result(&mut proxy, call);
-        assert!(text_of(&failure).contains("dismissed it"), "{failure}");
+        assert!(text_of(&failure).contains("dismissed the login"), "{failure}");
     }
     assert_eq!(questions[0], questions[1], "it is the same login");
     assert_eq!(fixture.auth_server.forms("/as/register").len(), 1);
@@ -211,7 +211,9 @@ fn concurrent_calls_share_one_login_and_one_question() {
 
 #[test]
 fn all_calls_that_share_a_question_get_its_answer() {
-    for (answer, text) in [(DISMISS, "dismissed it"), (DECLINE, "declined it"), (REJECT, "/as/authorize?")] {
+    for (answer, text) in
+        [(DISMISS, "dismissed the login"), (DECLINE, "declined the login"), (REJECT, "/as/authorize?")]
+    {
         let fixture = Fixture::new();
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
         let calls = [(); 3].map(|()| send_echo(&mut proxy));
@@ -293,10 +295,7 @@ fn a_login_that_fails_in_the_browser_is_reported_to_the_waiting_call() {
     let call = send_echo(&mut proxy);
     accept_and_log_in(&mut proxy);
     let failure = result(&mut proxy, call);
-    assert!(
-        text_of(&failure).contains("A login was begun and failed")
-            && text_of(&failure).contains("access_denied")
-    );
+    assert!(text_of(&failure).contains("The login failed") && text_of(&failure).contains("access_denied"));
 }
 
 #[test]
@@ -433,7 +432,7 @@ fn a_call_whose_scopes_are_declined_reports_them() {
     let call = proxy.send_call("g", "look", json!({}));
     answer_question(&mut proxy, DECLINE);
     let failure = result(&mut proxy, call);
-    for text in ["needs more permissions: write", "declined it"] {
+    for text in ["needs more permissions: write", "declined to log in"] {
         assert!(text_of(&failure).contains(text), "{failure}");
     }
 }
@@ -466,17 +465,17 @@ fn declining_more_scopes_does_not_decline_a_login() {
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let call = proxy.send_call("g", "look", json!({}));
     let question = heard(&mut proxy, "elicitation/create");
-    assert!(question.json()["params"]["message"].as_str().unwrap().contains("want of rights"));
+    assert!(question.json()["params"]["message"].as_str().unwrap().contains("lacks a permission"));
     reply(&mut proxy, &question, DECLINE);
-    assert!(text_of(&result(&mut proxy, call)).contains("needs no more rights can be used"));
+    assert!(text_of(&result(&mut proxy, call)).contains("need no more permissions still work"));
     assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
     // The same question is not asked again.
     let failure = proxy.failure("g", "look", json!({}));
-    assert!(failure.contains("declined it"), "{failure}");
+    assert!(failure.contains("declined to log in"), "{failure}");
     fixture.auth_server.state().revoke_all();
     let call = send_echo(&mut proxy);
     let question = heard(&mut proxy, "elicitation/create");
-    assert!(question.json()["params"]["message"].as_str().unwrap().contains("wants you to log in"));
+    assert!(question.json()["params"]["message"].as_str().unwrap().contains("needs you to log in"));
     reply(&mut proxy, &question, ACCEPT);
     complete_in_browser(question.json()["params"]["url"].as_str().unwrap());
     assert_eq!(text_of(&result(&mut proxy, call)), "in");

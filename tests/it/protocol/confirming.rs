@@ -35,8 +35,8 @@ fn what_the_user_does_not_accept_is_not_called() {
     let record = Record::new();
     let mut proxy = asking(&record, json!({"elicitation": {}}));
     for (outcome, part) in [
-        (r#""result":{"action":"decline"}"#, "declined it"),
-        (r#""result":{"action":"cancel"}"#, "dismissed it"),
+        (r#""result":{"action":"decline"}"#, "declined this call"),
+        (r#""result":{"action":"cancel"}"#, "dismissed this call"),
         (r#""result":{"action":"whatever"}"#, "tools.ask"),
         (r#""error":{"code":-32603,"message":"no window"}"#, "tools.ask"),
     ] {
@@ -55,7 +55,10 @@ fn a_client_that_cannot_ask_is_told_the_remedy_and_nothing_is_called() {
         let record = Record::new();
         let mut proxy = asking(&record, capabilities);
         let text = proxy.failure("g", "generated_0", json!({}));
-        assert!(text.contains("tools.ask in the config") && text.contains("can take it out"), "{text}");
+        assert!(
+            text.contains("tools.ask in the config") && text.contains("can remove the tool from tools.ask"),
+            "{text}"
+        );
         hears_nothing(&mut proxy);
         assert_eq!(record.lines("tools/call").len(), 0);
     }
@@ -147,7 +150,8 @@ fn consent_that_is_not_given_or_is_to_something_else_calls_nothing() {
     let able = json!({"elicitation": {}});
     let call = stateless_call("generated_0", &json!({"n": 1}), &able);
     let asked = proxy.ask("tools/call", call.clone())["result"].take();
-    for (action, part) in [("decline", "declined it"), ("cancel", "dismissed it"), ("whatever", "tools.ask")]
+    for (action, part) in
+        [("decline", "declined this call"), ("cancel", "dismissed this call"), ("whatever", "tools.ask")]
     {
         let result = proxy.ask("tools/call", again(&call, &asked, action))["result"].take();
         assert!(result["isError"] == true && text_of(&result).contains(part), "{action}: {result}");
@@ -166,7 +170,10 @@ fn consent_that_is_not_given_or_is_to_something_else_calls_nothing() {
     for unable in [json!({}), json!({"elicitation": {"url": {}}})] {
         let call = stateless_call("generated_0", &json!({}), &unable);
         let result = proxy.ask("tools/call", call)["result"].take();
-        assert!(result["isError"] == true && text_of(&result).contains("can take it out"), "{result}");
+        assert!(
+            result["isError"] == true && text_of(&result).contains("can remove the tool from tools.ask"),
+            "{result}"
+        );
     }
     assert_eq!(record.lines("tools/call").len(), 0);
 }

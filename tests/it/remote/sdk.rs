@@ -74,7 +74,7 @@ fn an_elicitation_during_a_call_is_answered_where_the_mode_allows_one() {
         let config = servers([("g", json!({"url": server.url, "timeout": {"tools": 2}}))]);
         let mut proxy = client(&config, json!({"elicitation": {}}));
         let answer = greet(&mut proxy);
-        assert!(text_of(&answer["result"]).contains("no answer within 2 s"), "{mode:?}: {answer}");
+        assert!(text_of(&answer["result"]).contains("did not answer within 2 s"), "{mode:?}: {answer}");
         proxy.until_logged("the server did not accept the response to its request");
     }
 }

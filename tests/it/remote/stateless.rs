@@ -125,7 +125,7 @@ fn an_answered_handshake_is_used_if_the_stateless_era_fails() {
     let mut proxy = proxy(&server);
     assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
     assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
-    proxy.until_logged("speaks a protocol revision that dynamic-mcp does not know");
+    proxy.until_logged("uses a protocol revision that dynamic-mcp does not know");
     let methods: Vec<_> =
         server.requests_of("POST").iter().map(|post| post.rpc_method().to_owned()).collect();
     let expected = ["initialize", "server/discover", "initialize", "notifications/initialized", "tools/list"];
@@ -295,7 +295,7 @@ fn without_a_common_revision_the_other_era_is_not_tried() {
         });
         let mut proxy = proxy(&server);
         let failure = proxy.failure("g", "echo", json!({}));
-        assert!(failure.contains("Unsupported protocol version; it speaks 2030-01-01"), "{failure}");
+        assert!(failure.contains("Unsupported protocol version; it supports 2030-01-01"), "{failure}");
         let methods: Vec<_> =
             server.requests().iter().map(|request| request.rpc_method().to_owned()).collect();
         let expected =

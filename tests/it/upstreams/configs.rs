@@ -57,7 +57,7 @@ fn what_is_wrong_with_one_entry_is_told_of_that_entry() {
         assert_eq!(proxy.log().matches("ERROR").count(), 1, "{entry}: {}", proxy.log());
         assert!(proxy.log().contains(said), "{entry}: {}", proxy.log());
         let call = proxy.failure("bad", "echo", json!({}));
-        assert!(call.contains(said) && call.contains("will not help"), "{entry}: {call}");
+        assert!(call.contains(said) && call.contains("does not help"), "{entry}: {call}");
         assert_eq!(proxy.text("good", "echo", json!({"text": "works"})), "works");
     }
 }
@@ -93,7 +93,7 @@ fn a_command_that_is_not_found_names_the_path_that_was_searched() {
         [("name", "/usr/bin"), ("own", "/opt/own/bin"), ("path", "/no/such/file"), ("directory", "/usr")]
     {
         let text = proxy.failure(group, "echo", json!({}));
-        assert!(text.contains(part) && text.contains("will not help"), "{group}: {text}");
+        assert!(text.contains(part) && text.contains("does not help"), "{group}: {text}");
         assert_eq!(proxy.group(group)["state"], "failed");
     }
 }
