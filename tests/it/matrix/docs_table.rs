@@ -1,47 +1,49 @@
 //! The table in docs/protocol.md.
 
-use super::{Observed, REVISIONS, expected, is_stateless};
+use super::{Observations, REVISIONS, expected, is_stateless};
 
 const BEGIN: &str = "<!-- matrix: written by tests/it/matrix.rs -->\n";
 const END: &str = "<!-- end of the matrix -->\n";
 
-pub(super) fn compare(observed: &Observed) {
+/// Compares the table with the observations, or writes it if `UPDATE_DOCS` is set.
+pub(super) fn assert_up_to_date(observations: &Observations) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (table, after) = rest.split_once(END).unwrap();
-    let observed = render(observed);
+    let rendered = render(observations);
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, format!("{before}{BEGIN}{observed}{END}{after}")).unwrap();
+        std::fs::write(path, format!("{before}{BEGIN}{rendered}{END}{after}")).unwrap();
     } else {
-        assert_eq!(table, observed, "UPDATE_DOCS=1 cargo test --test it matrix");
+        assert_eq!(table, rendered, "UPDATE_DOCS=1 cargo test --test it matrix");
     }
 }
 
-fn render(observed: &Observed) -> String {
+fn render(observations: &Observations) -> String {
     let eras = [false, true];
     let pairs = eras.into_iter().flat_map(|client| eras.map(|upstream| (client, upstream)));
-    let name = |stateless: bool| if stateless { "2026-07-28" } else { "handshake" };
-    let heads: String =
+    let name = |is_stateless: bool| if is_stateless { "2026-07-28" } else { "handshake" };
+    let columns: String =
         pairs.clone().map(|(client, upstream)| format!(" {} → {} |", name(client), name(upstream))).collect();
-    let mut table = format!("| client → upstream |{heads}\n|{}\n", " --- |".repeat(5));
+    let mut table = format!("| client → upstream |{columns}\n|{}\n", " --- |".repeat(5));
     for method in expected::methods() {
         let cells: String = pairs
             .clone()
-            .map(|(client, upstream)| format!(" {} |", cell(observed, method, client, upstream)))
+            .map(|(client, upstream)| format!(" {} |", cell(observations, method, client, upstream)))
             .collect();
         table.push_str(&format!("| {method} |{cells}\n"));
     }
     table
 }
 
-/// What became of a method between these eras: the commonest outcome, and which revisions have another.
-fn cell(observed: &Observed, method: &str, client: bool, upstream: bool) -> String {
+/// The most frequent outcome of a method between two eras, then each other outcome with its pairs of revisions. The
+/// flags say whether client and upstream are stateless.
+fn cell(observations: &Observations, method: &str, client: bool, upstream: bool) -> String {
     let mut outcomes: Vec<(&str, Vec<String>)> = Vec::new();
     for c in REVISIONS.into_iter().filter(|revision| is_stateless(revision) == client) {
         for u in REVISIONS.into_iter().filter(|revision| is_stateless(revision) == upstream) {
-            let of_method = observed[&(c, u)].iter().find(|(name, _)| *name == method);
-            let outcome = &*of_method.unwrap().1;
+            let observation = observations[&(c, u)].iter().find(|(name, _)| *name == method);
+            let outcome = &*observation.unwrap().1;
             let pair = format!("{c} → {u}");
             match outcomes.iter_mut().find(|(known, _)| *known == outcome) {
                 Some((_, pairs)) => pairs.push(pair),
@@ -49,7 +51,7 @@ fn cell(observed: &Observed, method: &str, client: bool, upstream: bool) -> Stri
             }
         }
     }
-    // There is always one, but for the methods that a revision does not have.
+    // Revisions without the method are left out if others have it.
     if outcomes.len() > 1 {
         outcomes.retain(|(outcome, _)| *outcome != "–");
     }
