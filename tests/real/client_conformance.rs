@@ -1,10 +1,11 @@
-//! The official conformance suite's client scenarios: dynamic-mcp is the client, `conformance_login.py` its host, its
-//! user and their browser where there is a login, `conformance_client.py` its host and user elsewhere.
+//! The client scenarios of the official conformance suite, with dynamic-mcp as the client. `conformance_login.py` plays
+//! the host, the user and the browser in the scenarios about logins, and `conformance_client.py` the host and the user in
+//! the others.
 
-use crate::scratch::{Scratch, text};
+use crate::workspace::{Workspace, path_string};
 
-/// Of every revision, and client credentials.
-const SCENARIOS: [&str; 29] = [
+/// The scenarios about logins, of every revision and for client credentials.
+const LOGIN_SCENARIOS: [&str; 29] = [
     "2025-03-26-oauth-endpoint-fallback",
     "2025-03-26-oauth-metadata-backcompat",
     "authorization-server-migration",
@@ -36,8 +37,7 @@ const SCENARIOS: [&str; 29] = [
     "token-endpoint-auth-post",
 ];
 
-/// About everything else.
-const OTHERS: [&str; 10] = [
+const OTHER_SCENARIOS: [&str; 10] = [
     "elicitation-sep1034-client-defaults",
     "http-custom-headers",
     "http-invalid-tool-headers",
@@ -51,33 +51,34 @@ const OTHERS: [&str; 10] = [
 ];
 
 #[test]
-fn the_suites_logins_pass() {
-    pass("conformance_login.py", SCENARIOS.map(|scenario| format!("auth/{scenario}")));
+fn login_scenarios_pass() {
+    assert_scenarios_pass("conformance_login.py", LOGIN_SCENARIOS.map(|scenario| format!("auth/{scenario}")));
 }
 
 #[test]
-fn the_suites_other_scenarios_of_clients_pass() {
-    pass("conformance_client.py", OTHERS.map(str::to_owned));
+fn other_client_scenarios_pass() {
+    assert_scenarios_pass("conformance_client.py", OTHER_SCENARIOS.map(str::to_owned));
 }
 
-fn pass(host: &str, scenarios: impl IntoIterator<Item = String>) {
-    let Some(scratch) = Scratch::new() else { return };
+/// Asserts that these scenarios pass with this script as the host, and that docs/protocol.md names them.
+fn assert_scenarios_pass(host: &str, scenarios: impl IntoIterator<Item = String>) {
+    let Some(workspace) = Workspace::new() else { return };
     let documented =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.md")).unwrap();
-    let suite = scratch.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    let suite = workspace.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let client = format!(
         "{} {} {}",
-        text(&scratch.real.join("python1/bin/python")),
-        text(&scratch.path(host)),
+        path_string(&workspace.install_dir.join("python1/bin/python")),
+        path_string(&workspace.path(host)),
         env!("CARGO_BIN_EXE_dynamic-mcp")
     );
     for scenario in scenarios {
         let name = scenario.trim_start_matches("auth/");
         assert!(documented.contains(&format!("`{name}`")), "docs/protocol.md does not name {name}");
-        let mut command = scratch.command(scratch.real.join("bin/node"));
+        let mut command = workspace.command(workspace.install_dir.join("bin/node"));
         command.arg(&suite).args(["client", "--command", &client]);
-        command.args(["--scenario", &scenario, "-o"]).arg(scratch.path("results"));
-        drop(scratch.run(command));
+        command.args(["--scenario", &scenario, "-o"]).arg(workspace.path("results"));
+        drop(workspace.run(command));
     }
-    scratch.assert_nothing_is_left();
+    workspace.assert_no_process_left();
 }

@@ -1,50 +1,30 @@
-//! Every client SDK with every server: what comes through dynamic-mcp is what the server says when asked directly.
+//! Each SDK's client with each reference server: results through dynamic-mcp equal the results of the server itself, and
+//! our own tools work.
 
-use crate::scratch::{Scratch, report};
-use crate::servers::{self, Call, Server};
 use serde_json::{Value, json};
 
-/// How a client is started, and whether it asks `server/discover` before it says `initialize`; then it needs no
-/// handshake.
-pub(crate) struct Client {
-    pub(crate) program: &'static str,
-    script: &'static str,
-    pub(crate) mode: &'static str,
-}
-
-impl Client {
-    fn revision(&self) -> &'static str {
-        if self.mode == "auto" { "2026-07-28" } else { "2025-11-25" }
-    }
-}
-
-pub(crate) const TS_V1: Client = Client { program: "bin/node", script: "client_ts_v1.mjs", mode: "legacy" };
-pub(crate) const TS_V2: Client = Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "legacy" };
-pub(crate) const TS_V2_PROBING: Client =
-    Client { program: "bin/node", script: "client_ts_v2.mjs", mode: "auto" };
-pub(crate) const PY_V1: Client =
-    Client { program: "python1/bin/python", script: "client_py.py", mode: "legacy" };
-pub(crate) const PY_V2: Client =
-    Client { program: "python2/bin/python", script: "client_py.py", mode: "legacy" };
-pub(crate) const PY_V2_PROBING: Client =
-    Client { program: "python2/bin/python", script: "client_py.py", mode: "auto" };
+use crate::clients::{
+    Client, PY_V1, PY_V2_PROBING, TS_V1, TS_V2, TS_V2_PROBING, proxied_call, run_calls, tool_call,
+};
+use crate::reference_servers::{self, ReferenceServer, ServerCall};
+use crate::workspace::Workspace;
 
 macro_rules! pairs {
-    ($($client:ident = $how:expr;)*) => {
-        $(mod $client {
+    ($($module:ident = $client:expr;)*) => {
+        $(mod $module {
             use super::*;
 
             #[test]
-            fn everything() { pair(&$how, "everything"); }
+            fn everything() { check_pair(&$client, "everything"); }
 
             #[test]
-            fn filesystem() { pair(&$how, "filesystem"); }
+            fn filesystem() { check_pair(&$client, "filesystem"); }
 
             #[test]
-            fn time() { pair(&$how, "time"); }
+            fn time() { check_pair(&$client, "time"); }
 
             #[test]
-            fn git() { pair(&$how, "git"); }
+            fn git() { check_pair(&$client, "git"); }
         })*
     };
 }
@@ -57,60 +37,40 @@ pairs! {
     python_v2_probing = PY_V2_PROBING;
 }
 
-fn pair(client: &Client, group: &str) {
-    let Some(scratch) = Scratch::new() else { return };
-    let servers = servers::all(&scratch);
+fn check_pair(client: &Client, group: &str) {
+    let Some(workspace) = Workspace::new() else { return };
+    let servers = reference_servers::all(&workspace);
     let server = servers.iter().find(|server| server.group == group).unwrap();
     let direct_plan: Vec<_> = server.calls.iter().map(|call| tool_call(call.tool, &call.arguments)).collect();
-    let direct = run(&scratch, client, "legacy", &server.command, &direct_plan);
+    let direct = run_calls(&workspace, client, "legacy", &server.command, &direct_plan);
 
     let commands: Vec<_> = servers.iter().map(|server| (server.group, server.command.clone())).collect();
     let plan = proxied_plan(server);
-    let proxied = run(&scratch, client, client.mode, &scratch.proxy(&commands), &plan);
-    scratch.assert_nothing_is_left();
+    let proxied = run_calls(&workspace, client, client.mode, &workspace.proxy_for_commands(&commands), &plan);
+    workspace.assert_no_process_left();
 
-    check_greeting(client, &proxied);
+    assert_initialized(client, &proxied);
     let results = proxied["results"].as_array().unwrap();
     assert_eq!(results.len(), plan.len());
-    let (through, ours) = results.split_at(server.calls.len());
-    check_calls(&server.calls, through, &direct);
-    check_our_own(server, ours, &direct);
+    let (proxied_results, own_results) = results.split_at(server.calls.len());
+    assert_same_results(&server.calls, proxied_results, &direct);
+    assert_own_results(server, own_results, &direct);
 }
 
-pub(crate) fn run(
-    scratch: &Scratch,
-    client: &Client,
-    mode: &str,
-    command: &[String],
-    calls: &[Value],
-) -> Value {
-    run_plan(scratch, client, json!({ "command": command, "mode": mode, "calls": calls }))
-}
-
-pub(crate) fn run_plan(scratch: &Scratch, client: &Client, plan: Value) -> Value {
-    let plan = scratch.write("plan.json", &plan.to_string());
-    let mut program = scratch.command(scratch.real.join(client.program));
-    program.args([scratch.path(client.script), plan]);
-    report(&scratch.run(program))
-}
-
-pub(crate) fn tool_call(name: &str, arguments: &Value) -> Value {
-    json!({ "name": name, "arguments": arguments })
-}
-
-/// The server's calls through us, then those that `check_our_own` looks at.
-fn proxied_plan(server: &Server) -> Vec<Value> {
-    let through = |name: &str, tool: &str, arguments: &Value| {
-        tool_call(name, &json!({ "group": server.group, "name": tool, "args": arguments }))
-    };
+/// The calls of the server through dynamic-mcp, then those that `assert_own_results` checks.
+fn proxied_plan(server: &ReferenceServer) -> Vec<Value> {
     let mut plan: Vec<_> =
-        server.calls.iter().map(|call| through("call_dynamic_tool", call.tool, &call.arguments)).collect();
-    let read = &server.calls[0];
+        server.calls.iter().map(|call| proxied_call(server.group, call.tool, &call.arguments)).collect();
+    let read_only_call = |tool: &str, arguments: &Value| {
+        let arguments = json!({ "group": server.group, "name": tool, "args": arguments });
+        tool_call("call_dynamic_tool_readonly", &arguments)
+    };
+    let first = &server.calls[0];
     plan.extend([
         tool_call("get_dynamic_tools", &json!({ "group": server.group, "lazy": false })),
-        through("call_dynamic_tool_readonly", read.tool, &read.arguments),
-        through("call_dynamic_tool_readonly", server.writes, &json!({})),
-        through("call_dynamic_tool", "no_such_tool", &json!({})),
+        read_only_call(first.tool, &first.arguments),
+        read_only_call(server.writing_tool, &json!({})),
+        proxied_call(server.group, "no_such_tool", &json!({})),
         tool_call("get_dynamic_tools", &json!({ "group": "no_such_group" })),
         tool_call("no_such_meta_tool", &json!({})),
         tool_call("get_status", &json!({})),
@@ -118,7 +78,7 @@ fn proxied_plan(server: &Server) -> Vec<Value> {
     plan
 }
 
-fn check_greeting(client: &Client, report: &Value) {
+fn assert_initialized(client: &Client, report: &Value) {
     assert_eq!((&report["server"], &report["version"]), (&json!("dynamic-mcp"), &json!(client.revision())));
     let tools = [
         "get_dynamic_tools",
@@ -134,36 +94,38 @@ fn check_greeting(client: &Client, report: &Value) {
     );
 }
 
-pub(crate) fn check_calls(calls: &[Call], through: &[Value], direct: &Value) {
-    for (n, (call, result)) in calls.iter().zip(through).enumerate() {
-        assert_eq!(*result, direct["results"][n], "{} through us and directly", call.tool);
+/// Asserts that each result equals that of the server itself, and has the expected content.
+pub(crate) fn assert_same_results(calls: &[ServerCall], proxied: &[Value], direct: &Value) {
+    for (n, (call, result)) in calls.iter().zip(proxied).enumerate() {
+        assert_eq!(*result, direct["results"][n], "{} through dynamic-mcp and directly", call.tool);
         assert_eq!(result["isError"], call.is_error, "{}: {result}", call.tool);
         let content = result["content"].to_string();
-        assert!(content.contains(call.says), "{}: {content}", call.tool);
+        assert!(content.contains(call.expected), "{}: {content}", call.tool);
     }
 }
 
-fn check_our_own(server: &Server, results: &[Value], direct: &Value) {
+/// Checks the results of our own tools.
+fn assert_own_results(server: &ReferenceServer, results: &[Value], direct: &Value) {
     let [described, read, refused, no_tool, no_group, no_meta_tool, status] = results else {
         panic!("{results:?}")
     };
-    let definitions = words(described, false);
+    let definitions = text_of(described, false);
     for tool in direct["tools"].as_array().unwrap() {
         assert!(definitions.contains(&format!("\"name\":{tool}")), "no {tool} in {definitions}");
     }
     assert_eq!(*read, direct["results"][0]);
-    assert!(!words(refused, true).is_empty());
-    assert!(words(no_tool, true).contains("has no tool \"no_such_tool\""), "{no_tool}");
-    assert!(words(no_group, true).contains("There is no group"), "{no_group}");
+    assert!(!text_of(refused, true).is_empty());
+    assert!(text_of(no_tool, true).contains("has no tool \"no_such_tool\""), "{no_tool}");
+    assert!(text_of(no_group, true).contains("There is no group"), "{no_group}");
     assert_eq!(no_meta_tool["error"]["code"], -32602, "{no_meta_tool}");
     for group in status["structuredContent"]["groups"].as_array().unwrap() {
-        let used = group["group"] == server.group;
-        assert_eq!(group["state"] == "connected", used, "only what is used is started: {group}");
+        let is_used = group["group"] == server.group;
+        assert_eq!(group["state"] == "connected", is_used, "only the used group is started: {group}");
     }
 }
 
-/// The text of a result of ours.
-fn words(result: &Value, is_error: bool) -> &str {
+/// The text of a result. Asserts whether it is an error.
+fn text_of(result: &Value, is_error: bool) -> &str {
     assert_eq!(result["isError"], is_error, "{result}");
     result["content"][0]["text"].as_str().unwrap()
 }

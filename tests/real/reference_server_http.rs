@@ -1,21 +1,24 @@
-//! The reference server over HTTP, on both transports that it has: what comes through us is what it says on stdio.
+//! A reference server over HTTP, with both of its transports: results through dynamic-mcp equal its results on stdio.
 
-use crate::pairs::{TS_V1, check_calls, run, tool_call};
-use crate::scratch::Scratch;
-use crate::servers;
-use serde_json::json;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::Duration;
+
+use serde_json::json;
 use tokio::time::Instant;
 
-/// For a Node.js program to listen, on a loaded machine.
-const STARTED: Duration = Duration::from_secs(60);
+use crate::client_server_pairs::assert_same_results;
+use crate::clients::{TS_V1, proxied_call, run_calls, tool_call};
+use crate::reference_servers;
+use crate::workspace::Workspace;
 
-/// Ends with its test.
-pub(crate) struct Listening(pub(crate) Child);
+/// How long a Node.js program may take to listen, on a loaded machine.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Drop for Listening {
+/// A server that is killed when it is dropped.
+pub(crate) struct HttpServer(pub(crate) Child);
+
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _reaped = self.0.wait();
@@ -24,39 +27,39 @@ impl Drop for Listening {
 
 #[test]
 fn streamable_http() {
-    over("streamableHttp", "/mcp");
+    check_transport("streamableHttp", "/mcp");
 }
 
 #[test]
-fn http_and_sse_found_by_itself() {
-    over("sse", "/sse");
+fn http_and_sse_is_detected() {
+    check_transport("sse", "/sse");
 }
 
-fn over(transport: &str, path: &str) {
-    let Some(scratch) = Scratch::new() else { return };
-    let mut server = servers::all(&scratch).into_iter().find(|server| server.group == "everything").unwrap();
-    // Arguments that do not fit never get there.
+fn check_transport(transport: &str, path: &str) {
+    let Some(workspace) = Workspace::new() else { return };
+    let servers = reference_servers::all(&workspace);
+    let mut server = servers.into_iter().find(|server| server.group == "everything").unwrap();
+    // Invalid arguments are refused by dynamic-mcp.
     server.calls.retain(|call| !call.is_error);
     let plan: Vec<_> = server.calls.iter().map(|call| tool_call(call.tool, &call.arguments)).collect();
-    let direct = run(&scratch, &TS_V1, "legacy", &server.command, &plan);
+    let direct = run_calls(&workspace, &TS_V1, "legacy", &server.command, &plan);
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = scratch.command(&server.command[0]);
+    let mut command = workspace.command(&server.command[0]);
     command.args([&server.command[1], transport]).env("PORT", port.to_string());
-    let listening = Listening(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    let begin = Instant::now();
+    let http_server = HttpServer(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begin.elapsed() < STARTED, "the server does not listen");
+        assert!(start.elapsed() < LISTEN_TIMEOUT, "the server does not listen");
         std::thread::sleep(Duration::from_millis(20));
     }
 
-    let proxy = scratch.serve(&json!({ "everything": { "url": format!("http://127.0.0.1:{port}{path}") } }));
-    let through = server.calls.iter().map(|call| {
-        let arguments = json!({"group": "everything", "name": call.tool, "args": call.arguments});
-        tool_call("call_dynamic_tool", &arguments)
-    });
-    let proxied = run(&scratch, &TS_V1, "legacy", &proxy, &through.collect::<Vec<_>>());
-    check_calls(&server.calls, proxied["results"].as_array().unwrap(), &direct);
-    drop(listening);
-    scratch.assert_nothing_is_left();
+    let url = format!("http://127.0.0.1:{port}{path}");
+    let proxy = workspace.proxy_for_servers(&json!({ "everything": { "url": url } }));
+    let plan: Vec<_> =
+        server.calls.iter().map(|call| proxied_call("everything", call.tool, &call.arguments)).collect();
+    let proxied = run_calls(&workspace, &TS_V1, "legacy", &proxy, &plan);
+    assert_same_results(&server.calls, proxied["results"].as_array().unwrap(), &direct);
+    drop(http_server);
+    workspace.assert_no_process_left();
 }

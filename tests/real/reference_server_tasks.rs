@@ -1,25 +1,23 @@
-//! A tool that must be called as a task, of the reference server: whoever calls it through dynamic-mcp need not know.
+//! A tool of a reference server that must be called as a task: clients call it through dynamic-mcp like any other tool.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::pairs::{PY_V2_PROBING, TS_V1, run, tool_call};
-use crate::scratch::Scratch;
-use crate::servers;
+use crate::clients::{PY_V2_PROBING, TS_V1, proxied_call, run_calls};
+use crate::reference_servers;
+use crate::workspace::Workspace;
 
 #[test]
-fn a_tool_that_must_be_a_task_is_called_as_one() {
-    let Some(scratch) = Scratch::new() else { return };
-    let everything = servers::all(&scratch).into_iter().find(|server| server.group == "everything").unwrap();
-    let research = |args: Value| {
-        let arguments = json!({ "group": "everything", "name": "simulate-research-query", "args": args });
-        tool_call("call_dynamic_tool", &arguments)
-    };
-    // The second one asks what is meant.
+fn a_plain_call_of_a_tool_that_requires_a_task_returns_its_result() {
+    let Some(workspace) = Workspace::new() else { return };
+    let servers = reference_servers::all(&workspace);
+    let everything = servers.into_iter().find(|server| server.group == "everything").unwrap();
+    let research = |args| proxied_call("everything", "simulate-research-query", &args);
+    // The second call elicits a choice from the user.
     let plan =
         [research(json!({ "topic": "rust" })), research(json!({ "topic": "rust", "ambiguous": true }))];
     for client in [&TS_V1, &PY_V2_PROBING] {
-        let proxy = scratch.proxy(&[("everything", everything.command.clone())]);
-        let report = run(&scratch, client, client.mode, &proxy, &plan);
+        let proxy = workspace.proxy_for_commands(&[("everything", everything.command.clone())]);
+        let report = run_calls(&workspace, client, client.mode, &proxy, &plan);
         for (result, heading) in report["results"].as_array().unwrap().iter().zip(["rust\n", "rust ("]) {
             assert_eq!(result["isError"], false, "{result}");
             let text = result["content"][0]["text"].as_str().unwrap();
@@ -27,5 +25,5 @@ fn a_tool_that_must_be_a_task_is_called_as_one() {
         }
         assert!(report["results"][1].to_string().contains("User accepted"), "{report}");
     }
-    scratch.assert_nothing_is_left();
+    workspace.assert_no_process_left();
 }

@@ -1,12 +1,12 @@
-//! What one test runs in: the installed programs, a home directory of its own, and the certainty that no process of
-//! it stays behind.
+//! The directory and environment of one test: the installed programs, a home directory of its own, and the check that
+//! no process is left.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// For a whole run of a client, on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(120);
-/// What processes have to end once the client has: clients give the proxy two seconds before SIGTERM.
-const ENDED: Duration = Duration::from_secs(10);
+/// The deadline for a whole run of a client, on a loaded machine.
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SCRIPTS: [&str; 14] = [
     "run_plan.mjs",
@@ -38,19 +38,19 @@ const SCRIPTS: [&str; 14] = [
     "conformance_login.py",
 ];
 
-/// What `tests/real/setup` installed; nothing, and a word about it, where it did not.
-pub(crate) fn installed() -> Option<PathBuf> {
-    let real = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("real");
-    if real.join("ready").exists() {
-        return Some(real);
+/// The directory of the programs that `tests/real/setup` installed. `None`, with a message, if it was not run.
+fn find_install_dir() -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("real");
+    if dir.join("ready").exists() {
+        return Some(dir);
     }
-    let set = |name: &str, value: &str| std::env::var(name).is_ok_and(|is| is == value);
+    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
     assert!(
-        !set("CI", "true") && !set("DYNAMIC_MCP_REQUIRE_REAL", "1"),
-        "nothing is installed in {real:?}: run tests/real/setup"
+        !is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"),
+        "no programs are installed in {dir:?}: run tests/real/setup"
     );
     let test = thread::current().name().unwrap_or_default().to_owned();
-    // Not eprintln: what a test that passes prints is not shown.
+    // Not `eprintln`, because the output of tests that pass is not shown.
     drop(writeln!(
         std::io::stderr(),
         "SKIPPED: {test}: run tests/real/setup first (needs Node.js and Python)"
@@ -58,28 +58,32 @@ pub(crate) fn installed() -> Option<PathBuf> {
     None
 }
 
-pub(crate) struct Scratch {
-    pub(crate) real: PathBuf,
-    dir: TempDir,
+pub(crate) struct Workspace {
+    /// The directory of the installed programs.
+    pub(crate) install_dir: PathBuf,
+    home: TempDir,
 }
 
-impl Scratch {
-    /// The home of one test. The scripts are copied beside a link to the packages: Node looks for them there.
+impl Workspace {
+    /// Copies the scripts next to a link to the packages, where Node.js looks for them. `None` if no programs are
+    /// installed.
     pub(crate) fn new() -> Option<Self> {
-        let real = installed()?;
-        let dir = tempfile::tempdir().unwrap();
+        let install_dir = find_install_dir()?;
+        let home = tempfile::tempdir().unwrap();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real");
         for script in SCRIPTS {
-            fs::copy(sources.join(script), dir.path().join(script)).unwrap();
+            fs::copy(sources.join(script), home.path().join(script)).unwrap();
         }
-        symlink(real.join("node_modules"), dir.path().join("node_modules")).unwrap();
-        Some(Self { real, dir })
+        symlink(install_dir.join("node_modules"), home.path().join("node_modules")).unwrap();
+        Some(Self { install_dir, home })
     }
 
+    /// The path of a file in the workspace.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.home.path().join(name)
     }
 
+    /// Writes a file and returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -87,85 +91,86 @@ impl Scratch {
         path
     }
 
-    /// A config of these servers (name and command each), and the command that serves it.
-    pub(crate) fn proxy(&self, servers: &[(&str, Vec<String>)]) -> Vec<String> {
+    /// The command of dynamic-mcp with these stdio servers: names and commands.
+    pub(crate) fn proxy_for_commands(&self, servers: &[(&str, Vec<String>)]) -> Vec<String> {
         let servers: serde_json::Map<_, _> = servers
             .iter()
             .map(|(name, command)| {
                 ((*name).to_owned(), json!({ "command": command, "lazy_startup": "pure" }))
             })
             .collect();
-        self.serve(&servers.into())
+        self.proxy_for_servers(&servers.into())
     }
 
-    /// The command that serves a config of these servers.
-    pub(crate) fn serve(&self, servers: &Value) -> Vec<String> {
+    /// The command of dynamic-mcp with these servers in its config.
+    pub(crate) fn proxy_for_servers(&self, servers: &Value) -> Vec<String> {
         let config = self.write("servers.json", &json!({ "mcpServers": servers }).to_string());
-        [env!("CARGO_BIN_EXE_dynamic-mcp").into(), "--config".into(), text(&config)].into()
+        [env!("CARGO_BIN_EXE_dynamic-mcp").into(), "--config".into(), path_string(&config)].into()
     }
 
-    /// `program` with the environment of a user who has nothing but the installed programs.
+    /// A command with the environment of a user who has only the installed programs.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         let path = std::env::var("PATH").unwrap_or_default();
         command
             .env_clear()
-            .env("PATH", format!("{}:{path}", text(&self.real.join("bin"))))
-            .env("HOME", self.dir.path())
-            .env("TMPDIR", self.dir.path())
+            .env("PATH", format!("{}:{path}", path_string(&self.install_dir.join("bin"))))
+            .env("HOME", self.home.path())
+            .env("TMPDIR", self.home.path())
             .env("LANG", "C.UTF-8")
-            // Nobody's own keyring is asked for anything.
+            // No test uses the keyring of the developer.
             .env("DBUS_SESSION_BUS_ADDRESS", "disabled:")
-            .current_dir(self.dir.path())
+            .current_dir(self.home.path())
             .stdin(Stdio::null())
             .process_group(0);
         command
     }
 
-    /// What the program prints, once it has ended well in time.
+    /// Runs a command, asserts that it succeeds in time, and returns its stdout.
     pub(crate) fn run(&self, mut command: Command) -> String {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdout = collect(child.stdout.take().unwrap());
-        let stderr = collect(child.stderr.take().unwrap());
-        let ended = end_of(&mut child);
-        if ended.is_none() {
-            let _gone = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+        let stdout = read_to_end(child.stdout.take().unwrap());
+        let stderr = read_to_end(child.stderr.take().unwrap());
+        let status = wait_for_exit(&mut child);
+        if status.is_none() {
+            let _gone = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
             drop(child.wait());
         }
         let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
-        assert_eq!(ended, Some(true), "{command:?}\nstdout: {stdout}\nstderr: {stderr}");
+        let succeeded = status.is_some_and(|status| status.success());
+        assert!(succeeded, "{command:?}: {status:?}\nstdout: {stdout}\nstderr: {stderr}");
         stdout
     }
 
-    /// Fails unless every process of this test ends by itself.
-    pub(crate) fn assert_nothing_is_left(&self) {
-        let begin = Instant::now();
+    /// Asserts that every process of this test exits by itself.
+    pub(crate) fn assert_no_process_left(&self) {
+        let start = Instant::now();
         loop {
-            let left = self.processes();
-            if left.is_empty() {
+            let processes = self.processes();
+            if processes.is_empty() {
                 return;
             }
-            assert!(begin.elapsed() < ENDED, "still running: {left:?}");
+            assert!(start.elapsed() < EXIT_TIMEOUT, "still running: {processes:?}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Those that were given this home. (There is no /proc on other systems; nothing is checked there.)
+    /// The pids and command lines of the processes with this home directory. Empty on systems without /proc.
     fn processes(&self) -> Vec<(i32, String)> {
-        let home = format!("HOME={}", text(self.dir.path()));
+        let home = format!("HOME={}", path_string(self.home.path()));
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         pids.filter_map(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let ours = environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
-            ours.then(|| (pid, fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()))
+            let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let has_home = env.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
+            has_home.then(|| (pid, fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()))
         })
         .collect()
     }
 }
 
-impl Drop for Scratch {
-    /// Of a test that failed, too, nothing stays behind.
+impl Drop for Workspace {
+    /// Kills the processes of a test that failed.
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
             let _gone = nix::sys::signal::kill(Pid::from_raw(pid), Signal::SIGKILL);
@@ -173,7 +178,7 @@ impl Drop for Scratch {
     }
 }
 
-fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+fn read_to_end(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
@@ -181,24 +186,24 @@ fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String>
     })
 }
 
-/// Whether it ended well; nothing if it did not end.
-fn end_of(child: &mut Child) -> Option<bool> {
-    let begin = Instant::now();
-    while begin.elapsed() < LIMIT {
+/// `None` if it did not exit in time.
+fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
+    let start = Instant::now();
+    while start.elapsed() < RUN_TIMEOUT {
         if let Some(status) = child.try_wait().unwrap() {
-            return Some(status.success());
+            return Some(status);
         }
         thread::sleep(Duration::from_millis(10));
     }
     None
 }
 
-pub(crate) fn text(path: &Path) -> String {
+pub(crate) fn path_string(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The last line of a client's output.
-pub(crate) fn report(output: &str) -> Value {
+/// The report on the last line of a script's output.
+pub(crate) fn parse_report(output: &str) -> Value {
     let line = output.lines().last().unwrap_or_default();
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output}"))
 }
