@@ -74,7 +74,7 @@ fn observe(client: &'static str) -> Observations {
 }
 
 #[test]
-fn every_revision_with_every_other() {
+fn every_method_has_its_expected_outcome_between_all_revisions() {
     let threads = REVISIONS.map(|client| std::thread::spawn(move || observe(client)));
     let observations = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     expected::assert_matches(&observations);

@@ -1,5 +1,5 @@
 //! Logins to remote servers: the commands `login` and `logout`, and groups that need a login. The tests play the browser.
-//! The submodules cover logins that the client offers, refreshes, keyrings, and malicious servers.
+//! The submodules cover logins that the client offers, more scopes, refreshes, keyrings, and malicious servers.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -21,6 +21,8 @@ mod keyring;
 mod long_session;
 mod offered_logins;
 mod refresh;
+mod scope_step_up;
+mod stateless_offers;
 
 #[test]
 fn a_group_says_how_to_log_in_and_works_afterwards() {

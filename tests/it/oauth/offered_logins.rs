@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 use super::fixture::{Fixture, callback_url, complete_in_browser};
 use crate::support::{Message, Proxy, text_of, wait_until};
 
-const ACCEPT: &str = r#""result":{"action":"accept"}"#;
-const DECLINE: &str = r#""result":{"action":"decline"}"#;
+pub(super) const ACCEPT: &str = r#""result":{"action":"accept"}"#;
+pub(super) const DECLINE: &str = r#""result":{"action":"decline"}"#;
 const DISMISS: &str = r#""result":{"action":"cancel"}"#;
 const REJECT: &str = r#""error":{"code":-32603,"message":"no window"}"#;
 
 /// Sends a call of the tool `echo`. Returns the id of the request.
-fn send_echo(proxy: &mut Proxy) -> u64 {
+pub(super) fn send_echo(proxy: &mut Proxy) -> u64 {
     proxy.send_call("g", "echo", json!({"text": "in"}))
 }
 
-fn result(proxy: &mut Proxy, call: u64) -> Value {
+pub(super) fn result(proxy: &mut Proxy, call: u64) -> Value {
     proxy.response(call).json()["result"].take()
 }
 
@@ -25,14 +25,14 @@ fn group_status(proxy: &mut Proxy) -> Value {
 }
 
 /// Waits for the question of a login. Returns it and its URL.
-fn wait_for_question(proxy: &mut Proxy) -> (Message, String) {
+pub(super) fn wait_for_question(proxy: &mut Proxy) -> (Message, String) {
     let question = proxy.wait_for_message("elicitation/create");
     let url = question.json()["params"]["url"].as_str().unwrap().to_owned();
     (question, url)
 }
 
 /// Answers the question of a login. Returns its URL.
-fn answer_question(proxy: &mut Proxy, answer: &str) -> String {
+pub(super) fn answer_question(proxy: &mut Proxy, answer: &str) -> String {
     let (question, url) = wait_for_question(proxy);
     proxy.respond(&question, answer);
     url
@@ -44,7 +44,7 @@ fn accept_and_log_in(proxy: &mut Proxy) {
 }
 
 /// The URL in a text for the model.
-fn url_in(text: &str) -> &str {
+pub(super) fn url_in(text: &str) -> &str {
     text.lines().find(|line| line.starts_with("http")).unwrap_or_else(|| panic!("no URL: {text}"))
 }
 
@@ -336,48 +336,6 @@ fn no_login_is_offered_for_credentials_in_the_config() {
     }
 }
 
-/// Sends a call of the tool `echo` for a stateless client with these capabilities. Returns the id of the request.
-fn send_stateless_echo(proxy: &mut Proxy, capabilities: &Value, members: &Value) -> u64 {
-    let arguments = json!({"group": "g", "name": "echo", "args": {"text": "in"}});
-    let mut params = json!({"name": "call_dynamic_tool", "arguments": arguments});
-    params.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-    proxy.send_stateless_request(capabilities, "tools/call", params)
-}
-
-#[test]
-fn a_stateless_client_gets_the_question_in_the_result() {
-    let fixture = Fixture::new();
-    let mut proxy = fixture.stateless_proxy();
-    let capabilities = json!({"elicitation": {"url": {}}});
-    let call = send_stateless_echo(&mut proxy, &capabilities, &json!({}));
-    let first_result = result(&mut proxy, call);
-    assert_eq!(first_result["resultType"], "input_required", "{first_result}");
-    let (key, question) = first_result["inputRequests"].as_object().unwrap().iter().next().unwrap();
-    assert_eq!(
-        (&question["method"], &question["params"]["mode"]),
-        (&json!("elicitation/create"), &json!("url"))
-    );
-    assert!(question["params"]["message"].as_str().unwrap().starts_with("[g] "));
-    assert_eq!(question["params"]["elicitationId"], Value::Null, "this revision has no ids");
-    let response =
-        json!({"requestState": first_result["requestState"], "inputResponses": {key: {"action": "accept"}}});
-    let call = send_stateless_echo(&mut proxy, &capabilities, &response);
-    complete_in_browser(question["params"]["url"].as_str().unwrap());
-    let done = result(&mut proxy, call);
-    assert_eq!((text_of(&done), &done["resultType"]), ("in", &json!("complete")));
-    proxy.assert_no_message();
-}
-
-#[test]
-fn a_stateless_client_without_url_elicitation_gets_the_url_as_text() {
-    let fixture = Fixture::new();
-    let mut proxy = fixture.stateless_proxy();
-    let call = send_stateless_echo(&mut proxy, &json!({"elicitation": {"form": {}}}), &json!({}));
-    let failure = result(&mut proxy, call);
-    assert_eq!(failure["isError"], true);
-    complete_in_browser(url_in(text_of(&failure)));
-}
-
 #[test]
 fn a_call_that_waits_for_a_login_reports_progress() {
     let fixture = Fixture::new();
@@ -400,43 +358,6 @@ fn a_call_that_waits_for_a_login_reports_progress() {
 }
 
 #[test]
-fn a_call_that_lacks_scopes_is_repeated_with_them() {
-    let fixture = Fixture::new();
-    fixture.log_in();
-    let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
-    let call = proxy.send_call("g", "look", json!({}));
-    let (question, url) = wait_for_question(&mut proxy);
-    assert!(url.contains("write"), "{url}");
-    // Other calls succeed meanwhile.
-    let other = send_echo(&mut proxy);
-    assert_eq!(text_of(&result(&mut proxy, other)), "in");
-    proxy.respond(&question, ACCEPT);
-    complete_in_browser(&url);
-    let repeated = result(&mut proxy, call);
-    assert!(repeated["isError"] != true, "{repeated}");
-    assert_eq!(text_of(&repeated), "called", "{repeated}");
-    let calls = fixture.auth_server.http.requests_of("tools/call");
-    let looks = calls.iter().filter(|call| call.body["params"]["name"] == "look");
-    let tokens: Vec<_> = looks.map(|call| call.header("authorization")).collect();
-    let last = tokens.last().unwrap();
-    assert_eq!(tokens.iter().filter(|token| *token == last).count(), 1, "the call ran once");
-}
-
-#[test]
-fn a_call_whose_scopes_are_declined_reports_them() {
-    let fixture = Fixture::new();
-    fixture.log_in();
-    let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    let call = proxy.send_call("g", "look", json!({}));
-    answer_question(&mut proxy, DECLINE);
-    let failure = result(&mut proxy, call);
-    for text in ["needs more permissions: write", "declined to log in"] {
-        assert!(text_of(&failure).contains(text), "{failure}");
-    }
-}
-
-#[test]
 fn a_configured_port_is_left_to_the_command_unless_the_client_shows_the_url() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let fixture = Fixture::with_oauth(json!({"redirect_port": port}));
@@ -454,29 +375,6 @@ fn a_configured_port_is_left_to_the_command_unless_the_client_shows_the_url() {
     assert!(url.contains(&format!("127.0.0.1%3A{port}%2Fcallback")), "{url}");
     proxy.respond(&question, ACCEPT);
     complete_in_browser(&url);
-    assert_eq!(text_of(&result(&mut proxy, call)), "in");
-}
-
-#[test]
-fn declining_more_scopes_does_not_decline_a_login() {
-    let fixture = Fixture::new();
-    fixture.log_in();
-    let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    let call = proxy.send_call("g", "look", json!({}));
-    let question = proxy.wait_for_message("elicitation/create");
-    assert!(question.json()["params"]["message"].as_str().unwrap().contains("lacks a permission"));
-    proxy.respond(&question, DECLINE);
-    assert!(text_of(&result(&mut proxy, call)).contains("need no more permissions still work"));
-    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
-    // The same question is not asked again.
-    let failure = proxy.call_failure("g", "look", json!({}));
-    assert!(failure.contains("declined to log in"), "{failure}");
-    fixture.auth_server.state().revoke_all();
-    let call = send_echo(&mut proxy);
-    let question = proxy.wait_for_message("elicitation/create");
-    assert!(question.json()["params"]["message"].as_str().unwrap().contains("needs you to log in"));
-    proxy.respond(&question, ACCEPT);
-    complete_in_browser(question.json()["params"]["url"].as_str().unwrap());
     assert_eq!(text_of(&result(&mut proxy, call)), "in");
 }
 
