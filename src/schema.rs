@@ -1,18 +1,29 @@
-//! Tool definitions read as what they are: JSON Schema, and the MCP schema of a tool. Pure.
+//! Tools' definitions: their signatures, their validity, and the validity of arguments for them.
 //!
-//! `signature` writes a definition the short way, `arguments` tells whether arguments fit one, `definition` whether
-//! clients will take it.
+//! # Theory of operation
+//!
+//! A tool's definition is JSON in the form of MCP's `Tool`, and its parameters are a JSON Schema. This module reads
+//! definitions and does no I/O:
+//!
+//! - `signature` writes a definition in the manner of TypeScript, which takes a model fewer tokens. `types` writes a
+//!   schema as a type, `comments` writes the rest of it as comments, and `reference` follows references. A signature
+//!   says whether anything of the schema is missing in it.
+//! - `validate` checks a call's arguments before the server is asked.
+//! - `definition` tells whether clients accept a definition.
+//!
+//! Definitions come from servers and may be invalid or hostile. So every recursion has a limit, and a schema that
+//! cannot be read makes a signature incomplete or a check undecided, never an error.
 
 use crate::wire::{Raw, raw};
 
-pub mod arguments;
+pub mod comments;
 pub mod definition;
-pub mod notes;
 pub mod reference;
 pub mod signature;
 pub mod types;
+pub mod validate;
 
-/// The schema of a tool's arguments: `inputSchema`, or `parameters` as some servers write it.
+/// The schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it.
 pub fn of_arguments(definition: &Raw) -> Option<Raw> {
     let schema = |key| raw::get(definition, key).filter(|schema| &schema[..] != b"null");
     schema("inputSchema").or_else(|| schema("parameters"))

@@ -1,128 +1,150 @@
-//! Which tools do what somebody describes: ranked search over names, descriptions and parameters.
+//! Ranked search for tools by a description of what they do.
 //!
-//! Lexical and in memory: no model, no network, no clock. `document` says what of a tool is searched, `words` what a
-//! word is, `concepts` which words stand for others, `vocabulary` which known words a query's word may mean, `query`
-//! which steps a query names, `ranking` which tools come first, by the numbers in `tuning`.
+//! # Theory of operation
+//!
+//! The search is lexical and in memory: no model, no network, no clock. A tool is a [`document`] of five fields: its
+//! name, its description and its parameters, and its group's name and description. The `tokenizer` cuts their texts into
+//! terms (folded, stemmed, identifiers split), and the `inverted_index` maps terms to tools, weighted by BM25F.
+//!
+//! A `query` is split into clauses, because it may name several steps of a task, and `stop_words` are dropped. Each of
+//! its terms is expanded by `synonyms` or, if no tool has it, by prefixes, compound parts and similar spellings. The
+//! `ranking` picks tools one by one, so that every clause is answered. Tools that the query calls by name come first.
+//! The weights are in `tuning`; `cargo bench --bench search` measures the result.
+//!
+//! Tools with equal scores keep the order of the config.
 
-use document::{Document, Field, Lexicon};
-use ranking::Ranking;
-use tuning::{TUNING, Tuning};
-use vocabulary::Vocabulary;
-use words::key;
+use document::{Analyzer, Document, Field};
+use inverted_index::InvertedIndex;
+use ranking::Ranker;
+use tokenizer::name_key;
 
-pub mod concepts;
 pub mod document;
+pub mod inverted_index;
+pub mod prefix;
 pub mod query;
 pub mod ranking;
+pub mod stop_words;
+pub mod synonyms;
+pub mod tokenizer;
 pub mod tuning;
-pub mod vocabulary;
-pub mod words;
 
 #[cfg(test)]
 mod tests;
 
-/// A group whose tools are to be found.
-pub struct Group<'a> {
+/// A group whose tools are indexed.
+pub struct SearchGroup<'a> {
+    /// The group's name.
     pub name: &'a str,
-    /// What the config or the server says of it.
-    pub about: String,
-    /// Names and definitions.
+    /// The description of the group by the config or its server.
+    pub description: String,
+    /// The names and definitions of its tools.
     pub tools: Vec<(&'a str, &'a [u8])>,
 }
 
-/// A tool, by its place in what the index was made of.
+/// A tool that was found, by its position in the groups that were indexed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hit {
+    /// The index of the group.
     pub group: usize,
+    /// The index of the tool in its group.
     pub tool: usize,
 }
 
-/// All tools, ready to be searched.
-pub struct Index {
-    /// In config order, which decides between equals.
-    tools: Vec<Entry>,
-    /// Each tool's group.
+/// An index of tools.
+pub struct SearchIndex {
+    /// The tools in the order of the config. Their positions are the documents' numbers.
+    tools: Vec<IndexedTool>,
+    /// The group of each tool.
     groups: Vec<usize>,
-    vocabulary: Vocabulary,
-    tuning: Tuning,
+    terms: InvertedIndex,
 }
 
-struct Entry {
-    at: Hit,
+struct IndexedTool {
+    hit: Hit,
     name: String,
-    /// The name, and group and name, however their words are joined.
+    /// The key of the name.
     key: String,
-    full: String,
+    /// The key of the group's name and the tool's name together.
+    qualified_key: String,
 }
 
-impl Index {
-    pub fn new(groups: &[Group<'_>]) -> Self {
-        Self::tuned(groups, TUNING)
-    }
+/// How a query calls a tool by name. Better matches come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum NameMatch {
+    /// The query is the name.
+    Exact,
+    /// The query is the name in another spelling.
+    Key,
+    /// An identifier in the query is the name.
+    Mention,
+}
 
-    /// With other numbers than ours, to try them out.
-    pub fn tuned(groups: &[Group<'_>], tuning: Tuning) -> Self {
-        let mut lexicon = Lexicon::default();
+impl SearchIndex {
+    /// Indexes the tools of all groups.
+    pub fn new(groups: &[SearchGroup<'_>]) -> Self {
+        let mut analyzer = Analyzer::default();
         let mut tools = Vec::new();
         let mut documents: Vec<Document> = Vec::new();
-        for (group_at, group) in groups.iter().enumerate() {
-            let (name, about) = (lexicon.read(group.name), lexicon.read(&group.about));
-            let prefix = key(group.name);
-            for (tool_at, (tool, definition)) in group.tools.iter().enumerate() {
-                let mut document = lexicon.document(tool, definition);
-                document[Field::Group as usize].clone_from(&name);
-                document[Field::About as usize].clone_from(&about);
+        for (group_index, group) in groups.iter().enumerate() {
+            let (name, description) = (analyzer.terms(group.name), analyzer.terms(&group.description));
+            let group_key = name_key(group.name);
+            for (tool_index, (tool, definition)) in group.tools.iter().enumerate() {
+                let mut document = analyzer.document(tool, definition);
+                document[Field::GroupName as usize].clone_from(&name);
+                document[Field::GroupDescription as usize].clone_from(&description);
                 documents.push(document);
-                let key = key(tool);
-                let full = format!("{prefix}{key}");
-                let at = Hit { group: group_at, tool: tool_at };
-                tools.push(Entry { at, name: (*tool).to_owned(), key, full });
+                let key = name_key(tool);
+                let qualified_key = format!("{group_key}{key}");
+                let hit = Hit { group: group_index, tool: tool_index };
+                tools.push(IndexedTool { hit, name: (*tool).to_owned(), key, qualified_key });
             }
         }
-        let vocabulary = Vocabulary::new(&documents, lexicon, &tuning);
-        let groups = tools.iter().map(|tool| tool.at.group).collect();
-        Self { tools, groups, vocabulary, tuning }
+        let terms = InvertedIndex::new(&documents, analyzer);
+        let groups = tools.iter().map(|tool| tool.hit.group).collect();
+        Self { tools, groups, terms }
     }
 
-    /// The best tools for a query, best first; of one group alone if `group` is given.
+    /// Returns the best tools for a query, the best first; with `group`, only tools of that group.
     pub fn search(&self, query: &str, group: Option<usize>, limit: usize) -> Vec<Hit> {
-        let within = |at: usize| group.is_none_or(|group| self.groups[at] == group);
-        let mut found = self.called(query);
-        found.retain(|&at| within(at));
+        let is_in_scope = |tool: usize| group.is_none_or(|group| self.groups[tool] == group);
+        let mut found = self.named_tools(query);
+        found.retain(|&tool| is_in_scope(tool));
         found.truncate(limit);
-        let mut ranking = Ranking::new(&self.groups, &self.tuning);
-        for clause in query::clauses(query, &self.tuning) {
-            ranking.add_clause(&clause, &self.vocabulary);
+        let mut ranker = Ranker::new(&self.groups);
+        for clause in query::clauses(query) {
+            ranker.add_clause(&clause, &self.terms);
         }
-        let others = ranking.best(limit - found.len(), |at| within(at) && !found.contains(&at));
+        let others = ranker.best(limit - found.len(), |tool| is_in_scope(tool) && !found.contains(&tool));
         found.extend(others);
-        found.into_iter().map(|at| self.tools[at].at).collect()
+        found.into_iter().map(|tool| self.tools[tool].hit).collect()
     }
 
-    /// Tools that the query calls by name: all of it is the name, or the name is written as only names are.
-    fn called(&self, query: &str) -> Vec<usize> {
+    /// The tools that the query calls by name.
+    fn named_tools(&self, query: &str) -> Vec<usize> {
         let query = query.trim();
-        let whole = key(query);
-        let mentions: Vec<String> = query.split_whitespace().filter(|w| is_identifier(w)).map(key).collect();
-        let how = |tool: &Entry| {
-            let is = |name: &String| tool.key == *name || tool.full == *name;
+        let query_key = name_key(query);
+        let mentions: Vec<String> =
+            query.split_whitespace().filter(|word| is_identifier(word)).map(name_key).collect();
+        let name_match = |tool: &IndexedTool| {
+            let has_key = |key: &String| tool.key == *key || tool.qualified_key == *key;
             match () {
-                () if tool.name.trim() == query => Some(0),
+                () if tool.name.trim() == query => Some(NameMatch::Exact),
                 () if tool.key.is_empty() => None,
-                () if is(&whole) => Some(1),
-                () => mentions.iter().any(is).then_some(2),
+                () if has_key(&query_key) => Some(NameMatch::Key),
+                () => mentions.iter().any(has_key).then_some(NameMatch::Mention),
             }
         };
         let tools = self.tools.iter().enumerate();
-        let mut called: Vec<(u8, usize)> = tools.filter_map(|(at, tool)| Some((how(tool)?, at))).collect();
-        called.sort_unstable();
-        called.into_iter().map(|(_, at)| at).collect()
+        let mut named: Vec<(NameMatch, usize)> =
+            tools.filter_map(|(index, tool)| Some((name_match(tool)?, index))).collect();
+        named.sort_unstable();
+        named.into_iter().map(|(_, index)| index).collect()
     }
 }
 
-/// Whether a word looks like a name in a program.
+/// Whether a word is written like an identifier: `snake_case` or `camelCase`.
 fn is_identifier(word: &str) -> bool {
     let inside = word.trim_matches(|c: char| !c.is_alphanumeric());
-    let rises = |(a, b): (char, char)| a.is_lowercase() && b.is_uppercase();
-    inside.contains('_') || inside.chars().zip(inside.chars().skip(1)).any(rises)
+    let is_case_boundary = |(a, b): (char, char)| a.is_lowercase() && b.is_uppercase();
+    inside.contains('_') || inside.chars().zip(inside.chars().skip(1)).any(is_case_boundary)
 }

@@ -1,27 +1,29 @@
-//! How well `search_dynamic_tools` finds what is asked for, beside plain BM25, and what it costs.
+//! Measures the quality of `search_dynamic_tools` against plain BM25, and its time.
 //!
 //!   cargo bench --bench search                    # tables
-//!   cargo bench --bench search -- --failures      # and the queries that are not answered, with what was found
+//!   cargo bench --bench search -- --failures      # and the failed queries, with what they found
 //!
-//! The queries and what their marks mean: benches/search/README.md. docs/benchmarks.md has a run.
+//! benches/search/README.md describes the queries, docs/benchmarks.md has the results of a run.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench that panics has said what is wrong")]
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
 
-use dynamic_mcp::search::{Group, Index};
+use dynamic_mcp::search::{SearchGroup, SearchIndex};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-mod plain;
+mod bm25;
 
 const KINDS: [&str; 3] = ["step", "task", "vague"];
-/// How many tools are looked at.
-const DEPTH: usize = 10;
+/// The number of hits that are judged.
+const LIMIT: usize = 10;
+/// The repetitions of each timing.
 const ROUNDS: usize = 21;
-const TOOLS: usize = 1000;
+/// The number of tools in the larger timing.
+const MANY_TOOLS: usize = 1000;
 
 #[derive(Deserialize)]
 struct Server {
@@ -37,22 +39,24 @@ struct Query {
     needs: Vec<HashSet<String>>,
     held_out: bool,
     late: bool,
-    /// Of a part that was written later and on its own.
+    /// The name of a part that was written later and separately.
     #[serde(default)]
     part: Option<String>,
 }
 
-/// Some of the queries, and which.
+/// A part of the queries: its name, and which queries it has.
 type Part = (&'static str, fn(&Query) -> bool);
 
+/// The name in a tool's definition.
 #[derive(Deserialize)]
-struct Named {
+struct ToolName {
     name: String,
 }
 
-/// A tool as `server/tool`.
+/// A tool of a catalog.
 struct Tool<'a> {
-    full: String,
+    /// `server/tool`.
+    qualified_name: String,
     name: String,
     definition: &'a RawValue,
 }
@@ -61,22 +65,22 @@ fn main() {
     let servers: Vec<Server> = serde_json::from_str(include_str!("../data/livemcp-70.json")).unwrap();
     let queries: Vec<Query> = serde_json::from_str(include_str!("queries.json")).unwrap();
     let tools: Vec<Vec<Tool<'_>>> = servers.iter().map(tools_of).collect();
-    let all: HashSet<&str> = tools.iter().flatten().map(|tool| tool.full.as_str()).collect();
+    let names: HashSet<&str> = tools.iter().flatten().map(|tool| tool.qualified_name.as_str()).collect();
     for name in queries.iter().flat_map(|query| query.needs.iter().flatten()) {
-        assert!(all.contains(name.as_str()), "no such tool: {name}");
+        assert!(names.contains(name.as_str()), "no such tool: {name}");
     }
 
-    let groups: Vec<Group<'_>> =
+    let groups: Vec<SearchGroup<'_>> =
         servers.iter().zip(&tools).map(|(server, tools)| group(server, tools)).collect();
-    let index = Index::new(&groups);
-    let ours = |query: &str| -> Vec<String> {
-        let hits = index.search(query, None, DEPTH);
-        hits.iter().map(|hit| tools[hit.group][hit.tool].full.clone()).collect()
+    let index = SearchIndex::new(&groups);
+    let search = |query: &str| -> Vec<String> {
+        let hits = index.search(query, None, LIMIT);
+        hits.iter().map(|hit| tools[hit.group][hit.tool].qualified_name.clone()).collect()
     };
     let flat: Vec<&Tool<'_>> = tools.iter().flatten().collect();
-    let plain = plain::Plain::new(flat.iter().map(|tool| tool.definition));
-    let plain = |query: &str| -> Vec<String> {
-        plain.search(query, DEPTH).into_iter().map(|at| flat[at].full.clone()).collect()
+    let bm25 = bm25::Bm25::new(flat.iter().map(|tool| tool.definition));
+    let bm25 = |query: &str| -> Vec<String> {
+        bm25.search(query, LIMIT).into_iter().map(|position| flat[position].qualified_name.clone()).collect()
     };
 
     println!("{} tools of {} servers, {} queries\n", flat.len(), servers.len(), queries.len());
@@ -97,35 +101,35 @@ fn main() {
             if chosen.is_empty() {
                 continue;
             }
-            println!("{}", row(kind, part, "plain BM25", &chosen, &plain));
-            println!("{}", row(kind, part, "dynamic-mcp", &chosen, &ours));
+            println!("{}", row(kind, part, "plain BM25", &chosen, &bm25));
+            println!("{}", row(kind, part, "dynamic-mcp", &chosen, &search));
         }
     }
-    times(&groups, &queries);
+    print_times(&groups, &queries);
     if std::env::args().any(|argument| argument == "--failures") {
-        failures(&queries, &ours);
+        print_failures(&queries, &search);
     }
 }
 
 fn tools_of(server: &Server) -> Vec<Tool<'_>> {
     let tools = server.tools.iter().map(|definition| {
-        let Named { name } = serde_json::from_str(definition.get()).unwrap();
-        Tool { full: format!("{}/{name}", server.server), name, definition }
+        let ToolName { name } = serde_json::from_str(definition.get()).unwrap();
+        Tool { qualified_name: format!("{}/{name}", server.server), name, definition }
     });
     tools.collect()
 }
 
-fn group<'a>(server: &'a Server, tools: &'a [Tool<'_>]) -> Group<'a> {
+fn group<'a>(server: &'a Server, tools: &'a [Tool<'_>]) -> SearchGroup<'a> {
     let tools = tools.iter().map(|tool| (tool.name.as_str(), tool.definition.get().as_bytes()));
-    Group { name: &server.server, about: server.description.clone(), tools: tools.collect() }
+    SearchGroup { name: &server.server, description: server.description.clone(), tools: tools.collect() }
 }
 
-/// Whether any of the first `depth` does something that is needed.
+/// Whether one of the first `depth` hits answers a need of the query.
 fn is_hit(query: &Query, found: &[String], depth: usize) -> bool {
     found.iter().take(depth).any(|tool| query.needs.iter().any(|need| need.contains(tool)))
 }
 
-/// How much of what is needed is among what was found.
+/// The share of the query's needs that the hits answer.
 fn recall(query: &Query, found: &[String]) -> f64 {
     let met = query.needs.iter().filter(|need| found.iter().any(|tool| need.contains(tool))).count();
     met as f64 / query.needs.len() as f64
@@ -149,27 +153,27 @@ fn row(
     format!("| {kind}, {part} | {} | {name} | {first:.0} % | {five:.0} % | {recall:.0} % |", queries.len())
 }
 
-fn times(groups: &[Group<'_>], queries: &[Query]) {
-    // The table of concepts is read once in a process.
-    black_box(Index::new(groups).search("warm up", None, DEPTH));
+fn print_times(groups: &[SearchGroup<'_>], queries: &[Query]) {
+    // The first search reads the table of synonyms.
+    black_box(SearchIndex::new(groups).search("warm up", None, LIMIT));
     let known: usize = groups.iter().map(|group| group.tools.len()).sum();
-    // Every tool again under another group's name, until there are enough.
-    let names: Vec<String> = (0..TOOLS.div_ceil(known)).map(|round| format!("copy-{round}")).collect();
+    // The groups are repeated under other names, until there are enough tools.
+    let names: Vec<String> = (0..MANY_TOOLS.div_ceil(known)).map(|round| format!("copy-{round}")).collect();
     let many = names.iter().flat_map(|name| groups.iter().map(move |group| (name, group)));
-    let mut left = TOOLS;
-    let many: Vec<Group<'_>> = many
+    let mut left = MANY_TOOLS;
+    let many: Vec<SearchGroup<'_>> = many
         .map(|(name, group)| {
             let tools: Vec<_> = group.tools.iter().take(left).copied().collect();
             left -= tools.len();
-            Group { name, about: group.about.clone(), tools }
+            SearchGroup { name, description: group.description.clone(), tools }
         })
         .collect();
     println!("\n| tools | index built, ms | a query, p50, µs | p99, µs |\n| --- | --- | --- | --- |");
-    for (count, groups) in [(known, groups), (TOOLS, &many[..])] {
+    for (count, groups) in [(known, groups), (MANY_TOOLS, &many[..])] {
         let mut builds: Vec<Duration> =
-            (0..ROUNDS).map(|_| timed(|| drop(black_box(Index::new(groups))))).collect();
-        let index = Index::new(groups);
-        let answer = |query: &Query| timed(|| drop(black_box(index.search(&query.query, None, DEPTH))));
+            (0..ROUNDS).map(|_| timed(|| drop(black_box(SearchIndex::new(groups))))).collect();
+        let index = SearchIndex::new(groups);
+        let answer = |query: &Query| timed(|| drop(black_box(index.search(&query.query, None, LIMIT))));
         let mut answers: Vec<Duration> = (0..ROUNDS).flat_map(|_| queries.iter().map(answer)).collect();
         builds.sort_unstable();
         answers.sort_unstable();
@@ -188,8 +192,9 @@ fn timed(work: impl FnOnce()) -> Duration {
     begin.elapsed()
 }
 
-/// Single steps that nothing among the first five does, tasks of which something is missing.
-fn failures(queries: &[Query], search: &dyn Fn(&str) -> Vec<String>) {
+/// Prints the queries that failed: steps without an answer among the first five hits, and tasks with an unanswered
+/// need.
+fn print_failures(queries: &[Query], search: &dyn Fn(&str) -> Vec<String>) {
     for query in queries {
         let found = search(&query.query);
         let fine = if query.kind == "task" { recall(query, &found) >= 1.0 } else { is_hit(query, &found, 5) };

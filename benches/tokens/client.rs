@@ -1,4 +1,4 @@
-//! The program with a config of its own, asked line by line.
+//! A client of the program, which runs with a config of its own.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Through the handshake, with everything known of these servers, which are this program too.
+    /// Starts the program with `servers`, which are processes of this bench, and waits until it knows their tools.
     pub(crate) fn start(servers: &[(String, Value)], settings: Value) -> Self {
         let dir = TempDir::new().unwrap();
         let this = std::env::current_exe().unwrap();
@@ -41,7 +41,7 @@ impl Client {
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut client = Self { child, stdin, stdout, _dir: dir };
         let info = json!({ "name": "bench", "version": "1" });
-        client.ask(
+        client.request(
             "initialize",
             json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }),
         );
@@ -52,22 +52,23 @@ impl Client {
         client
     }
 
-    pub(crate) fn list(&mut self) -> Vec<Value> {
-        self.ask("tools/list", json!({}))["tools"].as_array().unwrap().clone()
+    /// The tools of the program's `tools/list`.
+    pub(crate) fn list_tools(&mut self) -> Vec<Value> {
+        self.request("tools/list", json!({}))["tools"].as_array().unwrap().clone()
     }
 
-    /// What a tool of ours answers.
-    pub(crate) fn text(&mut self, tool: &str, arguments: &Value) -> String {
+    /// The text that one of the program's own tools answers with.
+    pub(crate) fn call_for_text(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    fn request(&mut self, method: &str, params: Value) -> Value {
         self.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
         loop {
             let mut line = String::new();

@@ -1,10 +1,10 @@
-//! A server that has one of the catalogs, and nothing to do.
+//! A server that lists the tools of one catalog.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 
-/// Names a server of `n` tools taken evenly from all.
-pub(crate) fn sample(n: usize) -> String {
+/// The name of a server with `n` tools taken evenly from all catalogs.
+pub(crate) fn sample_name(n: usize) -> String {
     format!("sample{n}")
 }
 
@@ -19,6 +19,7 @@ fn tools(name: &str) -> Value {
     catalogs.iter().find(|catalog| catalog["server"] == name).unwrap()["tools"].clone()
 }
 
+/// Serves the catalog called `name` on stdio.
 pub(crate) fn serve(name: &str) {
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {

@@ -1,65 +1,73 @@
-//! Whether a definition is one that clients take: many drop a whole list for one entry that is not by MCP's schema.
+//! Whether clients accept a tool's definition: many drop a whole list for one definition that MCP's schema does not
+//! allow.
 
 use crate::wire::Raw;
 use serde_json::{Map, Value};
 
-/// What is wrong with a tool's definition by the MCP schema, if anything is.
-pub fn problem(definition: &Raw) -> Option<String> {
+/// Validates a tool's definition by the MCP schema of `Tool`. The error says which member is wrong.
+pub fn validate(definition: &Raw) -> Result<(), String> {
     let Ok(Value::Object(tool)) = serde_json::from_slice(definition) else {
-        return Some("it cannot be read by every client".to_owned());
+        return Err("it is not a JSON object that every client can read".to_owned());
     };
-    let text = |key: &str| match tool.get(key) {
-        None | Some(Value::String(_)) => None,
-        Some(_) => Some(format!("`{key}` is no string")),
-    };
-    let object = |key: &str| match tool.get(key) {
-        None | Some(Value::Object(_)) => None,
-        Some(_) => Some(format!("`{key}` is no object")),
-    };
-    text("name")
-        .or_else(|| text("title"))
-        .or_else(|| text("description"))
-        .or_else(|| object("_meta"))
-        .or_else(|| object("annotations"))
-        .or_else(|| object("execution"))
-        .or_else(|| tool.get("annotations").and_then(Value::as_object).and_then(annotations))
-        .or_else(|| match tool.get("icons") {
-            None => None,
-            Some(Value::Array(icons)) if icons.iter().all(|icon| icon["src"].is_string()) => None,
-            Some(_) => Some("`icons` is no list of icons".to_owned()),
-        })
-        .or_else(|| schema(tool.get("inputSchema"), "inputSchema"))
-        .or_else(|| tool.get("outputSchema").and_then(|output| schema(Some(output), "outputSchema")))
+    ["name", "title", "description"].into_iter().try_for_each(|key| validate_string(&tool, key))?;
+    ["_meta", "annotations", "execution"].into_iter().try_for_each(|key| validate_object(&tool, key))?;
+    if let Some(Value::Object(annotations)) = tool.get("annotations") {
+        validate_annotations(annotations)?;
+    }
+    match tool.get("icons") {
+        None => {}
+        Some(Value::Array(icons)) if icons.iter().all(|icon| icon["src"].is_string()) => {}
+        Some(_) => return Err("`icons` is not a list of icons".to_owned()),
+    }
+    validate_schema(tool.get("inputSchema"), "inputSchema")?;
+    tool.get("outputSchema").map_or(Ok(()), |schema| validate_schema(Some(schema), "outputSchema"))
 }
 
-fn annotations(annotations: &Map<String, Value>) -> Option<String> {
-    const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-    let wrong = |(key, value): (&String, &Value)| {
-        let fine = match key.as_str() {
-            "title" => value.is_string(),
-            key if HINTS.contains(&key) => value.is_boolean(),
-            _ => true,
+fn validate_string(tool: &Map<String, Value>, key: &str) -> Result<(), String> {
+    match tool.get(key) {
+        None | Some(Value::String(_)) => Ok(()),
+        Some(_) => Err(format!("`{key}` is not a string")),
+    }
+}
+
+fn validate_object(tool: &Map<String, Value>, key: &str) -> Result<(), String> {
+    match tool.get(key) {
+        None | Some(Value::Object(_)) => Ok(()),
+        Some(_) => Err(format!("`{key}` is not an object")),
+    }
+}
+
+fn validate_annotations(annotations: &Map<String, Value>) -> Result<(), String> {
+    for (key, value) in annotations {
+        let (is_valid, expected) = match key.as_str() {
+            "title" => (value.is_string(), "a string"),
+            "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
+                (value.is_boolean(), "true or false")
+            }
+            _ => (true, ""),
         };
-        (!fine).then(|| format!("`annotations.{key}` is of another type"))
-    };
-    annotations.iter().find_map(wrong)
+        if !is_valid {
+            return Err(format!("`annotations.{key}` is not {expected}"));
+        }
+    }
+    Ok(())
 }
 
-fn schema(schema: Option<&Value>, key: &str) -> Option<String> {
-    let Some(Value::Object(schema)) = schema else { return Some(format!("`{key}` is no object")) };
+fn validate_schema(schema: Option<&Value>, key: &str) -> Result<(), String> {
+    let Some(Value::Object(schema)) = schema else { return Err(format!("`{key}` is not an object")) };
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        return Some(format!("`{key}.type` is not \"object\""));
+        return Err(format!("`{key}.type` is not \"object\""));
     }
     match schema.get("properties") {
         None => {}
-        // Revisions before 2026-07-28 know no `true` and `false` here.
+        // Revisions before 2026-07-28 do not allow `true` and `false` here.
         Some(Value::Object(properties)) if properties.values().all(Value::is_object) => {}
-        Some(_) => return Some(format!("`{key}.properties` has a member that is no object")),
+        Some(_) => return Err(format!("`{key}.properties` has a member that is not an object")),
     }
     match schema.get("required") {
-        None => None,
-        Some(Value::Array(names)) if names.iter().all(Value::is_string) => None,
-        Some(_) => Some(format!("`{key}.required` is no list of names")),
+        None => Ok(()),
+        Some(Value::Array(names)) if names.iter().all(Value::is_string) => Ok(()),
+        Some(_) => Err(format!("`{key}.required` is not a list of names")),
     }
 }
 
@@ -69,11 +77,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_schema_of_mcp_allows_is_fine_and_everything_else_is_named() {
-        let with = |key: &str, value: Value| {
+    fn accepts_what_the_mcp_schema_allows_and_names_the_member_that_it_does_not() {
+        let validate_with = |key: &str, value: Value| {
             let mut tool = json!({"name": "t", "inputSchema": {"type": "object"}, "x-unknown": 1});
             tool[key] = value;
-            problem(&tool.to_string().into())
+            validate(&tool.to_string().into())
         };
         for (key, value) in [
             ("title", json!("T")),
@@ -86,7 +94,7 @@ mod tests {
             ("outputSchema", json!({"type": "object"})),
             ("_meta", json!({})),
         ] {
-            assert_eq!(with(key, value.clone()), None, "{key} {value}");
+            assert_eq!(validate_with(key, value.clone()), Ok(()), "{key} {value}");
         }
         for (key, value) in [
             ("name", json!(3)),
@@ -106,9 +114,9 @@ mod tests {
             ("outputSchema", json!({"type": "array"})),
             ("_meta", json!("x")),
         ] {
-            let said = with(key, value.clone());
-            assert!(said.as_ref().is_some_and(|said| said.contains(key)), "{key} {value}: {said:?}");
+            let error = validate_with(key, value.clone()).unwrap_err();
+            assert!(error.contains(key), "{key} {value}: {error}");
         }
-        assert!(problem(&r#"{"name":"t","parameters":{"type":"object"}}"#.into()).is_some());
+        assert!(validate(&r#"{"name":"t","parameters":{"type":"object"}}"#.into()).is_err());
     }
 }

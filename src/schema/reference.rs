@@ -1,16 +1,20 @@
-//! References within a schema.
+//! References within a schema document (`$ref`).
 
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What `reference` means in the document `root`; only what is in that document is found.
+/// The part of the document `root` that `reference` leads to. `None` for references to other documents and to anchors.
 pub fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
-    let fragment = reference.strip_prefix('#')?;
-    root.pointer(&percent_decoded(fragment)?)
+    root.pointer(&pointer(reference)?)
 }
 
-/// Every reference below `schema`, and how often it stands there.
-pub fn count(schema: &Value) -> HashMap<&str, usize> {
+/// The JSON pointer (RFC 6901) that a reference within its document is. `None` for references to other documents.
+pub fn pointer(reference: &str) -> Option<String> {
+    percent_decoded(reference.strip_prefix('#')?)
+}
+
+/// Counts each reference in `schema`.
+pub fn count_references(schema: &Value) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     let mut open = vec![schema];
     while let Some(value) = open.pop() {
@@ -54,7 +58,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pointers_are_followed_with_all_their_escapes() {
+    fn references_are_followed_with_all_their_escapes() {
         let root = json!({"$defs": {"a/b": 1, "c d": 2, "e~f": 3}});
         for (reference, wanted) in [
             ("#/$defs/a~1b", Some(1)),

@@ -1,92 +1,96 @@
-//! A tool's definition as a signature in the manner of TypeScript, its descriptions as comments: a third
-//! fewer tokens than the JSON Schema, and all that is needed to call the tool.
+//! A tool's definition as a signature in the manner of TypeScript.
+//!
+//! A signature takes a third fewer tokens than the definition's JSON Schema, and a model can call the tool by it.
 
-use super::notes::comment;
+use super::comments::escape_comment;
 use super::of_arguments;
-use super::types::{Type, Types};
+use super::types::{TypeExpression, TypeWriter};
 use crate::wire::{Raw, raw};
 use serde_json::Value;
 use std::fmt;
 
-/// The description ends here, and so do the parameters, whatever there is still to say.
-const LONGEST: usize = 15_000;
-const LINES: usize = 200;
-/// What a tool gives back is written out up to this length: it explains itself when it comes.
-const RESULT: usize = 200;
+/// A longer description or call signature is cut.
+const MAX_CHARACTERS: usize = 15_000;
+/// A description of more lines is cut.
+const MAX_DESCRIPTION_LINES: usize = 200;
+/// A longer result type is left out: results explain themselves.
+const MAX_RESULT_CHARACTERS: usize = 200;
 
-/// A tool, the short way.
+/// A tool's definition in the manner of TypeScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// The tool's description.
-    pub about: String,
-    /// `name(parameters): result`, and on lines of their own the types it names.
+    pub description: String,
+    /// `name(parameters): result`, with the declarations of the types that it names on lines of their own.
     pub call: String,
-    /// It says all that the definition says of the arguments. Where it does not, only the definition will do.
+    /// Whether the signature has everything that the definition says of the arguments.
     pub lossless: bool,
 }
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.about.is_empty() {
+        match self.description.is_empty() {
             true => f.write_str(&self.call),
-            false => write!(f, "/* {} */\n{}", self.about, self.call),
+            false => write!(f, "/* {} */\n{}", self.description, self.call),
         }
     }
 }
 
-/// The signature of the tool that `definition` describes.
+/// Writes the signature of the tool that `definition` describes.
 pub fn signature(definition: &Raw) -> Signature {
     let text = |key| raw::get_str(definition, key).unwrap_or_default();
-    let (parameters, named, lossless) = match of_arguments(definition) {
+    let (parameters, declarations, lossless) = match of_arguments(definition) {
         None => (String::new(), String::new(), true),
-        // Numbers that no program here can hold: the definition itself has them.
         Some(schema) => match serde_json::from_slice(&schema) {
-            Ok(schema) => written(&schema),
+            Ok(schema) => parameters(&schema),
+            // The schema has numbers that serde_json cannot hold.
             Err(_) => ("args?: object".to_owned(), String::new(), false),
         },
     };
-    let call = format!("{}({parameters}){}{named}", text("name"), result(definition));
+    let call = format!("{}({parameters}){}{declarations}", text("name"), result_type(definition));
     let description = text("description");
     let mut lines = description.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let about = lines.by_ref().take(LINES).collect::<Vec<_>>().join("\n");
-    let (about, all_of_it) = cut(comment(about.trim()));
-    let all_of_it = all_of_it && lines.next().is_none();
-    let (call, all) = cut(call);
-    Signature { about, call, lossless: lossless && all_of_it && all }
+    let first_lines = lines.by_ref().take(MAX_DESCRIPTION_LINES).collect::<Vec<_>>().join("\n");
+    let (description, is_complete) = cut(escape_comment(first_lines.trim()));
+    let is_complete = is_complete && lines.next().is_none();
+    let (call, is_call_complete) = cut(call);
+    Signature { description, call, lossless: lossless && is_complete && is_call_complete }
 }
 
-/// No longer than it may be, and whether it was not.
+/// Cuts a text that is too long; and whether it was not.
 fn cut(mut text: String) -> (String, bool) {
-    let Some((end, _)) = text.char_indices().nth(LONGEST) else { return (text, true) };
+    let Some((end, _)) = text.char_indices().nth(MAX_CHARACTERS) else { return (text, true) };
     text.truncate(end);
     text.push('…');
     (text, false)
 }
 
-/// The parameters, the types they name, and whether that is all.
-fn written(schema: &Value) -> (String, String, bool) {
-    let mut types = Types::new(schema);
+/// The parameters, the declarations of the types that they name, and whether that is all of the schema.
+fn parameters(schema: &Value) -> (String, String, bool) {
+    let mut types = TypeWriter::new(schema);
     let parameters = match types.members(schema) {
-        Some((members, notes)) if notes.is_empty() => members.join(", "),
-        Some((members, notes)) => format!("/* {} */ {}", comment(&notes.join("; ")), members.join(", ")),
-        None => match types.of(schema) {
-            Type { text, .. } if text == "object" => "args?: object".to_owned(),
-            whole => format!("args: {}", whole.commented()),
+        Some((members, comments)) if comments.is_empty() => members.join(", "),
+        Some((members, comments)) => {
+            format!("/* {} */ {}", escape_comment(&comments.join("; ")), members.join(", "))
+        }
+        None => match types.write(schema) {
+            TypeExpression { text, .. } if text == "object" => "args?: object".to_owned(),
+            arguments => format!("args: {}", arguments.with_comments()),
         },
     };
-    let named = types.named();
-    (parameters, named, types.lossless)
+    let declarations = types.declarations();
+    (parameters, declarations, types.lossless)
 }
 
-/// `: T`, where the tool says what it gives back.
-fn result(definition: &Raw) -> String {
+/// `: T`, if the definition has an output schema.
+fn result_type(definition: &Raw) -> String {
     let schema = raw::get(definition, "outputSchema").filter(|schema| &schema[..] != b"null");
     let Some(schema) = schema else { return String::new() };
     let Ok(schema) = serde_json::from_slice::<Value>(&schema) else { return ": {…}".to_owned() };
-    let mut types = Types::new(&schema);
-    let text = types.of(&schema).text;
-    let whole = text.chars().count() <= RESULT && types.named().is_empty();
-    format!(": {}", if whole { &text } else { "{…}" })
+    let mut types = TypeWriter::new(&schema);
+    let text = types.write(&schema).text;
+    let is_short = text.chars().count() <= MAX_RESULT_CHARACTERS && types.declarations().is_empty();
+    format!(": {}", if is_short { &text } else { "{…}" })
 }
 
 #[cfg(test)]

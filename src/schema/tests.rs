@@ -1,10 +1,10 @@
-//! What the tests of these modules share.
+//! Strategies that the tests of these modules share.
 
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// JSON that is like a schema more often than chance would have it.
-pub(super) fn anything() -> impl Strategy<Value = Value> {
+/// JSON of the words that schemas are made of.
+pub(super) fn schema_like_json() -> impl Strategy<Value = Value> {
     let word = proptest::sample::select(vec![
         "type",
         "properties",

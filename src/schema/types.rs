@@ -1,186 +1,208 @@
-//! JSON Schema as types in the manner of TypeScript. What types cannot say stands in comments; what neither can say is
-//! owned up to (`lossless`).
+//! JSON Schema as types in the manner of TypeScript, with comments for the rules that types do not have.
 
-use super::notes::{self, LONGEST_VALUES, comment};
+use super::comments::{self, MAX_VALUE_BYTES, escape_comment};
 use super::reference;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
-/// Schemas within schemas; deeper ones are `any`.
-const DEEPEST: usize = 24;
-/// Schemas written at all.
-const MOST: usize = 3000;
-/// A type, and what stands beside it.
+/// Schemas that are nested deeper are written as `any`.
+const MAX_DEPTH: usize = 24;
+/// Of a document with more schemas, the rest is written as `any`.
+const MAX_SCHEMAS: usize = 3000;
+/// A longer name of a type is cut.
+const MAX_NAME_CHARACTERS: usize = 40;
+
+/// A type as text, with what stands beside it.
 #[derive(Debug, Clone, Default)]
-pub struct Type {
+pub struct TypeExpression {
+    /// The type itself.
     pub text: String,
+    /// The default value, as JSON.
     pub default: Option<String>,
-    /// For a comment: bounds first, then the description.
-    pub notes: Vec<String>,
-    /// Binds weaker than `[]`.
-    loose: bool,
+    /// Limits and the like, then the description.
+    pub comments: Vec<String>,
+    /// Whether the type needs parentheses before `[]` and beside `&`.
+    needs_parentheses: bool,
 }
 
-impl Type {
-    fn plain(text: impl Into<String>) -> Self {
+impl TypeExpression {
+    fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// With its comment.
-    pub fn commented(&self) -> String {
-        match self.notes.is_empty() {
+    /// The type with its comments behind it.
+    pub fn with_comments(&self) -> String {
+        match self.comments.is_empty() {
             true => self.text.clone(),
-            false => format!("{} /* {} */", self.text, comment(&self.notes.join("; "))),
+            false => format!("{} /* {} */", self.text, escape_comment(&self.comments.join("; "))),
         }
     }
 
-    /// As a part of another type.
-    fn part(mut self) -> Self {
+    /// The type as a part of another type: its default and its comments are in its text.
+    fn into_part(mut self) -> Self {
         if let Some(default) = self.default.take() {
-            self.notes.insert(0, format!("default {default}"));
+            self.comments.insert(0, format!("default {default}"));
         }
-        Self { text: self.commented(), loose: self.loose || !self.notes.is_empty(), ..Self::default() }
+        Self {
+            text: self.with_comments(),
+            needs_parentheses: self.needs_parentheses || !self.comments.is_empty(),
+            ..Self::default()
+        }
     }
 
-    fn bound(self) -> String {
-        let Self { text, loose, .. } = self.part();
-        if loose { format!("({text})") } else { text }
+    /// The type as an operand: in parentheses where it needs them.
+    fn into_operand(self) -> String {
+        let Self { text, needs_parentheses, .. } = self.into_part();
+        if needs_parentheses { format!("({text})") } else { text }
     }
 }
 
-/// Writes the types of one schema document.
-pub struct Types<'s> {
+/// Writes the schemas of one document as types.
+pub struct TypeWriter<'s> {
     root: &'s Value,
+    /// How often each reference occurs in the document.
     uses: HashMap<&'s str, usize>,
-    /// References that have a name, in the order they got it.
+    /// The references whose targets have a name, in the order in which they got it.
     names: Vec<(&'s str, String)>,
-    /// References that are being written where they stand.
+    /// The references whose targets are being written in place.
     open: Vec<&'s str>,
+    /// The number of schemas written so far.
     written: usize,
+    /// Whether the types written so far have every rule of their schemas.
     pub lossless: bool,
 }
 
-impl<'s> Types<'s> {
+impl<'s> TypeWriter<'s> {
     pub fn new(root: &'s Value) -> Self {
-        let uses = reference::count(root);
+        let uses = reference::count_references(root);
         Self { root, uses, names: Vec::new(), open: vec!["#"], written: 0, lossless: true }
     }
 
-    pub fn of(&mut self, schema: &'s Value) -> Type {
-        self.at(schema, 0)
+    /// Writes a schema of the document.
+    pub fn write(&mut self, schema: &'s Value) -> TypeExpression {
+        self.write_nested(schema, 0)
     }
 
-    /// The members of an object, and what there is to say of it besides, if it is made of nothing but them.
+    /// Writes the members of an object, and the comments on it. `None` if the schema is more than an object with
+    /// members.
     pub fn members(&mut self, schema: &'s Value) -> Option<(Vec<String>, Vec<String>)> {
-        let map = schema.as_object()?;
-        if ["$ref", "allOf", "anyOf", "oneOf", "enum", "const"].iter().any(|key| map.contains_key(*key)) {
+        let schema = schema.as_object()?;
+        if ["$ref", "allOf", "anyOf", "oneOf", "enum", "const"].iter().any(|key| schema.contains_key(*key)) {
             return None;
         }
-        let is_object = matches!(map.get("type").and_then(Value::as_str), Some("object"))
-            || !map.contains_key("type") && map.contains_key("properties");
-        let members = is_object.then(|| self.object_members(map, 0))?;
-        let notes = self.notes(map, &["default", "nullable"]);
-        // Open to anything, where nothing is named, is not the same as without parameters.
-        let open = members.is_empty() && map.get("additionalProperties").is_some_and(|more| more != false);
-        (!open).then_some((members, notes))
+        let is_object = matches!(schema.get("type").and_then(Value::as_str), Some("object"))
+            || !schema.contains_key("type") && schema.contains_key("properties");
+        let members = is_object.then(|| self.object_members(schema, 0))?;
+        let comments = self.comments(schema, &["default", "nullable"]);
+        // An object that may have any members differs from one without parameters.
+        let is_open =
+            members.is_empty() && schema.get("additionalProperties").is_some_and(|more| more != false);
+        (!is_open).then_some((members, comments))
     }
 
-    /// The types that got a name, a line each.
-    pub fn named(&mut self) -> String {
+    /// The declarations of the types that got a name, each on a line of its own.
+    pub fn declarations(&mut self) -> String {
         let mut lines = String::new();
         let mut done = 0;
         while let Some((reference, name)) = self.names.get(done).cloned() {
             done += 1;
             if let Some(target) = reference::resolve(self.root, reference) {
-                let body = self.at(target, 0).part();
+                let body = self.write_nested(target, 0).into_part();
                 lines.push_str(&format!("\ntype {name} = {}", body.text));
             }
         }
         lines
     }
 
-    fn at(&mut self, schema: &'s Value, depth: usize) -> Type {
+    fn write_nested(&mut self, schema: &'s Value, depth: usize) -> TypeExpression {
         self.written += 1;
         match schema {
-            Value::Bool(true) => Type::plain("any"),
-            Value::Bool(false) => Type::plain("never"),
-            Value::Object(map) if depth < DEEPEST && self.written < MOST => self.of_map(map, depth + 1),
-            _ => self.lost("any"),
+            Value::Bool(true) => TypeExpression::new("any"),
+            Value::Bool(false) => TypeExpression::new("never"),
+            Value::Object(schema) if depth < MAX_DEPTH && self.written < MAX_SCHEMAS => {
+                self.composed_type(schema, depth + 1)
+            }
+            _ => self.incomplete("any"),
         }
     }
 
-    fn of_map(&mut self, map: &'s Map<String, Value>, depth: usize) -> Type {
-        let mut parts: Vec<Type> = Vec::new();
-        if let Some(reference) = map.get("$ref") {
+    /// The intersection of everything that the schema says.
+    fn composed_type(&mut self, schema: &'s Map<String, Value>, depth: usize) -> TypeExpression {
+        let mut parts: Vec<TypeExpression> = Vec::new();
+        if let Some(reference) = schema.get("$ref") {
             parts.push(self.reference(reference, depth));
         }
-        parts.extend(self.own(map, depth));
+        parts.extend(self.own_type(schema, depth));
         for key in ["oneOf", "anyOf"] {
-            if let Some(schemas) = self.list(map, key) {
+            if let Some(schemas) = self.list(schema, key) {
                 parts.push(self.union(schemas, depth));
             }
         }
-        for schema in self.list(map, "allOf").into_iter().flatten() {
-            parts.push(self.at(schema, depth));
+        for schema in self.list(schema, "allOf").into_iter().flatten() {
+            parts.push(self.write_nested(schema, depth));
         }
         let mut whole = intersection(parts);
-        if map.get("nullable") == Some(&Value::Bool(true)) && !whole.text.ends_with("null") {
+        if schema.get("nullable") == Some(&Value::Bool(true)) && !whole.text.ends_with("null") {
             whole.text.push_str(" | null");
-            whole.loose = true;
+            whole.needs_parentheses = true;
         }
-        if let Some(default) = map.get("default") {
+        if let Some(default) = schema.get("default") {
             whole.default = Some(self.value(default));
         }
-        whole.notes.extend(self.notes(map, &[]));
+        whole.comments.extend(self.comments(schema, &[]));
         whole
     }
 
-    /// What the schema says by itself, if it says more than the schemas it is made of.
-    fn own(&mut self, map: &'s Map<String, Value>, depth: usize) -> Option<Type> {
-        if let Some(value) = map.get("const") {
-            return Some(Type::plain(self.value(value)));
+    /// The type by the schema's own keywords. `None` if they add nothing to the schemas that it is composed of.
+    fn own_type(&mut self, schema: &'s Map<String, Value>, depth: usize) -> Option<TypeExpression> {
+        if let Some(value) = schema.get("const") {
+            return Some(TypeExpression::new(self.value(value)));
         }
-        if let Some(values) = self.list(map, "enum") {
+        if let Some(values) = self.list(schema, "enum") {
             return Some(self.values(values));
         }
-        let composed = ["$ref", "oneOf", "anyOf", "allOf"].iter().any(|key| map.contains_key(*key));
-        let kinds: Vec<&str> = match map.get("type") {
-            Some(Value::String(kind)) => vec![kind],
-            Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
-            _ if OBJECTS.iter().any(|key| map.contains_key(*key)) => vec!["object"],
-            _ if ARRAYS.iter().any(|key| map.contains_key(*key)) => vec!["array"],
+        let is_composed = ["$ref", "oneOf", "anyOf", "allOf"].iter().any(|key| schema.contains_key(*key));
+        let types: Vec<&str> = match schema.get("type") {
+            Some(Value::String(name)) => vec![name],
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ if OBJECT_KEYWORDS.iter().any(|key| schema.contains_key(*key)) => vec!["object"],
+            _ if ARRAY_KEYWORDS.iter().any(|key| schema.contains_key(*key)) => vec!["array"],
             _ => Vec::new(),
         };
         let mut seen = HashSet::new();
-        let kinds = kinds.into_iter().filter(|kind| seen.insert(*kind)).collect::<Vec<_>>();
-        let texts: Vec<Type> = kinds.iter().map(|kind| self.kind(kind, map, depth)).collect();
-        match &texts[..] {
-            [] if composed => None,
-            [] => Some(Type::plain("any")),
-            [one] if composed && one.text == "object" => None,
-            [one] => Some(one.clone()),
-            _ => Some(joined(texts, " | ")),
+        let types = types.into_iter().filter(|name| seen.insert(*name)).collect::<Vec<_>>();
+        let types: Vec<TypeExpression> =
+            types.iter().map(|name| self.type_named(name, schema, depth)).collect();
+        match &types[..] {
+            [] if is_composed => None,
+            [] => Some(TypeExpression::new("any")),
+            [only] if is_composed && only.text == "object" => None,
+            [only] => Some(only.clone()),
+            _ => Some(joined(types, " | ")),
         }
     }
 
-    fn kind(&mut self, kind: &str, map: &'s Map<String, Value>, depth: usize) -> Type {
-        match kind {
+    /// The type that `type` names, with the other keywords of the schema.
+    fn type_named(&mut self, name: &str, schema: &'s Map<String, Value>, depth: usize) -> TypeExpression {
+        match name {
             "object" => {
-                let members = self.object_members(map, depth);
+                let members = self.object_members(schema, depth);
                 match members.is_empty() {
-                    true if map.get("additionalProperties") == Some(&Value::Bool(false)) => Type::plain("{}"),
-                    true => Type::plain("object"),
-                    false => Type::plain(format!("{{{}}}", members.join(", "))),
+                    true if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
+                        TypeExpression::new("{}")
+                    }
+                    true => TypeExpression::new("object"),
+                    false => TypeExpression::new(format!("{{{}}}", members.join(", "))),
                 }
             }
-            "array" => self.array(map, depth),
-            "string" | "number" | "integer" | "boolean" | "null" => Type::plain(kind),
-            _ => self.lost("any"),
+            "array" => self.array(schema, depth),
+            "string" | "number" | "integer" | "boolean" | "null" => TypeExpression::new(name),
+            _ => self.incomplete("any"),
         }
     }
 
-    fn object_members(&mut self, map: &'s Map<String, Value>, depth: usize) -> Vec<String> {
-        let required: Vec<&str> = match map.get("required") {
+    fn object_members(&mut self, schema: &'s Map<String, Value>, depth: usize) -> Vec<String> {
+        let required: Vec<&str> = match schema.get("required") {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
             None => Vec::new(),
             Some(_) => {
@@ -188,105 +210,113 @@ impl<'s> Types<'s> {
                 Vec::new()
             }
         };
-        let needed: HashSet<&str> = required.iter().copied().collect();
-        let properties = map.get("properties").and_then(Value::as_object);
+        let required_set: HashSet<&str> = required.iter().copied().collect();
+        let properties = schema.get("properties").and_then(Value::as_object);
         let mut members: Vec<String> = Vec::new();
         for (name, schema) in properties.into_iter().flatten() {
-            let Type { text, default, notes, .. } = self.at(schema, depth);
-            let optional = if needed.contains(name.as_str()) { "" } else { "?" };
+            let TypeExpression { text, default, comments, .. } = self.write_nested(schema, depth);
+            let mark = if required_set.contains(name.as_str()) { "" } else { "?" };
             let default = default.map(|default| format!(" = {default}")).unwrap_or_default();
-            let typed = Type { text: format!("{text}{default}"), notes, ..Type::default() };
-            members.push(format!("{}{optional}: {}", key(name), typed.commented()));
+            let text = format!("{text}{default}");
+            let member = TypeExpression { text, comments, ..TypeExpression::default() };
+            members.push(format!("{}{mark}: {}", property_name(name), member.with_comments()));
         }
         let undeclared =
             required.iter().filter(|name| properties.is_none_or(|all| !all.contains_key(**name)));
-        members.extend(undeclared.map(|name| format!("{}: any", key(name))));
-        let patterns = map.get("patternProperties").and_then(Value::as_object);
+        members.extend(undeclared.map(|name| format!("{}: any", property_name(name))));
+        let patterns = schema.get("patternProperties").and_then(Value::as_object);
         for (pattern, schema) in patterns.into_iter().flatten() {
-            let member = self.at(schema, depth).part();
+            let member = self.write_nested(schema, depth).into_part();
             members.push(format!("[/{pattern}/]: {}", member.text));
         }
-        if let Some(more @ Value::Object(schema)) = map.get("additionalProperties")
+        if let Some(more @ Value::Object(schema)) = schema.get("additionalProperties")
             && !schema.is_empty()
         {
-            let member = self.at(more, depth).part();
+            let member = self.write_nested(more, depth).into_part();
             members.push(format!("[key: string]: {}", member.text));
         }
         members
     }
 
-    fn array(&mut self, map: &'s Map<String, Value>, depth: usize) -> Type {
-        let first = map.get("prefixItems").or_else(|| map.get("items").filter(|items| items.is_array()));
+    fn array(&mut self, schema: &'s Map<String, Value>, depth: usize) -> TypeExpression {
+        let first =
+            schema.get("prefixItems").or_else(|| schema.get("items").filter(|items| items.is_array()));
         let Some(Value::Array(first)) = first else {
-            return match map.get("items") {
-                Some(items) => Type::plain(format!("{}[]", self.at(items, depth).bound())),
-                None => Type::plain("any[]"),
+            return match schema.get("items") {
+                Some(items) => {
+                    TypeExpression::new(format!("{}[]", self.write_nested(items, depth).into_operand()))
+                }
+                None => TypeExpression::new("any[]"),
             };
         };
-        let mut items: Vec<String> = first.iter().map(|schema| self.at(schema, depth).part().text).collect();
-        let rest = match map.contains_key("prefixItems") {
-            true => map.get("items"),
-            false => map.get("additionalItems"),
+        let mut items: Vec<String> =
+            first.iter().map(|schema| self.write_nested(schema, depth).into_part().text).collect();
+        let rest = match schema.contains_key("prefixItems") {
+            true => schema.get("items"),
+            false => schema.get("additionalItems"),
         };
         match rest {
             Some(Value::Bool(false)) => {}
-            Some(rest) => items.push(format!("...{}[]", self.at(rest, depth).bound())),
+            Some(rest) => items.push(format!("...{}[]", self.write_nested(rest, depth).into_operand())),
             None => items.push("...any[]".to_owned()),
         }
-        Type::plain(format!("[{}]", items.join(", ")))
+        TypeExpression::new(format!("[{}]", items.join(", ")))
     }
 
-    fn reference(&mut self, reference: &'s Value, depth: usize) -> Type {
+    /// The target of a reference, in place if that is its only use, else by name.
+    fn reference(&mut self, reference: &'s Value, depth: usize) -> TypeExpression {
         let Some((reference, target)) =
             reference.as_str().and_then(|r| Some((r, reference::resolve(self.root, r)?)))
         else {
-            return self.lost("any");
+            return self.incomplete("any");
         };
-        let once = self.uses.get(reference).is_none_or(|uses| *uses < 2);
+        let is_used_once = self.uses.get(reference).is_none_or(|uses| *uses < 2);
         let named = self.names.iter().find(|(known, _)| *known == reference);
         if let Some((_, name)) = named {
-            return Type::plain(name.clone());
+            return TypeExpression::new(name.clone());
         }
-        if once && !self.open.contains(&reference) {
+        if is_used_once && !self.open.contains(&reference) {
             self.open.push(reference);
-            let inline = self.at(target, depth);
+            let inline = self.write_nested(target, depth);
             self.open.pop();
             return inline;
         }
         let name = self.fresh_name(reference);
         self.names.push((reference, name.clone()));
-        Type::plain(name)
+        TypeExpression::new(name)
     }
 
+    /// A name for the reference's target that no other type has.
     fn fresh_name(&self, reference: &str) -> String {
         let last = reference.rsplit('/').next().unwrap_or_default();
-        let plain: String = last.chars().filter(|c| c.is_alphanumeric() || *c == '_').take(40).collect();
+        let plain: String =
+            last.chars().filter(|c| c.is_alphanumeric() || *c == '_').take(MAX_NAME_CHARACTERS).collect();
         let plain = if plain.is_empty() { "Arguments".to_owned() } else { plain };
-        let taken = |name: &str| self.names.iter().any(|(_, known)| known == name);
+        let is_taken = |name: &str| self.names.iter().any(|(_, known)| known == name);
         let numbered = (2..).map(|n| format!("{plain}{n}"));
-        std::iter::once(plain.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+        std::iter::once(plain.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
     }
 
-    fn union(&mut self, schemas: &'s [Value], depth: usize) -> Type {
-        let mut parts: Vec<Type> = Vec::new();
+    fn union(&mut self, schemas: &'s [Value], depth: usize) -> TypeExpression {
+        let mut parts: Vec<TypeExpression> = Vec::new();
         for schema in schemas {
-            let part = self.at(schema, depth);
-            if parts.iter().all(|known| known.text != part.text || known.notes != part.notes) {
+            let part = self.write_nested(schema, depth);
+            if parts.iter().all(|known| known.text != part.text || known.comments != part.comments) {
                 parts.push(part);
             }
         }
         match parts.len() {
-            0 => Type::plain("never"),
+            0 => TypeExpression::new("never"),
             1 => parts.remove(0),
             _ => joined(parts, " | "),
         }
     }
 
-    /// One of these values.
-    fn values(&mut self, values: &[Value]) -> Type {
+    /// The type of one of the values.
+    fn values(&mut self, values: &[Value]) -> TypeExpression {
         let mut text = String::new();
         for value in values {
-            if text.len() > LONGEST_VALUES {
+            if text.len() > MAX_VALUE_BYTES {
                 self.lossless = false;
                 text.push_str(" | …");
                 break;
@@ -295,11 +325,15 @@ impl<'s> Types<'s> {
             text.push_str(if text.is_empty() { "" } else { " | " });
             text.push_str(&value);
         }
-        Type { loose: values.len() != 1, ..Type::plain(if text.is_empty() { "never" } else { &text }) }
+        TypeExpression {
+            needs_parentheses: values.len() != 1,
+            ..TypeExpression::new(if text.is_empty() { "never" } else { &text })
+        }
     }
 
-    fn list(&mut self, map: &'s Map<String, Value>, key: &str) -> Option<&'s [Value]> {
-        match map.get(key)? {
+    /// The list that is the value of a keyword.
+    fn list(&mut self, schema: &'s Map<String, Value>, key: &str) -> Option<&'s [Value]> {
+        match schema.get(key)? {
             Value::Array(list) => Some(list),
             _ => {
                 self.lossless = false;
@@ -309,48 +343,50 @@ impl<'s> Types<'s> {
     }
 
     fn value(&mut self, value: &Value) -> String {
-        notes::value(value).unwrap_or_else(|| {
+        comments::literal(value).unwrap_or_else(|| {
             self.lossless = false;
             "…".to_owned()
         })
     }
 
-    /// Bounds and the description, for a comment; owns up to what it does not say.
-    fn notes(&mut self, map: &Map<String, Value>, unsaid: &[&str]) -> Vec<String> {
-        let (notes, all) = notes::of(map);
-        self.lossless &= all && notes::say_all(map, unsaid);
-        notes
+    /// The comments on a schema. Keywords that are neither in the type nor in them make the types incomplete.
+    fn comments(&mut self, schema: &Map<String, Value>, unwritten: &[&str]) -> Vec<String> {
+        let (comments, is_complete) = comments::comments_on(schema);
+        self.lossless &= is_complete && comments::are_keywords_written(schema, unwritten);
+        comments
     }
 
-    fn lost(&mut self, text: &str) -> Type {
+    /// A type that is not all that its schema says.
+    fn incomplete(&mut self, text: &str) -> TypeExpression {
         self.lossless = false;
-        Type::plain(text)
+        TypeExpression::new(text)
     }
 }
 
-/// Keywords that speak of objects only.
-const OBJECTS: &[&str] = &["properties", "required", "additionalProperties", "patternProperties"];
-/// Keywords that speak of arrays only.
-const ARRAYS: &[&str] = &["items", "prefixItems"];
+/// Keywords that are rules for objects only.
+const OBJECT_KEYWORDS: &[&str] = &["properties", "required", "additionalProperties", "patternProperties"];
+/// Keywords that are rules for arrays only.
+const ARRAY_KEYWORDS: &[&str] = &["items", "prefixItems"];
 
-/// All of these at once.
-fn intersection(mut parts: Vec<Type>) -> Type {
+/// The type of values that have all of these types.
+fn intersection(mut parts: Vec<TypeExpression>) -> TypeExpression {
     match parts.len() {
-        0 => Type::plain("any"),
+        0 => TypeExpression::new("any"),
         1 => parts.remove(0),
         _ => {
-            let parts: Vec<String> = parts.into_iter().map(Type::bound).collect();
-            Type { loose: true, ..Type::plain(parts.join(" & ")) }
+            let parts: Vec<String> = parts.into_iter().map(TypeExpression::into_operand).collect();
+            TypeExpression { needs_parentheses: true, ..TypeExpression::new(parts.join(" & ")) }
         }
     }
 }
 
-fn joined(parts: Vec<Type>, by: &str) -> Type {
-    let parts: Vec<String> = parts.into_iter().map(|part| part.part().text).collect();
-    Type { loose: true, ..Type::plain(parts.join(by)) }
+fn joined(parts: Vec<TypeExpression>, by: &str) -> TypeExpression {
+    let parts: Vec<String> = parts.into_iter().map(|part| part.into_part().text).collect();
+    TypeExpression { needs_parentheses: true, ..TypeExpression::new(parts.join(by)) }
 }
 
-fn key(name: &str) -> String {
-    let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
-    if plain { name.to_owned() } else { comment(&Value::from(name).to_string()) }
+fn property_name(name: &str) -> String {
+    let is_identifier =
+        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
+    if is_identifier { name.to_owned() } else { escape_comment(&Value::from(name).to_string()) }
 }

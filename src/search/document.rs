@@ -1,114 +1,122 @@
-//! What of a tool's definition is searched: its fields, as words.
+//! Tools as documents: the fields that are searched, as lists of terms.
 
-use super::words;
+use super::tokenizer;
 use rust_stemmers::Stemmer;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// How deep a schema is read; what is deeper says little of what a tool is for.
-const DEPTH: usize = 4;
+/// The depth to which a schema is read. Deeper parameters say little about a tool's purpose.
+const MAX_SCHEMA_DEPTH: usize = 4;
 
-/// Where a word may stand. The numbers are places in an array.
+/// A field of a document. The discriminants are indexes in a [`Document`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// The tool's name and title.
     Name,
-    Text,
+    /// The tool's description.
+    Description,
+    /// The names, descriptions and allowed values of the tool's parameters.
     Parameters,
     /// The group's name.
-    Group,
-    /// What the group is about.
-    About,
+    GroupName,
+    /// The group's description.
+    GroupDescription,
 }
 
-pub const FIELDS: usize = 5;
+/// The number of fields.
+pub const FIELD_COUNT: usize = 5;
 
-/// The words of every field, by their numbers.
-pub type Document = [Vec<usize>; FIELDS];
+/// The number of a term.
+pub type TermId = usize;
 
-/// Numbers for words.
-pub struct Lexicon {
+/// The terms of each field, in the order of the text.
+pub type Document = [Vec<TermId>; FIELD_COUNT];
+
+/// Turns texts into numbered terms.
+pub struct Analyzer {
     stemmer: Stemmer,
-    /// By how a word is compared.
-    numbers: HashMap<String, usize>,
-    /// By how it is written, because most words come again and stemming takes time.
-    written: HashMap<String, Option<usize>>,
+    /// The numbers of terms.
+    ids: HashMap<String, TermId>,
+    /// The numbers of tokens as they are written. Most tokens recur, and stemming takes time.
+    token_ids: HashMap<String, Option<TermId>>,
 }
 
-impl Default for Lexicon {
+impl Default for Analyzer {
     fn default() -> Self {
-        Self { stemmer: words::stemmer(), numbers: HashMap::new(), written: HashMap::new() }
+        Self { stemmer: tokenizer::stemmer(), ids: HashMap::new(), token_ids: HashMap::new() }
     }
 }
 
-impl Lexicon {
-    /// The words of a text.
-    pub fn read(&mut self, text: &str) -> Vec<usize> {
-        let mut read = Vec::new();
-        self.read_into(text, &mut read);
-        read
+impl Analyzer {
+    /// The terms of a text.
+    pub fn terms(&mut self, text: &str) -> Vec<TermId> {
+        let mut terms = Vec::new();
+        self.add_terms(text, &mut terms);
+        terms
     }
 
-    fn read_into(&mut self, text: &str, read: &mut Vec<usize>) {
-        words::each(text, &mut |part| {
-            let number = match self.written.get(part) {
-                Some(number) => *number,
+    fn add_terms(&mut self, text: &str, terms: &mut Vec<TermId>) {
+        tokenizer::for_each_token(text, &mut |token| {
+            let id = match self.token_ids.get(token) {
+                Some(id) => *id,
                 None => {
-                    let numbers = &mut self.numbers;
-                    let number = words::normal(part, &self.stemmer).map(|word| {
-                        let next = numbers.len();
-                        *numbers.entry(word).or_insert(next)
+                    let ids = &mut self.ids;
+                    let id = tokenizer::normalize(token, &self.stemmer).map(|term| {
+                        let next = ids.len();
+                        *ids.entry(term).or_insert(next)
                     });
-                    self.written.insert(part.to_owned(), number);
-                    number
+                    self.token_ids.insert(token.to_owned(), id);
+                    id
                 }
             };
-            read.extend(number);
+            terms.extend(id);
         });
     }
 
-    /// Reads a tool's definition leniently: what is not as it should be is not searched.
+    /// The document of a tool, without its group. Members of the definition that have another type than they should are
+    /// left out.
     pub fn document(&mut self, name: &str, definition: &[u8]) -> Document {
         let mut document = Document::default();
-        self.read_into(name, &mut document[Field::Name as usize]);
+        self.add_terms(name, &mut document[Field::Name as usize]);
         let Ok(definition) = serde_json::from_slice::<Value>(definition) else { return document };
         let title = definition.get("title").or_else(|| definition.pointer("/annotations/title"));
         if let Some(title) = title.and_then(Value::as_str) {
-            self.read_into(title, &mut document[Field::Name as usize]);
+            self.add_terms(title, &mut document[Field::Name as usize]);
         }
         if let Some(text) = definition.get("description").and_then(Value::as_str) {
-            self.read_into(text, &mut document[Field::Text as usize]);
+            self.add_terms(text, &mut document[Field::Description as usize]);
         }
-        // Some servers say `parameters`.
+        // Some servers call it `parameters`.
         if let Some(schema) = definition.get("inputSchema").or_else(|| definition.get("parameters")) {
-            self.parameters(schema, DEPTH, &mut document[Field::Parameters as usize]);
+            let parameters = &mut document[Field::Parameters as usize];
+            self.add_parameters(schema, MAX_SCHEMA_DEPTH, parameters);
         }
         document
     }
 
-    /// Names, descriptions and choices of parameters, and of those inside them.
-    fn parameters(&mut self, schema: &Value, depth: usize, read: &mut Vec<usize>) {
+    /// Adds the terms of a schema's parameters, and of the parameters inside them.
+    fn add_parameters(&mut self, schema: &Value, depth: usize, terms: &mut Vec<TermId>) {
         if depth == 0 {
             return;
         }
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            self.read_into(name, read);
+            self.add_terms(name, terms);
             if let Some(text) = property.get("description").and_then(Value::as_str) {
-                self.read_into(text, read);
+                self.add_terms(text, terms);
             }
             let choices = property.get("enum").and_then(Value::as_array).into_iter().flatten();
-            choices.filter_map(Value::as_str).for_each(|choice| self.read_into(choice, read));
-            self.parameters(property, depth - 1, read);
+            choices.filter_map(Value::as_str).for_each(|choice| self.add_terms(choice, terms));
+            self.add_parameters(property, depth - 1, terms);
         }
         let items = schema.get("items").into_iter();
         let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema.get(key)?.as_array());
         for inner in items.chain(alternatives.flatten()) {
-            self.parameters(inner, depth - 1, read);
+            self.add_parameters(inner, depth - 1, terms);
         }
     }
 
-    /// Every word with its number.
-    pub fn into_words(self) -> HashMap<String, usize> {
-        self.numbers
+    /// Every term with its number.
+    pub fn into_terms(self) -> HashMap<String, TermId> {
+        self.ids
     }
 }

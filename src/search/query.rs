@@ -1,14 +1,17 @@
-//! A query taken apart: the steps it seems to name, and the words of each that say something.
+//! Queries: their clauses, and the terms of each clause.
 
-use super::concepts::{is_filler, related};
-use super::tuning::Tuning;
-use super::words::words;
+use super::stop_words::is_stop_word;
+use super::synonyms::synonyms_of;
+use super::tokenizer::tokenize;
+use super::tuning::DATA_WEIGHT;
 
-/// A clause with fewer words is part of its neighbour.
-const CLAUSE: usize = 2;
+/// A clause with fewer terms is joined with its neighbour.
+const MIN_CLAUSE_TERMS: usize = 2;
+/// The lengths of file name extensions.
+const EXTENSION_LENGTHS: std::ops::RangeInclusive<usize> = 2..=5;
 
 /// Words that begin another step of a task.
-const CONNECTORS: &[&str] = &[
+const CONJUNCTIONS: &[&str] = &[
     "and",
     "then",
     "afterwards",
@@ -24,94 +27,97 @@ const CONNECTORS: &[&str] = &[
     "poi",
 ];
 
-/// A word of a query.
+/// A term of a query.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Word {
+pub struct QueryTerm {
+    /// The term, as the tokenizer writes it.
     pub text: String,
-    /// How much it says of what is wanted.
+    /// How much the term counts.
     pub weight: f32,
-    /// Written like a name, which is of somebody or something unless a tool is called so.
-    pub proper: bool,
+    /// Whether it is written like a proper noun.
+    pub is_proper_noun: bool,
 }
 
-/// The steps that a query seems to name. There is at least one.
-pub fn clauses(query: &str, tuning: &Tuning) -> Vec<Vec<Word>> {
-    let mut clauses: Vec<Vec<Word>> = Vec::new();
-    // Too short for a clause, and before the first one.
-    let mut early = Vec::new();
-    for piece in pieces(query) {
+/// Splits a query into the steps that it seems to name. There is at least one clause.
+pub fn clauses(query: &str) -> Vec<Vec<QueryTerm>> {
+    let mut clauses: Vec<Vec<QueryTerm>> = Vec::new();
+    // The terms before the first clause that is long enough.
+    let mut leading = Vec::new();
+    for sentence in sentences(query) {
         let mut clause = Vec::new();
-        let mut begins = true;
-        for text in piece.split_whitespace() {
-            let bare = text.trim_matches(|c: char| !c.is_alphanumeric());
-            if CONNECTORS.contains(&bare.to_lowercase().as_str()) {
-                flush(&mut clause, &mut clauses, &mut early);
-            } else if !is_filler(bare) {
-                read(bare, begins, tuning, &mut clause);
+        let mut is_first = true;
+        for text in sentence.split_whitespace() {
+            let word = text.trim_matches(|c: char| !c.is_alphanumeric());
+            if CONJUNCTIONS.contains(&word.to_lowercase().as_str()) {
+                end_clause(&mut clause, &mut clauses, &mut leading);
+            } else if !is_stop_word(word) {
+                add_terms(word, is_first, &mut clause);
             }
-            begins = false;
+            is_first = false;
         }
-        flush(&mut clause, &mut clauses, &mut early);
+        end_clause(&mut clause, &mut clauses, &mut leading);
     }
     if clauses.is_empty() {
         clauses.push(Vec::new());
     }
-    clauses[0].splice(0..0, early);
+    clauses[0].splice(0..0, leading);
     if clauses[0].is_empty() {
-        clauses[0] = words(query).into_iter().map(|text| Word { text, weight: 1.0, proper: false }).collect();
+        // The query has only stop words and conjunctions.
+        let terms = tokenize(query).into_iter();
+        clauses[0] = terms.map(|text| QueryTerm { text, weight: 1.0, is_proper_noun: false }).collect();
     }
     clauses
 }
 
-/// Ends a clause. What is too short for one joins the one before.
-fn flush(clause: &mut Vec<Word>, clauses: &mut Vec<Vec<Word>>, early: &mut Vec<Word>) {
+/// Ends a clause. One that is too short joins the clause before it.
+fn end_clause(clause: &mut Vec<QueryTerm>, clauses: &mut Vec<Vec<QueryTerm>>, leading: &mut Vec<QueryTerm>) {
     let clause = std::mem::take(clause);
     match clauses.last_mut() {
-        _ if clause.len() >= CLAUSE => clauses.push(clause),
+        _ if clause.len() >= MIN_CLAUSE_TERMS => clauses.push(clause),
         Some(last) => last.extend(clause),
-        None => early.extend(clause),
+        None => leading.extend(clause),
     }
 }
 
-/// The words of what stands between spaces.
-fn read(text: &str, begins: bool, tuning: &Tuning, clause: &mut Vec<Word>) {
-    let mut add = |text: &str, weight: f32, proper: bool| {
-        clause.extend(words(text).into_iter().map(|text| Word { text, weight, proper }));
+/// Adds the terms of a word.
+fn add_terms(word: &str, is_first: bool, clause: &mut Vec<QueryTerm>) {
+    let mut add = |text: &str, weight: f32, is_proper_noun: bool| {
+        clause.extend(tokenize(text).into_iter().map(|text| QueryTerm { text, weight, is_proper_noun }));
     };
-    // Of a file's name its kind says what is to be done with it.
-    if let Some((name, kind)) = text.rsplit_once('.')
-        && matches!(kind.len(), 2..=5)
-        && kind.bytes().all(|b| b.is_ascii_alphanumeric())
+    // The extension of a file name says most about the tool that is wanted.
+    if let Some((name, extension)) = word.rsplit_once('.')
+        && EXTENSION_LENGTHS.contains(&extension.len())
+        && extension.bytes().all(|b| b.is_ascii_alphanumeric())
     {
-        add(name.rsplit('/').next().unwrap_or_default(), tuning.data, true);
-        return add(kind, 1.0, false);
+        add(name.rsplit('/').next().unwrap_or_default(), DATA_WEIGHT, true);
+        return add(extension, 1.0, false);
     }
-    let number = text.bytes().all(|b| !b.is_ascii_alphabetic()) && text.is_ascii();
-    let proper = !begins && text.chars().next().is_some_and(char::is_uppercase);
-    let weight = if number || text.starts_with('/') { tuning.data } else { 1.0 };
-    let joined = text.replace('-', "");
-    if joined.len() == text.len() {
-        return add(text, weight, proper);
+    let is_number = word.bytes().all(|b| !b.is_ascii_alphabetic()) && word.is_ascii();
+    let is_proper_noun = !is_first && word.chars().next().is_some_and(char::is_uppercase);
+    let weight = if is_number || word.starts_with('/') { DATA_WEIGHT } else { 1.0 };
+    let joined = word.replace('-', "");
+    if joined.len() == word.len() {
+        return add(word, weight, is_proper_noun);
     }
-    // `to-do` is not about `to` and `do`.
-    text.split('-').filter(|part| !is_filler(part)).for_each(|part| add(part, weight, proper));
-    if words(&joined).iter().any(|word| !related(word).is_empty()) {
-        add(&joined, weight, proper);
+    // The parts of `to-do` are stop words, `todo` is not.
+    word.split('-').filter(|part| !is_stop_word(part)).for_each(|part| add(part, weight, is_proper_noun));
+    if tokenize(&joined).iter().any(|term| !synonyms_of(term).is_empty()) {
+        add(&joined, weight, is_proper_noun);
     }
 }
 
-/// A text cut at its punctuation.
-fn pieces(text: &str) -> Vec<&str> {
-    let ends = |(at, c): (usize, char)| match c {
+/// Splits a text at its punctuation.
+fn sentences(text: &str) -> Vec<&str> {
+    let is_end = |(at, c): (usize, char)| match c {
         '.' | ',' | ':' => text[at + 1..].chars().next().is_none_or(char::is_whitespace),
         _ => matches!(c, ';' | '!' | '?' | '\n' | '，' | '。' | '；' | '：' | '！' | '？' | '、'),
     };
-    let mut pieces = Vec::new();
+    let mut sentences = Vec::new();
     let mut start = 0;
-    for (at, c) in text.char_indices().filter(|&here| ends(here)) {
-        pieces.push(&text[start..at]);
+    for (at, c) in text.char_indices().filter(|&here| is_end(here)) {
+        sentences.push(&text[start..at]);
         start = at + c.len_utf8();
     }
-    pieces.push(&text[start..]);
-    pieces
+    sentences.push(&text[start..]);
+    sentences
 }

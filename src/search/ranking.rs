@@ -1,98 +1,112 @@
-//! Which tools come first.
+//! Ranks tools for a query.
 //!
-//! A query may name several steps, so what is found is chosen one by one: a clause that a tool has answered counts
-//! less for what comes next, and so does a group that was found.
+//! A query may name several steps, so the tools are picked one by one, in the manner of maximal marginal relevance: a
+//! clause that a picked tool answers counts less for the next pick, and so does a group that has a picked tool.
 
-use super::query::Word;
-use super::tuning::Tuning;
-use super::vocabulary::Vocabulary;
+use super::inverted_index::InvertedIndex;
+use super::query::QueryTerm;
+use super::tuning::{
+    ANSWERED_CLAUSE_FACTOR, CLAUSE_EXPONENT, GROUP_SHARE, REPEATED_GROUP_FACTOR, WHOLE_QUERY_SHARE,
+};
 
-pub struct Ranking<'a> {
-    tuning: &'a Tuning,
-    /// Each tool's group.
+/// Scores tools for the clauses of a query.
+pub struct Ranker<'a> {
+    /// The group of each tool.
     groups: &'a [usize],
-    /// For each clause, what each tool gets.
-    clauses: Vec<Vec<f32>>,
-    /// What each group gets, by the best of its tools for each word: the words of a task meet in one group more often
-    /// than in one tool.
-    coherence: Vec<f32>,
+    /// For each clause, the score of each tool.
+    clause_scores: Vec<Vec<f32>>,
+    /// The score of each group: the sum of the best scores that its tools have for each term. The terms of a task occur
+    /// in one group more often than in one tool.
+    group_scores: Vec<f32>,
 }
 
-impl<'a> Ranking<'a> {
-    pub fn new(groups: &'a [usize], tuning: &'a Tuning) -> Self {
+impl<'a> Ranker<'a> {
+    /// A ranker for tools, given the group of each.
+    pub fn new(groups: &'a [usize]) -> Self {
         let count = groups.iter().max().map_or(0, |last| last + 1);
-        Self { tuning, groups, clauses: Vec::new(), coherence: vec![0.0; count] }
+        Self { groups, clause_scores: Vec::new(), group_scores: vec![0.0; count] }
     }
 
-    pub fn add_clause(&mut self, words: &[Word], vocabulary: &Vocabulary) {
-        let mut sum = vec![0.0; self.groups.len()];
+    /// Adds a clause of the query.
+    pub fn add_clause(&mut self, terms: &[QueryTerm], index: &InvertedIndex) {
+        let mut sums = vec![0.0; self.groups.len()];
         let mut scores = vec![0.0; self.groups.len()];
-        let mut best = vec![0.0_f32; self.coherence.len()];
+        let mut best = vec![0.0_f32; self.group_scores.len()];
         let mut seen: Vec<&str> = Vec::new();
-        for word in words {
-            if seen.contains(&word.text.as_str()) {
+        for term in terms {
+            if seen.contains(&term.text.as_str()) {
                 continue;
             }
-            seen.push(&word.text);
-            vocabulary.score(word, self.tuning, &mut scores);
+            seen.push(&term.text);
+            index.score(term, &mut scores);
             best.fill(0.0);
-            for ((sum, score), group) in sum.iter_mut().zip(&scores).zip(self.groups) {
+            for ((sum, score), group) in sums.iter_mut().zip(&scores).zip(self.groups) {
                 *sum += score;
                 best[*group] = best[*group].max(*score);
             }
-            self.coherence.iter_mut().zip(&best).for_each(|(sum, best)| *sum += best);
+            self.group_scores.iter_mut().zip(&best).for_each(|(sum, best)| *sum += best);
         }
-        self.clauses.push(sum);
+        self.clause_scores.push(sums);
     }
 
-    /// The best `limit` tools of those that may be found.
-    pub fn best(&self, limit: usize, may: impl Fn(usize) -> bool) -> Vec<usize> {
-        let tuning = self.tuning;
-        let whole = |at: usize| self.clauses.iter().map(|clause| clause[at]).sum::<f32>();
-        let candidates: Vec<usize> =
-            (0..self.groups.len()).filter(|&at| may(at) && whole(at) > 0.0).collect();
-        let context = |at: usize| {
-            let lent = tuning.whole * whole(at) + tuning.group * self.coherence[self.groups[at]];
-            lent / self.clauses.len() as f32
-        };
-        let context: Vec<f32> = candidates.iter().map(|&at| context(at)).collect();
-        let score = |clause: &Vec<f32>, at: usize, context: f32| match clause[at] > 0.0 {
-            true => (clause[at] + context).powf(tuning.power),
-            false => 0.0,
-        };
-        let scores =
-            |clause| candidates.iter().zip(&context).map(move |(&at, &context)| score(clause, at, context));
-        let clauses: Vec<Vec<f32>> = self.clauses.iter().map(|clause| scores(clause).collect()).collect();
-
-        let mut open = vec![1.0_f32; clauses.len()];
-        let mut fresh = vec![1.0_f32; self.coherence.len()];
-        let mut left: Vec<usize> = (0..candidates.len()).collect();
-        let mut found = Vec::new();
-        while found.len() < limit && !left.is_empty() {
+    /// Picks the best `limit` tools among those in scope.
+    pub fn best(&self, limit: usize, is_in_scope: impl Fn(usize) -> bool) -> Vec<usize> {
+        let candidates: Vec<usize> = (0..self.groups.len())
+            .filter(|&tool| is_in_scope(tool) && self.whole_score(tool) > 0.0)
+            .collect();
+        let clauses = self.candidate_scores(&candidates);
+        let mut clause_weights = vec![1.0_f32; clauses.len()];
+        let mut group_weights = vec![1.0_f32; self.group_scores.len()];
+        let mut remaining: Vec<usize> = (0..candidates.len()).collect();
+        let mut picked = Vec::new();
+        while picked.len() < limit && !remaining.is_empty() {
             let gain = |i: usize| {
-                let sum: f32 = clauses.iter().zip(&open).map(|(clause, open)| clause[i] * open).sum();
-                sum * fresh[self.groups[candidates[i]]]
+                let weighted = clauses.iter().zip(&clause_weights).map(|(clause, weight)| clause[i] * weight);
+                weighted.sum::<f32>() * group_weights[self.groups[candidates[i]]]
             };
-            let Some(place) = first_most(left.iter().map(|&i| gain(i))) else { break };
-            let i = left.remove(place);
-            found.push(candidates[i]);
-            fresh[self.groups[candidates[i]]] *= tuning.again;
-            if let Some(clause) = first_most(clauses.iter().zip(&open).map(|(clause, open)| clause[i] * open))
-            {
-                open[clause] *= tuning.answered.powf(tuning.power);
+            let Some(best) = position_of_max(remaining.iter().map(|&i| gain(i))) else { break };
+            let i = remaining.remove(best);
+            picked.push(candidates[i]);
+            group_weights[self.groups[candidates[i]]] *= REPEATED_GROUP_FACTOR;
+            let answered = clauses.iter().zip(&clause_weights).map(|(clause, weight)| clause[i] * weight);
+            if let Some(clause) = position_of_max(answered) {
+                clause_weights[clause] *= ANSWERED_CLAUSE_FACTOR.powf(CLAUSE_EXPONENT);
             }
         }
-        found
+        picked
+    }
+
+    /// The score of a tool for the whole query.
+    fn whole_score(&self, tool: usize) -> f32 {
+        self.clause_scores.iter().map(|clause| clause[tool]).sum()
+    }
+
+    /// For each clause, the score of each candidate, raised by its scores for the whole query and by its group's.
+    fn candidate_scores(&self, candidates: &[usize]) -> Vec<Vec<f32>> {
+        let bonus = |tool: usize| {
+            let sum = WHOLE_QUERY_SHARE * self.whole_score(tool)
+                + GROUP_SHARE * self.group_scores[self.groups[tool]];
+            sum / self.clause_scores.len() as f32
+        };
+        let bonuses: Vec<f32> = candidates.iter().map(|&tool| bonus(tool)).collect();
+        let score = |clause: &[f32], tool: usize, bonus: f32| match clause[tool] > 0.0 {
+            true => (clause[tool] + bonus).powf(CLAUSE_EXPONENT),
+            false => 0.0,
+        };
+        let scores = |clause: &Vec<f32>| {
+            candidates.iter().zip(&bonuses).map(|(&tool, &bonus)| score(clause, tool, bonus)).collect()
+        };
+        self.clause_scores.iter().map(scores).collect()
     }
 }
 
-/// Where the greatest value stands, the first of several: equals keep the order of the config.
-fn first_most(values: impl Iterator<Item = f32>) -> Option<usize> {
+/// The position of the greatest value. Of equal values the first counts, so that they keep the order of the config.
+fn position_of_max(values: impl Iterator<Item = f32>) -> Option<usize> {
     let mut best: Option<(usize, f32)> = None;
-    for (at, value) in values.enumerate() {
-        if best.is_none_or(|(_, most)| value > most) {
-            best = Some((at, value));
+    for (position, value) in values.enumerate() {
+        if best.is_none_or(|(_, max)| value > max) {
+            best = Some((position, value));
         }
     }
-    best.map(|(at, _)| at)
+    best.map(|(position, _)| position)
 }

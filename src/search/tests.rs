@@ -1,28 +1,27 @@
-use super::{Group, Hit, Index};
+use super::{Hit, SearchGroup, SearchIndex};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// Groups with what they are about, and their tools with a description and a parameter each.
-type Written = Vec<(String, String, Vec<(String, String, String)>)>;
+/// Groups with a name, a description and tools; each tool with a name, a description and a parameter.
+type GroupTexts = Vec<(String, String, Vec<(String, String, String)>)>;
 
-/// A tool's name, description and parameter.
+/// The name, the description and the parameter of a tool.
 type ToolText<'a> = (&'a str, &'a str, &'a str);
 
-fn written(groups: &[(&str, &str, &[ToolText<'_>])]) -> Written {
-    let own = |(name, text, parameter): &ToolText<'_>| {
+fn owned(groups: &[(&str, &str, &[ToolText<'_>])]) -> GroupTexts {
+    let to_owned = |(name, text, parameter): &ToolText<'_>| {
         ((*name).to_owned(), (*text).to_owned(), (*parameter).to_owned())
     };
     groups
         .iter()
         .map(|(name, about, tools)| {
-            ((*name).to_owned(), (*about).to_owned(), tools.iter().map(own).collect())
+            ((*name).to_owned(), (*about).to_owned(), tools.iter().map(to_owned).collect())
         })
         .collect()
 }
 
-/// An index, and the hits of it as `group/tool`.
-fn index(written: &Written) -> Index {
-    let definitions: Vec<Vec<String>> = written
+fn index_of(texts: &GroupTexts) -> SearchIndex {
+    let definitions: Vec<Vec<String>> = texts
         .iter()
         .map(|(_, _, tools)| {
             let definition = |(name, text, parameter): &(String, String, String)| {
@@ -34,20 +33,20 @@ fn index(written: &Written) -> Index {
             tools.iter().map(|tool| definition(tool).to_string()).collect()
         })
         .collect();
-    let groups: Vec<Group<'_>> = written
+    let groups: Vec<SearchGroup<'_>> = texts
         .iter()
         .zip(&definitions)
-        .map(|((name, about, tools), definitions)| {
+        .map(|((name, description, tools), definitions)| {
             let names = tools.iter().map(|(name, _, _)| name.as_str());
             let tools = names.zip(definitions.iter().map(String::as_bytes)).collect();
-            Group { name, about: about.clone(), tools }
+            SearchGroup { name, description: description.clone(), tools }
         })
         .collect();
-    Index::new(&groups)
+    SearchIndex::new(&groups)
 }
 
-fn office() -> Written {
-    written(&[
+fn office() -> GroupTexts {
+    owned(&[
         (
             "mail",
             "Reads and sends electronic mail",
@@ -73,7 +72,7 @@ fn office() -> Written {
 
 fn found(query: &str) -> Vec<String> {
     let office = office();
-    let hits = index(&office).search(query, None, 5);
+    let hits = index_of(&office).search(query, None, 5);
     hits.iter().map(|hit| office[hit.group].2[hit.tool].0.clone()).collect()
 }
 
@@ -82,21 +81,21 @@ fn first(query: &str) -> String {
 }
 
 #[test]
-fn words_find_names_descriptions_and_parameters() {
+fn finds_tools_by_name_description_and_parameters() {
     assert_eq!(first("sending mails"), "send_message");
     assert_eq!(first("the next days"), "get_forecast");
     assert_eq!(first("which mailbox"), "list_messages");
 }
 
 #[test]
-fn other_words_for_the_same_find_it_too() {
+fn finds_tools_by_synonyms() {
     assert_eq!(first("remove a meeting"), "deleteEvent");
     assert_eq!(first("will there be rain"), "get_forecast");
     assert_eq!(first("wie wird das Wetter"), "get_forecast");
 }
 
 #[test]
-fn mistakes_and_beginnings_are_understood() {
+fn finds_tools_by_misspellings_prefixes_and_compounds() {
     assert_eq!(first("appointmnet delete"), "deleteEvent");
     assert_eq!(first("recip"), "send_message");
     assert_eq!(first("a mind map"), "render_mindmap");
@@ -104,30 +103,30 @@ fn mistakes_and_beginnings_are_understood() {
 }
 
 #[test]
-fn a_hyphen_makes_one_word_of_two() {
-    let groups = written(&[(
+fn words_with_a_hyphen_are_also_read_as_one_word() {
+    let groups = owned(&[(
         "g",
         "",
         &[("do_it", "What to do, to the letter.", "to"), ("list_tasks", "Lists tasks.", "x")],
     )]);
-    assert_eq!(index(&groups).search("my to-do", None, 5).first(), Some(&Hit { group: 0, tool: 1 }));
+    assert_eq!(index_of(&groups).search("my to-do", None, 5).first(), Some(&Hit { group: 0, tool: 1 }));
 }
 
 #[test]
-fn what_is_known_is_not_taken_for_a_mistake() {
-    let groups = written(&[("g", "", &[("cat", "Shows a cart.", "x"), ("card", "Shows a card.", "x")])]);
-    let hits = index(&groups).search("card", None, 5);
+fn a_known_word_is_not_a_misspelling() {
+    let groups = owned(&[("g", "", &[("cat", "Shows a cart.", "x"), ("card", "Shows a card.", "x")])]);
+    let hits = index_of(&groups).search("card", None, 5);
     assert_eq!(hits, [Hit { group: 0, tool: 1 }]);
 }
 
 #[test]
-fn other_scripts_and_accents_are_no_obstacle() {
+fn finds_other_scripts_and_ignores_accents() {
     assert_eq!(first("明天的天气预报"), "tianqi");
     assert_eq!(first("oeuvres au musee"), "chercher");
 }
 
 #[test]
-fn every_step_of_a_task_is_answered() {
+fn finds_a_tool_for_every_step_of_a_task() {
     let found = found("look at tomorrow's weather, put a picnic into the calendar and mail it to Anna");
     for tool in ["createEvent", "send_message"] {
         assert!(found[..4].iter().any(|name| name == tool), "{found:?}");
@@ -136,40 +135,40 @@ fn every_step_of_a_task_is_answered() {
 }
 
 #[test]
-fn equals_keep_the_order_of_the_config() {
+fn equal_scores_keep_the_order_of_the_config() {
     let twin = ("look", "Looks around.", "at");
-    let groups = written(&[("b", "", &[twin]), ("a", "", &[twin]), ("c", "", &[twin])]);
+    let groups = owned(&[("b", "", &[twin]), ("a", "", &[twin]), ("c", "", &[twin])]);
     let order: Vec<usize> =
-        index(&groups).search("look around", None, 5).iter().map(|hit| hit.group).collect();
+        index_of(&groups).search("look around", None, 5).iter().map(|hit| hit.group).collect();
     assert_eq!(order, [0, 1, 2]);
-    assert_eq!(index(&groups).search("c look", None, 1)[0].group, 2, "the group's name is part of it");
+    assert_eq!(index_of(&groups).search("c look", None, 1)[0].group, 2, "the group's name is part of it");
 }
 
 #[test]
-fn a_name_in_a_sentence_is_a_name() {
+fn a_name_in_a_sentence_is_found_first() {
     assert_eq!(first("please use deleteEvent on the message list"), "deleteEvent");
     assert_eq!(first("calendar__createEvent"), "createEvent");
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_meant() {
+fn a_query_without_words_finds_nothing() {
     for query in ["", "   ", "?!", "zzzzzzzz", "\u{0}"] {
         assert_eq!(found(query), [""; 0], "{query:?}");
     }
-    assert!(index(&Vec::new()).search("anything", None, 5).is_empty());
+    assert!(index_of(&Vec::new()).search("anything", None, 5).is_empty());
 }
 
 #[test]
-fn a_definition_that_is_no_json_is_found_by_its_name() {
-    let group = Group { name: "g", about: String::new(), tools: vec![("odd_one", b"{")] };
-    assert_eq!(Index::new(&[group]).search("the odd one", None, 5).len(), 1);
+fn a_definition_that_is_not_json_is_found_by_its_name() {
+    let group = SearchGroup { name: "g", description: String::new(), tools: vec![("odd_one", b"{")] };
+    assert_eq!(SearchIndex::new(&[group]).search("the odd one", None, 5).len(), 1);
 }
 
 fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-zA-Z_]{1,12}", "[a-z]{1,6}_[a-z0-9]{1,6}", "\\PC{1,6}"]
 }
 
-fn groups() -> impl Strategy<Value = Written> {
+fn groups() -> impl Strategy<Value = GroupTexts> {
     let tools = proptest::collection::vec((name(), "\\PC{0,60}", name()), 0..6);
     proptest::collection::vec((name(), "\\PC{0,30}", tools), 0..5)
 }
@@ -179,7 +178,7 @@ proptest! {
     fn no_query_panics_and_limits_and_groups_hold(
         groups in groups(), query in "\\PC{0,80}", limit in 0_usize..8, group in 0_usize..5,
     ) {
-        let index = index(&groups);
+        let index = index_of(&groups);
         let all = index.search(&query, None, usize::MAX);
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         prop_assert_eq!(distinct.len(), all.len());
@@ -191,7 +190,7 @@ proptest! {
 
     #[test]
     fn every_tool_is_found_first_by_its_name(groups in groups()) {
-        let index = index(&groups);
+        let index = index_of(&groups);
         for (at, (_, _, tools)) in groups.iter().enumerate() {
             for (name, _, _) in tools.iter().filter(|(name, _, _)| !name.trim().is_empty()) {
                 let hits = index.search(name, Some(at), 1);

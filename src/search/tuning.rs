@@ -1,53 +1,37 @@
-//! The numbers of the ranking, found by trying on the part of the evaluation set that is for that.
+//! The parameters of the ranking, found by trial on the tuning part of the evaluation set (benches/search).
 
-use super::document::FIELDS;
+use super::document::FIELD_COUNT;
 
-#[derive(Debug, Clone)]
-pub struct Tuning {
-    /// What a word counts by the field it stands in, and how far a field's length tells against it.
-    pub weights: [f32; FIELDS],
-    pub lengths: [f32; FIELDS],
-    /// How soon saying a word again adds nothing.
-    pub saturation: f32,
-    /// What a query's word counts that is a number or a path.
-    pub data: f32,
-    /// What a name counts that no tool or group has: it is of somebody or somewhere.
-    pub stranger: f32,
-    /// What a word counts that is only begun, or spelled otherwise, or half of a compound.
-    pub prefix: f32,
-    pub typo: f32,
-    pub half: f32,
-    /// A word that may stand for more words than this says less of each.
-    pub meanings: f32,
-    /// What a further meaning of the same word adds.
-    pub more: f32,
-    /// What the whole query counts beside a clause of it.
-    pub whole: f32,
-    /// What a group that knows many of the query's words lends to each of its tools.
-    pub group: f32,
-    /// What remains of a clause once a tool has answered it.
-    pub answered: f32,
-    /// What remains of a group once a tool of it was found.
-    pub again: f32,
-    /// Above 1, one clause that is met well counts more than many that are met a little.
-    pub power: f32,
-}
+/// The weight of each field: name, description, parameters, group name, group description (BM25F).
+pub const FIELD_WEIGHTS: [f32; FIELD_COUNT] = [2.1, 0.4, 0.25, 0.7, 0.35];
+/// How much each field's length is normalized, from 0 (not at all) to 1 (BM25F's `b`).
+pub const LENGTH_NORMALIZATION: [f32; FIELD_COUNT] = [0.5, 0.55, 0.12, 0.5, 0.35];
+/// How soon further occurrences of a term add nothing (BM25's `k1`).
+pub const SATURATION: f32 = 1.2;
 
-pub const TUNING: Tuning = Tuning {
-    // name, text, parameters, group, about
-    weights: [2.1, 0.4, 0.25, 0.7, 0.35],
-    lengths: [0.5, 0.55, 0.12, 0.5, 0.35],
-    saturation: 1.2,
-    data: 0.55,
-    stranger: 0.7,
-    prefix: 0.5,
-    typo: 0.55,
-    half: 0.5,
-    meanings: 10.0,
-    more: 0.45,
-    whole: 0.2,
-    group: 0.1,
-    answered: 0.6,
-    again: 0.95,
-    power: 2.2,
-};
+/// The weight of a term from a number, a path or a file name.
+pub const DATA_WEIGHT: f32 = 0.55;
+/// The weight of a proper noun that no tool or group is named after: it names a person or a place.
+pub const PROPER_NOUN_WEIGHT: f32 = 0.7;
+/// The weight of an indexed term that begins with the query's term.
+pub const PREFIX_WEIGHT: f32 = 0.5;
+/// The weight of an indexed term that is spelled like the query's term.
+pub const MISSPELLING_WEIGHT: f32 = 0.55;
+/// The weight of a part of a compound.
+pub const COMPOUND_PART_WEIGHT: f32 = 0.5;
+/// A term with more synonyms than this is ambiguous, so that each match counts less.
+pub const MAX_UNAMBIGUOUS_SYNONYMS: f32 = 10.0;
+/// The part of its score that a match counts if the same query term has a better one in the same tool (the tie breaker
+/// of a disjunction maximum).
+pub const TIE_BREAKER: f32 = 0.45;
+
+/// The part of a tool's score for the whole query that is added to its score for a clause.
+pub const WHOLE_QUERY_SHARE: f32 = 0.2;
+/// The part of a group's score for the query that is added to the score of each of its tools.
+pub const GROUP_SHARE: f32 = 0.1;
+/// The part of a clause's weight that is left once a tool has answered it.
+pub const ANSWERED_CLAUSE_FACTOR: f32 = 0.6;
+/// The part of its score that is left to a tool once another one of its group was picked.
+pub const REPEATED_GROUP_FACTOR: f32 = 0.95;
+/// The exponent of a clause's score. Above 1, one clause that fits well counts more than several that fit a little.
+pub const CLAUSE_EXPONENT: f32 = 2.2;

@@ -11,7 +11,7 @@ use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, capability, meta};
-use crate::schema::arguments::Checks;
+use crate::schema::validate::ArgumentValidator;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
 use crate::upstream::translate;
@@ -34,7 +34,7 @@ pub struct SessionState {
     /// Where URIs in results came from.
     pub uri_origins: Mutex<UriOrigins>,
     /// Checks arguments against the schemas of tools.
-    pub validator: Checks,
+    pub validator: ArgumentValidator,
 }
 
 impl SessionState {
@@ -46,7 +46,7 @@ impl SessionState {
             open_tasks: OpenTasks::default(),
             login_flows: LoginFlows::default(),
             uri_origins: Mutex::default(),
-            validator: Checks::default(),
+            validator: ArgumentValidator::default(),
         });
         let observer = Arc::downgrade(&state);
         client.observe_tasks(move |task| {

@@ -69,7 +69,7 @@ pub enum ForwardError {
     /// The group could not be connected.
     Unavailable(Unavailable),
     /// The upstream did not answer.
-    Unanswered(Unanswered),
+    Unanswered(Box<Unanswered>),
     /// The upstream's answer does not exist in the client's era.
     Untranslatable { group: Upstream, method: Method, why: &'static str },
 }
@@ -93,7 +93,8 @@ impl From<ForwardError> for RpcError {
         match error {
             ForwardError::ShuttingDown => errors::shutting_down(),
             ForwardError::Unavailable(unavailable) => unavailable.into(),
-            ForwardError::Unanswered(Unanswered { group, method, error, lost, login }) => {
+            ForwardError::Unanswered(unanswered) => {
+                let Unanswered { group, method, error, lost, login } = *unanswered;
                 errors::unanswered(&group.name, method.name(), &error, lost).with_login(login)
             }
             ForwardError::Untranslatable { group, method, why } => {
@@ -113,7 +114,8 @@ impl ForwardError {
         match self {
             Self::ShuttingDown => Err(Self::ShuttingDown),
             Self::Unavailable(unavailable) => Ok(unavailable.into()),
-            Self::Unanswered(Unanswered { group, error, lost, login, .. }) => {
+            Self::Unanswered(unanswered) => {
+                let Unanswered { group, error, lost, login, .. } = *unanswered;
                 let text = tool_errors::unanswered(&group.name, tool, &error, lost);
                 Ok(login.map_or_else(|| text.clone(), |login| format!("{text}\n{login}")))
             }
@@ -161,8 +163,8 @@ pub async fn forward<O: Outgoing>(
             }
         }
         let lost = lease.lost().map(|lost| lost.to_string());
-        let unanswered = ForwardError::Unanswered(Unanswered { group, method, error, lost, login });
-        return Err(unless_shutting_down(context, unanswered).into());
+        let unanswered = Box::new(Unanswered { group, method, error, lost, login });
+        return Err(unless_shutting_down(context, ForwardError::Unanswered(unanswered)).into());
     }
 }
 

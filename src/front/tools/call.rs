@@ -12,6 +12,7 @@ use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::schema::signature::signature;
+use crate::schema::validate::ArgumentVerdict;
 use crate::text::shorten;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
@@ -260,7 +261,10 @@ fn misfit(context: &RequestContext, group: &Upstream, tool: &Tool, args: &Raw) -
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
     let label = format_args!("{}__{}", group.name, tool.name);
-    let problem = context.session.validator.problem(label, definition, args)?;
+    let validator = &context.session.validator;
+    let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
+        return None;
+    };
     let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
-    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &problem, &signature))
+    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &violations.to_string(), &signature))
 }

@@ -9,7 +9,7 @@ use crate::front::{lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::schema::signature::signature;
-use crate::search::{Group, Index};
+use crate::search::{SearchGroup, SearchIndex};
 use crate::text::shorten;
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::wire::{Raw, raw};
@@ -38,7 +38,7 @@ pub struct ToolSearch {
 /// An index, and the groups that it was built from.
 struct GroupIndex {
     groups: Vec<IndexedGroup>,
-    index: Index,
+    index: SearchIndex,
 }
 
 /// A group whose catalog is known.
@@ -171,12 +171,12 @@ fn survey(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
 
 fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
     let tools: Vec<Vec<(&Tool, Raw)>> = groups.iter().map(IndexedGroup::tools).collect();
-    let documents = groups.iter().zip(&tools).map(|(group, tools)| Group {
+    let documents = groups.iter().zip(&tools).map(|(group, tools)| SearchGroup {
         name: group.name.as_str(),
-        about: group.description.clone(),
+        description: group.description.clone(),
         tools: tools.iter().map(|(tool, definition)| (tool.name.as_str(), &definition[..])).collect(),
     });
-    let index = Index::new(&documents.collect::<Vec<_>>());
+    let index = SearchIndex::new(&documents.collect::<Vec<_>>());
     GroupIndex { groups, index }
 }
 

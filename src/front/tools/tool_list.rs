@@ -127,11 +127,11 @@ pub fn known_definitions(
         let known = catalog.definitions().into_iter().flatten();
         for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
-            match definition::problem(definition) {
-                None => {
+            match definition::validate(definition) {
+                Ok(()) => {
                     definitions.push(with_name(&with_client_app_uri(groups, &group.name, definition), name));
                 }
-                Some(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
+                Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
             }
         }
     }

@@ -1,22 +1,22 @@
 use super::*;
-use crate::schema::tests::anything;
+use crate::schema::tests::schema_like_json;
 use proptest::prelude::*;
 use serde_json::json;
 
-fn of(schema: Value) -> Signature {
+fn signature_of(schema: Value) -> Signature {
     signature(&json!({"name": "t", "inputSchema": schema}).to_string().into())
 }
 
-/// The signature of one property that must be given.
-fn property(schema: Value) -> (String, bool) {
+/// The type of a required property, and whether it has all of the schema.
+fn property_type(schema: Value) -> (String, bool) {
     let Signature { call, lossless, .. } =
-        of(json!({"type": "object", "properties": {"p": schema}, "required": ["p"]}));
+        signature_of(json!({"type": "object", "properties": {"p": schema}, "required": ["p"]}));
     let inner = call.strip_prefix("t(p: ").and_then(|rest| rest.strip_suffix(')'));
     (inner.unwrap_or(&call).to_owned(), lossless)
 }
 
 #[test]
-fn a_whole_tool() {
+fn a_signature_has_description_parameters_and_result() {
     let definition = json!({
         "name": "search",
         "description": "Searches the web.\n\nGives */ links.",
@@ -44,7 +44,7 @@ fn a_whole_tool() {
 }
 
 #[test]
-fn what_properties_are() {
+fn properties_are_written_as_types_with_comments() {
     for (schema, wanted) in [
         (json!(true), "any"),
         (json!(false), "never"),
@@ -100,12 +100,12 @@ fn what_properties_are() {
             "integer /* deprecated; e.g. 1, 2 */",
         ),
     ] {
-        assert_eq!(property(schema.clone()), (wanted.to_owned(), true), "{schema}");
+        assert_eq!(property_type(schema.clone()), (wanted.to_owned(), true), "{schema}");
     }
 }
 
 #[test]
-fn what_cannot_be_said_is_owned_up_to() {
+fn rules_that_are_left_out_make_a_signature_lossy() {
     for schema in [
         json!({"not": {"type": "string"}}),
         json!({"type": "string", "if": {}}),
@@ -118,30 +118,30 @@ fn what_cannot_be_said_is_owned_up_to() {
         json!({"description": "x".repeat(10_000)}),
         json!(3),
     ] {
-        assert!(!property(schema.clone()).1, "{schema}");
+        assert!(!property_type(schema.clone()).1, "{schema}");
     }
 }
 
 #[test]
-fn references_stand_where_they_are_used_once_and_have_names_otherwise() {
-    let once = of(json!({
+fn a_reference_is_written_in_place_if_used_once_else_by_name() {
+    let once = signature_of(json!({
         "properties": {"at": {"$ref": "#/$defs/Point", "description": "Where"}},
         "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}},
     }));
     assert_eq!((&*once.call, once.lossless), ("t(at?: {x: number} /* Where */)", true));
-    let twice = of(json!({
+    let twice = signature_of(json!({
         "properties": {"a": {"$ref": "#/$defs/Pt"}, "b": {"type": "array", "items": {"$ref": "#/$defs/Pt"}}},
         "$defs": {"Pt": {"type": "array", "items": {"type": "number"}}},
     }));
     assert_eq!((&*twice.call, twice.lossless), ("t(a?: Pt, b?: Pt[])\ntype Pt = number[]", true));
-    let recursive = of(json!({
+    let recursive = signature_of(json!({
         "properties": {"node": {"$ref": "#/definitions/Node"}},
         "definitions": {"Node": {"properties": {"next": {"$ref": "#/definitions/Node"}}}},
     }));
     assert_eq!(recursive.call, "t(node?: Node)\ntype Node = {next?: Node}");
-    let itself = of(json!({"properties": {"or": {"type": "array", "items": {"$ref": "#"}}}}));
+    let itself = signature_of(json!({"properties": {"or": {"type": "array", "items": {"$ref": "#"}}}}));
     assert_eq!(itself.call, "t(or?: Arguments[])\ntype Arguments = {or?: Arguments[]}");
-    let names = of(json!({
+    let names = signature_of(json!({
         "properties": {"a": {"$ref": "#/x/T"}, "b": {"$ref": "#/x/T"}, "c": {"$ref": "#/y/T"}, "d": {"$ref": "#/y/T"}},
         "x": {"T": {"const": 1}}, "y": {"T": {"const": 2}},
     }));
@@ -149,7 +149,7 @@ fn references_stand_where_they_are_used_once_and_have_names_otherwise() {
 }
 
 #[test]
-fn definitions_of_every_kind() {
+fn every_definition_has_a_signature() {
     let text = |definition: Value| signature(&definition.to_string().into()).to_string();
     assert_eq!(text(json!({"name": "t"})), "t()");
     assert_eq!(text(json!({"name": "t", "inputSchema": null})), "t()");
@@ -177,35 +177,35 @@ fn definitions_of_every_kind() {
     assert_eq!((&*unread.call, unread.lossless), ("t(args?: object)", false));
     assert_eq!(signature(&"[]".into()).call, "()");
     let many = signature(&json!({"name": "t", "description": "line\n".repeat(500)}).to_string().into());
-    assert_eq!((many.about.lines().count(), many.lossless), (LINES, false));
+    assert_eq!((many.description.lines().count(), many.lossless), (MAX_DESCRIPTION_LINES, false));
 }
 
 #[test]
-fn schemas_that_grow_as_they_are_read_end() {
+fn schemas_that_multiply_are_cut() {
     let both = |to: String| json!({"properties": {"a": {"$ref": to}, "b": {"$ref": to}}});
     let defs: serde_json::Map<_, _> =
         (0..60).map(|n| (format!("d{n}"), both(format!("#/$defs/d{}", n + 1)))).collect();
-    let doubling = of(json!({"properties": {"p": {"$ref": "#/$defs/d0"}}, "$defs": defs}));
+    let doubling = signature_of(json!({"properties": {"p": {"$ref": "#/$defs/d0"}}, "$defs": defs}));
     assert!(doubling.call.len() < 5000, "{}", doubling.call.len());
     let deep = (0..60).fold(
         json!({}),
         |inner, _| json!({"type": ["object", "array", "object"], "properties": {"a": inner}}),
     );
-    let deep = of(json!({"properties": {"p": deep}}));
-    assert!(!deep.lossless && deep.call.chars().count() <= LONGEST + 1);
+    let deep = signature_of(json!({"properties": {"p": deep}}));
+    assert!(!deep.lossless && deep.call.chars().count() <= MAX_CHARACTERS + 1);
     let wide: serde_json::Map<_, _> =
         (0..5000).map(|n| (format!("p{n}"), json!({"description": "d".repeat(100)}))).collect();
-    let wide = of(json!({"properties": wide}));
-    assert!(!wide.lossless && wide.call.chars().count() == LONGEST + 1);
+    let wide = signature_of(json!({"properties": wide}));
+    assert!(!wide.lossless && wide.call.chars().count() == MAX_CHARACTERS + 1);
 }
 
 proptest! {
     #[test]
-    fn any_json_has_a_signature_of_bounded_length(schema in anything(), description in anything()) {
+    fn any_json_has_a_signature_of_bounded_length(schema in schema_like_json(), description in schema_like_json()) {
         let definition = json!({"name": "t", "description": description, "inputSchema": schema, "outputSchema": schema});
         let got = signature(&definition.to_string().into());
         prop_assert!(got.call.starts_with("t("));
-        prop_assert!(got.call.chars().count() <= LONGEST + 1);
+        prop_assert!(got.call.chars().count() <= MAX_CHARACTERS + 1);
         let _read = signature(&schema.to_string().into());
     }
 }

@@ -20,13 +20,16 @@ fn call_exposed(proxy: &mut Proxy, name: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn invalid_arguments_are_refused_with_the_error_and_the_signature() {
+fn invalid_arguments_are_refused_with_the_violation_and_the_signature() {
     let (mut proxy, record) = recorded_proxy();
-    for (args, error) in [
+    for (args, violation) in [
         (json!({}), "\n- query is missing\n"),
         (json!({"query": 3}), "\n- query: 3 is not of type \"string\"\n"),
         (json!({"query": "a", "limit": 6}), "\n- limit: 6 is greater than the maximum of 5\n"),
-        (json!({"query": "a", "limits": 6}), "\n- limits: there is no such parameter\n"),
+        (
+            json!({"query": "a", "limits": 6}),
+            "\n- limits: there is no such parameter; did you mean `limit`?\n",
+        ),
     ] {
         for result in [
             proxy.call_tool("g", "added_strict", args.clone()),
@@ -35,7 +38,7 @@ fn invalid_arguments_are_refused_with_the_error_and_the_signature() {
             assert_eq!(result["isError"], true, "{result}");
             let text = text_of(&result);
             assert!(text.starts_with("The arguments do not fit tool added_strict of group g"), "{text}");
-            assert!(text.contains(error), "{text}");
+            assert!(text.contains(violation), "{text}");
             let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
             assert!(text.ends_with(signature), "{text}");
         }

@@ -1,0 +1,169 @@
+//! The inverted index: the terms of all tools with their postings, and the expansion of a query's terms.
+
+use super::document::{Analyzer, Document, FIELD_COUNT, Field, TermId};
+use super::prefix::entries_with_prefix;
+use super::query::QueryTerm;
+use super::synonyms::{synonyms_of, terms_with_prefix};
+use super::tuning::{
+    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, LENGTH_NORMALIZATION, MAX_UNAMBIGUOUS_SYNONYMS, MISSPELLING_WEIGHT,
+    PREFIX_WEIGHT, PROPER_NOUN_WEIGHT, SATURATION, TIE_BREAKER,
+};
+use std::collections::BTreeMap;
+
+/// Shorter terms are not expanded: they are a prefix of too many others, or similar to them.
+const MIN_EXPANDED_LENGTH: usize = 4;
+/// From this length on, a term may have two spelling mistakes.
+const MIN_LENGTH_FOR_TWO_EDITS: usize = 8;
+
+/// Maps terms to the tools that have them.
+pub struct InvertedIndex {
+    /// The number of each term, sorted for prefix search.
+    ids: BTreeMap<String, TermId>,
+    /// The entries of the terms, by their numbers.
+    entries: Vec<TermEntry>,
+}
+
+/// A term of the index.
+#[derive(Default)]
+struct TermEntry {
+    /// The inverse document frequency.
+    idf: f32,
+    /// Whether the name of a tool or a group has the term.
+    is_in_name: bool,
+    /// The tools that have the term, each with the term's BM25F weight there, between 0 and 1.
+    postings: Vec<(usize, f32)>,
+}
+
+impl InvertedIndex {
+    /// Indexes documents by BM25F: the occurrences of a term are weighted by field and field length, then saturated.
+    pub fn new(documents: &[Document], analyzer: Analyzer) -> Self {
+        let ids: BTreeMap<String, TermId> = analyzer.into_terms().into_iter().collect();
+        let mut entries: Vec<TermEntry> = ids.iter().map(|_| TermEntry::default()).collect();
+        let mean_lengths = mean_lengths(documents);
+        let mut frequencies = vec![0.0_f32; entries.len()];
+        for (tool, document) in documents.iter().enumerate() {
+            for (field, terms) in document.iter().enumerate() {
+                let length = terms.len() as f32 / mean_lengths[field].max(1.0);
+                let weight = FIELD_WEIGHTS[field] / (1.0 + LENGTH_NORMALIZATION[field] * (length - 1.0));
+                for &term in terms {
+                    frequencies[term] += weight;
+                    entries[term].is_in_name |=
+                        field == Field::Name as usize || field == Field::GroupName as usize;
+                }
+            }
+            for &term in document.iter().flatten() {
+                let frequency = std::mem::take(&mut frequencies[term]);
+                if frequency > 0.0 {
+                    entries[term].postings.push((tool, frequency / (frequency + SATURATION)));
+                }
+            }
+        }
+        let count = documents.len() as f32;
+        for entry in &mut entries {
+            let document_frequency = entry.postings.len() as f32;
+            entry.idf = (1.0 + (count - document_frequency + 0.5) / (document_frequency + 0.5)).ln();
+        }
+        Self { ids, entries }
+    }
+
+    /// Computes the score of each tool for a term of a query: that of the term's best match, and a part of the others'.
+    pub fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
+        scores.fill(0.0);
+        for (id, match_weight) in self.expand(&term.text) {
+            let entry = &self.entries[id];
+            let is_unknown_name = term.is_proper_noun && match_weight == 1.0 && !entry.is_in_name;
+            let name_weight = if is_unknown_name { PROPER_NOUN_WEIGHT } else { 1.0 };
+            let weight = term.weight * match_weight * entry.idf * name_weight;
+            for &(tool, frequency) in &entry.postings {
+                let (score, known) = (weight * frequency, scores[tool]);
+                scores[tool] = known.max(score) + TIE_BREAKER * known.min(score);
+            }
+        }
+    }
+
+    /// The indexed terms that a term of a query matches, with the weights of the matches.
+    fn expand(&self, term: &str) -> Vec<(TermId, f32)> {
+        let mut matches = Vec::new();
+        self.add_synonyms(term, 1.0, &mut matches);
+        if !matches.is_empty() || term.chars().count() < MIN_EXPANDED_LENGTH {
+            return matches;
+        }
+        let longer = entries_with_prefix(&self.ids, term);
+        matches.extend(longer.map(|(_, &id)| (id, PREFIX_WEIGHT)));
+        if matches.is_empty() {
+            for part in self.compound_parts(term) {
+                self.add_synonyms(part, COMPOUND_PART_WEIGHT, &mut matches);
+            }
+        }
+        if matches.is_empty() {
+            for similar in self.similar_terms(term) {
+                self.add_synonyms(similar, MISSPELLING_WEIGHT, &mut matches);
+            }
+        }
+        matches
+    }
+
+    /// Adds the term and its synonyms, as far as they are indexed.
+    fn add_synonyms(&self, term: &str, weight: f32, matches: &mut Vec<(TermId, f32)>) {
+        matches.extend(self.ids.get(term).map(|&id| (id, weight)));
+        let synonyms = synonyms_of(term);
+        let weight = weight * (MAX_UNAMBIGUOUS_SYNONYMS / synonyms.len() as f32).min(1.0).sqrt();
+        for synonym in synonyms {
+            matches.extend(self.ids.get(&synonym.term).map(|&id| (id, weight * synonym.weight)));
+        }
+    }
+
+    fn is_known(&self, term: &str) -> bool {
+        self.ids.contains_key(term) || !synonyms_of(term).is_empty()
+    }
+
+    /// The known parts of a compound such as `mindmap` or `wetterbericht`: both if there are two, else a beginning and
+    /// an end.
+    fn compound_parts<'t>(&self, term: &'t str) -> Vec<&'t str> {
+        let is_long_enough =
+            |at: usize| at >= MIN_EXPANDED_LENGTH - 1 && term.len() - at >= MIN_EXPANDED_LENGTH - 1;
+        let splits: Vec<usize> =
+            term.char_indices().map(|(at, _)| at).filter(|&at| is_long_enough(at)).collect();
+        let mut halves = splits.iter().map(|&at| term.split_at(at));
+        if let Some((a, b)) = halves.find(|(a, b)| self.is_known(a) && self.is_known(b)) {
+            return vec![a, b];
+        }
+        let is_part = |part: &&str| part.len() > MIN_EXPANDED_LENGTH && self.is_known(part);
+        let beginning = splits.iter().rev().map(|&at| &term[..at]).find(is_part);
+        let end = splits.iter().map(|&at| &term[at..]).find(is_part);
+        beginning.into_iter().chain(end).collect()
+    }
+
+    /// The known terms that differ from a misspelled one by the fewest edits.
+    fn similar_terms<'t>(&'t self, term: &str) -> Vec<&'t str> {
+        let length = term.chars().count();
+        let max_edits = if length < MIN_LENGTH_FOR_TWO_EDITS { 1 } else { 2 };
+        // The first letter is rarely wrong, and the comparison takes most of the time. So only terms are compared that
+        // begin with one of the first two letters.
+        let letters = term.char_indices().take(2).map(|(at, letter)| &term[at..at + letter.len_utf8()]);
+        let known = letters.flat_map(|letter| {
+            let indexed = entries_with_prefix(&self.ids, letter).map(|(known, _)| known.as_str());
+            indexed.chain(terms_with_prefix(letter).map(|known| -> &'t str { known }))
+        });
+        let candidates = known.filter(|known| known.len().abs_diff(term.len()) <= max_edits);
+        let mut similar: Vec<(usize, &str)> = candidates
+            .map(|known| (strsim::osa_distance(term, known), known))
+            .filter(|(edits, _)| *edits <= max_edits)
+            .collect();
+        similar.sort_unstable();
+        similar.dedup();
+        let fewest = similar.first().map(|(edits, _)| *edits);
+        similar.into_iter().take_while(|(edits, _)| Some(*edits) == fewest).map(|(_, known)| known).collect()
+    }
+}
+
+/// The mean length of each field.
+fn mean_lengths(documents: &[Document]) -> [f32; FIELD_COUNT] {
+    let mut means = [0.0_f32; FIELD_COUNT];
+    for document in documents {
+        for (mean, terms) in means.iter_mut().zip(document) {
+            *mean += terms.len() as f32 / documents.len() as f32;
+        }
+    }
+    means
+}

@@ -1,0 +1,13 @@
+//! Prefix search in a sorted map.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// The entries whose keys begin with `prefix`.
+pub fn entries_with_prefix<'m, T>(
+    map: &'m BTreeMap<String, T>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'m String, &'m T)> {
+    let from = (Bound::Included(prefix), Bound::Unbounded);
+    map.range::<str, _>(from).take_while(move |(key, _)| key.starts_with(prefix))
+}

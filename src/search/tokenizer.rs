@@ -1,0 +1,127 @@
+//! The tokenizer: splits text into tokens, and normalizes tokens to terms by folding and stemming.
+
+use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// Longer terms are data, such as base64 or keys.
+const MAX_TERM_BYTES: usize = 40;
+
+/// The terms of a text, in order.
+pub fn tokenize(text: &str) -> Vec<String> {
+    let stemmer = stemmer();
+    let mut terms = Vec::new();
+    for_each_token(text, &mut |token| terms.extend(normalize(token, &stemmer)));
+    terms
+}
+
+/// The stemmer for [`normalize`].
+pub fn stemmer() -> Stemmer {
+    Stemmer::create(Algorithm::English)
+}
+
+/// Calls `take` with each token of a text, as it is written. Identifiers are split into their words, and CJK text into
+/// pairs of characters (bigrams).
+pub fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
+    for word in words(text) {
+        let parts = split_identifier(word);
+        for part in &parts {
+            match part.chars().next().is_some_and(is_cjk) {
+                true => bigrams(part, take),
+                false => take(part),
+            }
+        }
+        // `web3` is a token, and so is `web`.
+        if parts.len() > 1 && !word.chars().any(is_cjk) {
+            take(word);
+        }
+    }
+}
+
+/// The term of a token: folded, and stemmed if it is an English word. `None` for tokens that are not searched.
+pub fn normalize(token: &str, stemmer: &Stemmer) -> Option<String> {
+    let folded = fold(token);
+    let is_plain = folded.bytes().all(|b| b.is_ascii_lowercase());
+    let term = if is_plain { stemmer.stem(&folded).into_owned() } else { folded };
+    (!term.is_empty() && term.len() <= MAX_TERM_BYTES).then_some(term)
+}
+
+/// A name without case, accents and separators: `readFile` and `read_file` have the same key.
+pub fn name_key(name: &str) -> String {
+    fold(name).chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+/// The longest parts of a text without space or punctuation.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || is_combining_mark(c))).filter(|word| !word.is_empty())
+}
+
+/// Lower case, without accents.
+fn fold(text: &str) -> String {
+    match text.is_ascii() {
+        true => text.to_ascii_lowercase(),
+        false => text.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase).collect(),
+    }
+}
+
+/// Calls `take` with each pair of neighbouring characters: CJK text has no spaces between words.
+fn bigrams<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
+    let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    match starts.len() {
+        0..=2 => take(text),
+        _ => starts.windows(3).for_each(|window| take(&text[window[0]..window[2]])),
+    }
+}
+
+/// Splits a word where upper case begins, between letters and digits, and between scripts.
+fn split_identifier(word: &str) -> Vec<&str> {
+    let characters: Vec<(usize, char)> = word.char_indices().collect();
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for at in 1..characters.len() {
+        let (before, (byte, here)) = (characters[at - 1].1, characters[at]);
+        let next = characters.get(at + 1).map(|next| next.1);
+        let begins_word = here.is_uppercase()
+            && (before.is_lowercase() || before.is_uppercase() && next.is_some_and(char::is_lowercase));
+        if begins_word || before.is_numeric() != here.is_numeric() || is_cjk(before) != is_cjk(here) {
+            parts.push(&word[start..byte]);
+            start = byte;
+        }
+    }
+    parts.push(&word[start..]);
+    parts
+}
+
+/// Whether a character is Han, kana or Hangul.
+fn is_cjk(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_split() {
+        assert_eq!(tokenize("getHTMLPage"), ["get", "html", "page", "gethtmlpag"]);
+        assert_eq!(tokenize("read_file-v2"), ["read", "file", "v", "2", "v2"]);
+    }
+
+    #[test]
+    fn words_are_stemmed_and_folded() {
+        assert_eq!(tokenize("Searching FILES"), tokenize("search file"));
+        assert_eq!(tokenize("météo"), ["meteo"]);
+        assert_eq!(tokenize("me\u{301}te\u{301}o"), ["meteo"]);
+    }
+
+    #[test]
+    fn cjk_text_is_split_into_bigrams() {
+        assert_eq!(tokenize("查天气API"), ["查天", "天气", "api"]);
+        assert_eq!(tokenize("图 a"), ["图", "a"]);
+    }
+
+    #[test]
+    fn name_keys_ignore_case_and_separators() {
+        assert_eq!(name_key("readFile"), name_key("read_file"));
+    }
+}
