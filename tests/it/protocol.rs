@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{full_upstream, merged, pure_config, scripted_upstream};
+use crate::support::{InputRecord, full_upstream, merged, pure_config, scripted_upstream};
 
 mod approval;
 mod completions;
@@ -50,6 +50,11 @@ fn same_uris_config() -> Value {
 /// A config with a full upstream as its only server, `g`.
 fn full_config(flags: &[&str]) -> Value {
     pure_config([("g", full_upstream(flags))])
+}
+
+/// A config with a full upstream as its only server, `g`, whose input is recorded.
+fn recorded_config(record: &InputRecord) -> Value {
+    pure_config([("g", record.attached_to(full_upstream(&[])))])
 }
 
 /// A config with `entry` as the group `g`, which soon idles out, and the group `clock`, which never does.

@@ -56,17 +56,17 @@ fn messages_below_the_level_are_dropped_and_others_pass_byte_for_byte() {
     proxy.next_server_message();
     proxy.next_server_message();
     let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-    for expected in [None, Some("warning"), Some("emergency"), Some("debug")] {
-        if let Some(level) = expected {
+    for minimum in [None, Some("warning"), Some("emergency"), Some("debug")] {
+        if let Some(level) = minimum {
             proxy.request("logging/setLevel", json!({"level": level}));
         }
-        let least =
-            expected.and_then(|expected| levels.iter().position(|level| *level == expected)).unwrap_or(0);
+        let minimum_rank =
+            minimum.and_then(|minimum| levels.iter().position(|level| *level == minimum)).unwrap_or(0);
         for (rank, level) in levels.iter().enumerate() {
             let params =
                 format!(r#"{{"level":"{level}","logger":"\u00e9","data":{{"n":1e400,"m":-0.0}},"x":null}}"#);
             make_upstream_log(&mut proxy, &params);
-            if rank < least {
+            if rank < minimum_rank {
                 proxy.assert_no_message();
             } else {
                 assert_eq!(proxy.next_server_message().raw("params"), Some(&*params));

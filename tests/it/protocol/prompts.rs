@@ -23,15 +23,15 @@ fn exposed_names_are_short_plain_and_unique_and_get_their_own_prompts() {
     // The exposed names of both groups begin with the same prefix.
     let mut proxy = Proxy::new(&pure_config([("a b", full_upstream(&[])), ("a_b", full_upstream(&[]))]));
     proxy.connect(["a b", "a_b"]);
-    let prompt_names = prompt_names(&mut proxy);
-    assert_eq!(&*prompt_names[0], "a_b__greet");
-    assert_eq!(prompt_names.len(), 12);
+    let names = prompt_names(&mut proxy);
+    assert_eq!(&*names[0], "a_b__greet");
+    assert_eq!(names.len(), 12);
     let long = format!("long-{}", "x".repeat(60));
-    for (at, name) in prompt_names.iter().enumerate() {
+    for (index, name) in names.iter().enumerate() {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
         assert!(name.len() <= 46 && name.chars().all(is_plain), "{name}");
-        assert_eq!(prompt_names.iter().filter(|other| *other == name).count(), 1, "{name}");
-        let upstream_name = ["greet", "params", "weird", "error", &*long, "odd näme"][at % 6];
+        assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
+        let upstream_name = ["greet", "params", "weird", "error", &*long, "odd näme"][index % 6];
         if !["weird", "error"].contains(&upstream_name) {
             let params: serde_json::Value = serde_json::from_str(&received_params(&mut proxy, name)).unwrap();
             assert_eq!(params, json!({"name": upstream_name, "arguments": {"who": "me"}}), "{name}");

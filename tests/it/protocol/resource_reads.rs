@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{WEIRD, two_schemes_config, weird_error, weird_member};
+use super::{WEIRD, recorded_config, two_schemes_config, weird_error, weird_member};
 use crate::support::{InputRecord, Proxy, full_upstream, merged, pure_config, scripted_upstream};
 
 /// Reads a resource and returns its text.
@@ -89,7 +89,7 @@ fn rewritten_ui_uris_keep_their_scheme() {
 #[test]
 fn params_results_and_errors_pass_byte_for_byte() {
     let record = InputRecord::new();
-    let mut proxy = Proxy::new(&pure_config([("g", record.attached_to(full_upstream(&[])))]));
+    let mut proxy = Proxy::new(&recorded_config(&record));
     proxy.upstream_pid("g");
     let meta = r#""_meta":{"x/y":[1e400,-0.0],"traceparent":"t"}"#;
     for group in ["", r#","group":"g""#] {
@@ -124,7 +124,7 @@ fn a_read_that_times_out_is_cancelled_at_the_upstream() {
 #[test]
 fn a_cancelled_read_gets_no_response() {
     let record = InputRecord::new();
-    let mut proxy = Proxy::new(&pure_config([("g", record.attached_to(full_upstream(&[])))]));
+    let mut proxy = Proxy::new(&recorded_config(&record));
     proxy.upstream_pid("g");
     // The notifications about the first read of resources and prompts.
     for _ in 0..2 {
@@ -142,7 +142,7 @@ fn a_cancelled_read_gets_no_response() {
 #[test]
 fn a_read_is_repeated_once_after_a_crash() {
     let record = InputRecord::new();
-    let mut proxy = Proxy::new(&pure_config([("g", record.attached_to(full_upstream(&[])))]));
+    let mut proxy = Proxy::new(&recorded_config(&record));
     proxy.upstream_pid("g");
     let file = record.path("crashed");
     let uri_that_crashes_once = format!("mem://crash-once/{}", file.display());

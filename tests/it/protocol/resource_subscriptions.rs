@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{same_uris_config, short_idle_config};
-use crate::support::{InputRecord, Proxy, full_upstream, pure_config, wait_until};
+use super::{recorded_config, same_uris_config, short_idle_config};
+use crate::support::{InputRecord, Proxy, full_upstream, wait_until};
 
 const SUBSCRIBE: &str = "resources/subscribe";
 const UPDATED: &str = "notifications/resources/updated";
@@ -48,7 +48,7 @@ fn a_subscription_keeps_its_group_connected_until_it_ends() {
 #[test]
 fn subscriptions_are_renewed_after_a_crash() {
     let record = InputRecord::new();
-    let mut proxy = Proxy::new(&pure_config([("g", record.attached_to(full_upstream(&[])))]));
+    let mut proxy = Proxy::new(&recorded_config(&record));
     for uri in ["mem://one", "mem://two", "mem://weird"] {
         proxy.request(SUBSCRIBE, json!({"uri": uri, "group": "g"}));
     }
@@ -70,7 +70,7 @@ fn subscriptions_are_renewed_after_a_crash() {
 #[test]
 fn a_subscription_during_a_crash_is_kept() {
     let record = InputRecord::new();
-    let mut proxy = Proxy::new(&pure_config([("g", record.attached_to(full_upstream(&[])))]));
+    let mut proxy = Proxy::new(&recorded_config(&record));
     proxy.upstream_pid("g");
     // The crash is sent before the response arrives, so the subscription is made before or after the restart.
     let subscribed = proxy.send_request(SUBSCRIBE, json!({"uri": "mem://one"}));

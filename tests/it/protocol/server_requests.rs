@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{full_config, same_uris_config};
+use super::{full_config, recorded_config, same_uris_config};
 use crate::support::{InputRecord, Message, Proxy, ProxyCommand, full_upstream, pure_config, text_of};
 
 const ELICIT: &str = "elicitation/create";
@@ -34,8 +34,7 @@ fn an_upstream_is_offered_only_the_capabilities_of_the_client() {
         ),
     ] {
         let record = InputRecord::new();
-        let mut proxy =
-            ProxyCommand::new().config(&pure_config([("g", record.attached_to(full_upstream(&[])))])).start();
+        let mut proxy = ProxyCommand::new().config(&recorded_config(&record)).start();
         let id = proxy.send_raw_request(
             "initialize",
             &format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{declared}}}"#),
@@ -114,9 +113,9 @@ fn the_message_of_an_elicitation_begins_with_its_group() {
 
 #[test]
 fn concurrent_requests_of_upstreams_may_have_the_same_ids() {
-    let flags = full_upstream(&["--number-ids"]);
+    let entry = full_upstream(&["--number-ids"]);
     let mut proxy =
-        Proxy::with_capabilities(&pure_config([("g", flags.clone()), ("h", flags)]), all_capabilities());
+        Proxy::with_capabilities(&pure_config([("g", entry.clone()), ("h", entry)]), all_capabilities());
     let calls: Vec<_> = ["g", "h", "g", "h"]
         .into_iter()
         .enumerate()
@@ -171,10 +170,7 @@ fn an_upstream_can_cancel_its_request() {
 #[test]
 fn progress_of_the_client_reaches_the_upstream_with_its_token() {
     let record = InputRecord::new();
-    let mut proxy = Proxy::with_capabilities(
-        &pure_config([("g", record.attached_to(full_upstream(&[])))]),
-        all_capabilities(),
-    );
+    let mut proxy = Proxy::with_capabilities(&recorded_config(&record), all_capabilities());
     for (n, token) in [r#""their \u00e9""#, "7"].into_iter().enumerate() {
         let params = format!(r#"{{"message":"?","_meta":{{"progressToken":{token},"x":1.0}}}}"#);
         let (call, request) = make_upstream_request(&mut proxy, "g", ELICIT, &params);

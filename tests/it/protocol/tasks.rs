@@ -9,8 +9,8 @@ use super::short_idle_config;
 use crate::support::{InputRecord, Proxy, pure_config, scripted_upstream};
 
 /// A session with two groups whose tasks have the same ids.
-fn proxy_with_tasks(more: &[&str]) -> Proxy {
-    let entry = scripted_upstream(&[&["--protocol", "--tasks", "--same-task-ids"], more].concat());
+fn proxy_with_tasks(flags: &[&str]) -> Proxy {
+    let entry = scripted_upstream(&[&["--protocol", "--tasks", "--same-task-ids"], flags].concat());
     let capabilities = json!({"elicitation": {}, "tasks": {"list": {}, "cancel": {}}});
     let mut proxy =
         Proxy::with_capabilities(&pure_config([("g", entry.clone()), ("h", entry)]), capabilities);
@@ -42,9 +42,9 @@ fn tasks_of_two_groups_with_the_same_id_are_distinguished() {
         assert_eq!(result["content"][0]["text"], json!({"of": group}).to_string(), "{result}");
         let related = &result["_meta"]["io.modelcontextprotocol/related-task"]["taskId"];
         assert_eq!(*related, task["taskId"], "the id that the client got");
-        let got = task_request(&mut proxy, "tasks/get", task)["result"].take();
-        assert_eq!((&got["taskId"], &got["status"]), (&task["taskId"], &json!("completed")));
-        assert_eq!(got["x-unknown"]["exact"], json!(1.10), "unknown members pass");
+        let status = task_request(&mut proxy, "tasks/get", task)["result"].take();
+        assert_eq!((&status["taskId"], &status["status"]), (&task["taskId"], &json!("completed")));
+        assert_eq!(status["x-unknown"]["exact"], json!(1.10), "unknown members pass");
     }
     for task in [json!({"taskId": "nothing"}), json!({"taskId": 3}), json!({})] {
         for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
