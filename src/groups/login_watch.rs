@@ -69,7 +69,7 @@ impl LoginWatch {
                 let changed = login_changed(manager, name).await;
                 let before = std::mem::replace(last_seen, LastSeen::Changed(changed));
                 if is_new_login(before, changed) {
-                    tracing::info!(group = %name, "somebody logged in, connecting");
+                    tracing::info!(group = %name, "a login was stored by another process, connecting");
                     group.start().await;
                 }
             }

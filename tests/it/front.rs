@@ -1,61 +1,71 @@
-//! The session that a client sees: its phases, and what is refused in which.
+//! The session of a client: its phases (before `initialize`, before `notifications/initialized`, operation, shutdown) and
+//! which requests each phase allows. The submodules cover the messages of a session in both eras.
+//!
+//! The first tests, up to `proper_error_codes_during_initialization`, have the names of the phase rules in MCP's
+//! requirements (specification, basic/lifecycle).
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, SOON, Setup, one, servers, upstream, with};
+use crate::support::{
+    Proxy, ProxyCommand, TEST_TIMEOUT, merged, pure_config, scripted_config, scripted_upstream,
+};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use tokio::time::Instant;
 
 mod batches;
-mod lines;
+mod json_rpc;
 mod stateless;
-mod surface;
+mod tool_list;
 
-/// Started, and not a word said.
-fn silent() -> Proxy {
-    Setup::new().config(&one(&[])).start()
+/// A started program to which nothing was sent.
+fn uninitialized_proxy() -> Proxy {
+    ProxyCommand::new().config(&scripted_config(&[])).start()
 }
 
-fn initialize(revision: &str) -> Value {
+/// The params of `initialize`.
+fn initialize_params(revision: &str) -> Value {
     json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "e2e", "version": "1"}})
 }
 
-/// `initialize` is answered, `notifications/initialized` not sent.
-fn greeted() -> Proxy {
-    let mut proxy = silent();
-    let answer = proxy.ask("initialize", initialize("2025-11-25"));
-    assert!(answer["result"].is_object(), "{answer}");
+/// A program that has answered `initialize` and has not received `notifications/initialized`.
+fn half_initialized_proxy() -> Proxy {
+    let mut proxy = uninitialized_proxy();
+    let response = proxy.request("initialize", initialize_params("2025-11-25"));
+    assert!(response["result"].is_object(), "{response}");
     proxy
 }
 
 #[test]
 fn cannot_list_resources_before_initialize() {
-    assert_eq!(silent().refused("resources/list", json!({})), -32005);
+    assert_eq!(uninitialized_proxy().error_code("resources/list", json!({})), -32005);
 }
 
 #[test]
 fn cannot_call_a_tool_before_initialize() {
-    assert_eq!(silent().refused("tools/call", json!({"name": "get_status", "arguments": {}})), -32005);
+    assert_eq!(
+        uninitialized_proxy().error_code("tools/call", json!({"name": "get_status", "arguments": {}})),
+        -32005
+    );
 }
 
 #[test]
 fn cannot_get_a_prompt_before_initialize() {
-    assert_eq!(silent().refused("prompts/get", json!({"name": "greet"})), -32005);
+    assert_eq!(uninitialized_proxy().error_code("prompts/get", json!({"name": "greet"})), -32005);
 }
 
 #[test]
 fn ping_allowed_during_initialization() {
-    let mut proxy = silent();
-    assert_eq!(proxy.ask("ping", json!({}))["result"], json!({}));
-    proxy.ask("initialize", initialize("2025-11-25"));
-    assert_eq!(proxy.ask("ping", json!({}))["result"], json!({}), "between the two halves of the handshake");
+    let mut proxy = uninitialized_proxy();
+    assert_eq!(proxy.request("ping", json!({}))["result"], json!({}));
+    proxy.request("initialize", initialize_params("2025-11-25"));
+    assert_eq!(proxy.request("ping", json!({}))["result"], json!({}), "before notifications/initialized");
 }
 
 #[test]
 fn initialize_response_allowed() {
-    let answer = silent().ask("initialize", initialize("2025-11-25"));
-    let result = &answer["result"];
+    let response = uninitialized_proxy().request("initialize", initialize_params("2025-11-25"));
+    let result = &response["result"];
     assert_eq!(result["protocolVersion"], "2025-11-25");
     let capabilities = json!({
         "tools": {"listChanged": true},
@@ -67,101 +77,102 @@ fn initialize_response_allowed() {
     });
     assert_eq!(result["capabilities"], capabilities);
     assert_eq!(result["serverInfo"]["name"], "dynamic-mcp");
-    assert!(result["instructions"].as_str().unwrap().contains("this one: g."), "{result}");
+    assert!(result["instructions"].as_str().unwrap().contains("(groups): g."), "{result}");
 }
 
 #[test]
 fn transition_to_operation_on_the_initialized_notification() {
-    let mut proxy = greeted();
-    let held = proxy.send("tools/list", json!({}));
-    let ping = proxy.send("ping", json!({}));
-    assert_eq!(proxy.next().unwrap().id().unwrap(), ping.to_string(), "only the ping is answered");
+    let mut proxy = half_initialized_proxy();
+    let list = proxy.send_request("tools/list", json!({}));
+    let ping = proxy.send_request("ping", json!({}));
+    assert_eq!(proxy.next_message().unwrap().id().unwrap(), ping.to_string(), "only the ping is answered");
     proxy.notify("notifications/initialized", json!({}));
-    assert!(proxy.answer(held).json()["result"]["tools"].is_array());
+    assert!(proxy.response(list).json()["result"]["tools"].is_array());
 }
 
 #[test]
 fn all_requests_allowed_during_operation() {
-    let mut proxy = Proxy::new(&one(&[]));
-    assert_eq!(proxy.ask("ping", json!({}))["result"], json!({}));
-    assert!(proxy.ask("tools/list", json!({}))["result"]["tools"].is_array());
+    let mut proxy = Proxy::new(&scripted_config(&[]));
+    assert_eq!(proxy.request("ping", json!({}))["result"], json!({}));
+    assert!(proxy.request("tools/list", json!({}))["result"]["tools"].is_array());
     assert_eq!(proxy.status()["status"], "ready");
-    assert_eq!(proxy.text("g", "echo", json!({"text": "hello"})), "hello");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "hello"})), "hello");
 }
 
 #[test]
 fn shutdown_rejects_all_requests() {
-    let mut proxy = Proxy::new(&one(&["--ignore-eof", "--ignore-term"]));
+    let mut proxy = Proxy::new(&scripted_config(&["--ignore-eof", "--ignore-term"]));
     proxy.upstream_pid("g");
-    proxy.signal(Signal::SIGTERM);
-    proxy.until_logged("told to stop");
+    proxy.send_signal(Signal::SIGTERM);
+    proxy.wait_for_log("told to stop");
     let methods = ["ping", "tools/list", "initialize", "resources/list", "no/such", "server/discover"];
-    let ids = methods.map(|method| proxy.send(method, json!({})));
+    let ids = methods.map(|method| proxy.send_request(method, json!({})));
     for (method, id) in methods.iter().zip(ids) {
-        assert_eq!(proxy.answer(id).code(), Some(-31004), "{method}");
+        assert_eq!(proxy.response(id).error_code(), Some(-31004), "{method}");
     }
-    assert!(proxy.ends().0.success());
+    assert!(proxy.wait_for_exit().0.success());
 }
 
 #[test]
 fn initialize_during_operation_rejected() {
-    let mut greeted = greeted();
-    assert_eq!(greeted.refused("initialize", initialize("2025-11-25")), -32005);
-    let mut proxy = Proxy::new(&one(&[]));
-    let answer = proxy.ask("initialize", initialize("2025-11-25"));
-    assert_eq!(answer["error"]["code"], -32005);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("already initialized"), "{answer}");
+    let mut proxy = half_initialized_proxy();
+    assert_eq!(proxy.error_code("initialize", initialize_params("2025-11-25")), -32005);
+    let mut proxy = Proxy::new(&scripted_config(&[]));
+    let response = proxy.request("initialize", initialize_params("2025-11-25"));
+    assert_eq!(response["error"]["code"], -32005);
+    assert!(response["error"]["message"].as_str().unwrap().contains("already initialized"), "{response}");
     assert_eq!(proxy.status()["status"], "ready", "the session goes on");
 }
 
 #[test]
 fn capability_check_not_negotiated_refused() {
-    // No server is to be asked for these, so they are not advertised.
+    // No group has these features, so the capabilities are not advertised.
     let features = json!({"features": {"resources": false, "prompts": false}});
-    let mut proxy = Proxy::new(&servers([("g", with(upstream(&["--resources", "--prompts"]), features))]));
+    let mut proxy =
+        Proxy::new(&pure_config([("g", merged(scripted_upstream(&["--resources", "--prompts"]), features))]));
     proxy.upstream_pid("g");
     for (method, capability) in [
         ("resources/list", "resources"),
         ("resources/read", "resources"),
         ("prompts/get", "prompts"),
-        // Of the stateless era.
+        // Only revision 2026-07-28 has this method.
         ("tasks/update", "tasks"),
     ] {
-        let answer = proxy.ask(method, json!({}));
-        assert_eq!(answer["error"]["code"], -32004, "{method}: {answer}");
-        assert!(answer["error"]["message"].as_str().unwrap().ends_with(capability), "{answer}");
+        let response = proxy.request(method, json!({}));
+        assert_eq!(response["error"]["code"], -32004, "{method}: {response}");
+        assert!(response["error"]["message"].as_str().unwrap().ends_with(capability), "{response}");
     }
 }
 
 #[test]
 fn proper_error_codes_during_initialization() {
-    let mut proxy = silent();
+    let mut proxy = uninitialized_proxy();
     for method in ["tools/list", "resources/list", "prompts/list", "logging/setLevel", "no/such"] {
-        let answer = proxy.ask(method, json!({}));
-        assert_eq!(answer["error"]["code"], -32005, "{method}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains("not initialized"), "{answer}");
+        let response = proxy.request(method, json!({}));
+        assert_eq!(response["error"]["code"], -32005, "{method}");
+        assert!(response["error"]["message"].as_str().unwrap().contains("not initialized"), "{response}");
     }
     proxy.handshake();
-    assert_eq!(proxy.refused("tasks/update", json!({})), -32004);
-    assert_eq!(proxy.refused("no/such", json!({})), -32601);
-    assert_eq!(proxy.refused("tools/call", json!({"name": "nonsense"})), -32602);
+    assert_eq!(proxy.error_code("tasks/update", json!({})), -32004);
+    assert_eq!(proxy.error_code("no/such", json!({})), -32601);
+    assert_eq!(proxy.error_code("tools/call", json!({"name": "nonsense"})), -32602);
 }
 
 #[test]
-fn requests_before_initialized_are_held_and_answered_in_order() {
-    let mut proxy = greeted();
-    let unknown = proxy.send("no/such", json!({}));
-    let list = proxy.send("tools/list", json!({}));
-    let status = proxy.send("tools/call", json!({"name": "get_status"}));
-    let bad = proxy.send("tools/call", json!({"name": "nonsense"}));
+fn requests_before_initialized_wait_and_are_answered_in_order() {
+    let mut proxy = half_initialized_proxy();
+    let unknown = proxy.send_request("no/such", json!({}));
+    let list = proxy.send_request("tools/list", json!({}));
+    let status = proxy.send_request("tools/call", json!({"name": "get_status"}));
+    let invalid = proxy.send_request("tools/call", json!({"name": "nonsense"}));
     proxy.notify("notifications/initialized", json!({}));
-    let order = [(); 4].map(|()| proxy.next().unwrap().id().unwrap().to_owned());
-    assert_eq!(order, [unknown, list, status, bad].map(|id| id.to_string()));
+    let order = [(); 4].map(|()| proxy.next_message().unwrap().id().unwrap().to_owned());
+    assert_eq!(order, [unknown, list, status, invalid].map(|id| id.to_string()));
 }
 
 #[test]
 fn a_whole_session_may_be_written_at_once() {
-    let mut proxy = silent();
+    let mut proxy = uninitialized_proxy();
     proxy.write(concat!(
         r#"{"jsonrpc":"2.0","id":"i","method":"initialize"}"#,
         "\n",
@@ -170,38 +181,41 @@ fn a_whole_session_may_be_written_at_once() {
         r#"{"jsonrpc":"2.0","id":"l","method":"tools/list"}"#,
         "\n",
     ));
-    let first = proxy.next().unwrap();
+    let first = proxy.next_message().unwrap();
     assert_eq!(first.id(), Some("\"i\""));
-    assert_eq!(first.json()["result"]["protocolVersion"], "2025-11-25", "no params at all");
-    assert_eq!(proxy.next().unwrap().id(), Some("\"l\""));
+    assert_eq!(first.json()["result"]["protocolVersion"], "2025-11-25", "initialize needs no params");
+    assert_eq!(proxy.next_message().unwrap().id(), Some("\"l\""));
 }
 
 #[test]
 fn without_initialized_requests_are_refused_after_a_second() {
-    let mut proxy = greeted();
-    // The second one comes when the first one's second is over.
+    let mut proxy = half_initialized_proxy();
+    // The second request is sent after the wait of the first one.
     for _ in 0..2 {
-        let begin = Instant::now();
-        assert_eq!(proxy.refused("tools/list", json!({})), -32005);
-        assert!(begin.elapsed() < SOON / 2, "{:?}", begin.elapsed());
+        let start = Instant::now();
+        assert_eq!(proxy.error_code("tools/list", json!({})), -32005);
+        assert!(start.elapsed() < TEST_TIMEOUT / 2, "{:?}", start.elapsed());
     }
     proxy.notify("notifications/initialized", json!({}));
-    assert!(proxy.ask("tools/list", json!({}))["result"]["tools"].is_array(), "it is not too late");
+    assert!(
+        proxy.request("tools/list", json!({}))["result"]["tools"].is_array(),
+        "the session can still be initialized"
+    );
 }
 
 #[test]
-fn a_held_request_can_be_cancelled() {
-    let mut proxy = greeted();
-    let cancelled = proxy.send("tools/list", json!({}));
+fn a_waiting_request_can_be_cancelled() {
+    let mut proxy = half_initialized_proxy();
+    let cancelled = proxy.send_request("tools/list", json!({}));
     proxy.notify("notifications/cancelled", json!({"requestId": cancelled}));
-    let kept = proxy.send("tools/list", json!({}));
+    let list = proxy.send_request("tools/list", json!({}));
     proxy.notify("notifications/initialized", json!({}));
-    assert_eq!(proxy.next().unwrap().id().unwrap(), kept.to_string());
+    assert_eq!(proxy.next_message().unwrap().id().unwrap(), list.to_string());
 }
 
 #[test]
-fn every_handshake_revision_is_spoken_and_others_get_the_latest() {
-    for (asked, answered) in [
+fn every_handshake_revision_is_supported_and_others_get_the_latest() {
+    for (requested, negotiated) in [
         (json!("2024-11-05"), "2024-11-05"),
         (json!("2025-03-26"), "2025-03-26"),
         (json!("2025-06-18"), "2025-06-18"),
@@ -211,25 +225,25 @@ fn every_handshake_revision_is_spoken_and_others_get_the_latest() {
         (json!(3), "2025-11-25"),
         (json!(null), "2025-11-25"),
     ] {
-        let answer = silent().ask("initialize", json!({"protocolVersion": asked}));
-        assert_eq!(answer["result"]["protocolVersion"], answered, "{asked}");
+        let response = uninitialized_proxy().request("initialize", json!({"protocolVersion": requested}));
+        assert_eq!(response["result"]["protocolVersion"], negotiated, "{requested}");
     }
 }
 
 #[test]
-fn upstreams_that_hang_hold_up_neither_the_handshake_nor_the_list() {
-    let hang = |what| with(upstream(&["--hang", what]), json!({"lazy_startup": "eager"}));
-    let config = servers([("a", hang("start")), ("b", hang("initialize")), ("c", hang("list"))]);
-    let took = |config: &Value| {
-        let begin = Instant::now();
+fn hanging_upstreams_delay_neither_the_handshake_nor_the_list() {
+    let entry = |step| merged(scripted_upstream(&["--hang", step]), json!({"lazy_startup": "eager"}));
+    let config = pure_config([("a", entry("start")), ("b", entry("initialize")), ("c", entry("list"))]);
+    let time_to_list = |config: &Value| {
+        let start = Instant::now();
         let mut proxy = Proxy::new(config);
-        assert!(proxy.ask("tools/list", json!({}))["result"]["tools"].is_array());
-        // One that is being waited for does not change that.
+        assert!(proxy.request("tools/list", json!({}))["result"]["tools"].is_array());
+        // A call that waits for an upstream changes nothing.
         proxy.send_call("a", "echo", json!({}));
-        assert!(proxy.ask("tools/list", json!({}))["result"]["tools"].is_array());
+        assert!(proxy.request("tools/list", json!({}))["result"]["tools"].is_array());
         assert!(proxy.status()["status"].is_string());
-        begin.elapsed()
+        start.elapsed()
     };
-    let (empty, hanging) = (took(&servers([])), took(&config));
+    let (empty, hanging) = (time_to_list(&pure_config([])), time_to_list(&config));
     assert!(hanging < empty + Duration::from_secs(3), "{hanging:?}, without them {empty:?}");
 }

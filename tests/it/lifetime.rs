@@ -1,198 +1,213 @@
-//! How the program ends, and that nothing of it is left. Linux only: processes are found in /proc.
+//! How the program ends: in time, with every call answered, and without leaving processes behind, even if it is killed.
+//! Linux only, because processes are found in /proc.
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::support::{Processes, Proxy, Setup, one, servers, text_of, until, upstream};
+use crate::support::{
+    Processes, Proxy, ProxyCommand, pure_config, scripted_config, scripted_upstream, text_of, wait_until,
+};
 
-mod readers;
+mod slow_clients;
 
-/// What shutting down may take: 1.5 s is promised, and the machine may be busy with other things.
-const PROMPT: Duration = Duration::from_secs(3);
+/// How long a shutdown may take. The program promises 1.5 s, and the machine may be loaded.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 const STUBBORN: &[&str] = &["--ignore-eof", "--ignore-term"];
 const PARENT: &[&str] = &["--grandchild"];
 const WORST: &[&str] = &["--ignore-eof", "--ignore-term", "--grandchild-escapes"];
 
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum ShutdownCause {
     Eof,
     Signal(Signal),
 }
 
-const ENDS: [End; 4] =
-    [End::Eof, End::Signal(Signal::SIGTERM), End::Signal(Signal::SIGINT), End::Signal(Signal::SIGHUP)];
+const CAUSES: [ShutdownCause; 4] = [
+    ShutdownCause::Eof,
+    ShutdownCause::Signal(Signal::SIGTERM),
+    ShutdownCause::Signal(Signal::SIGINT),
+    ShutdownCause::Signal(Signal::SIGHUP),
+];
 
-impl End {
-    fn of(self, proxy: &mut Proxy) {
+impl ShutdownCause {
+    fn apply_to(self, proxy: &mut Proxy) {
         match self {
             Self::Eof => proxy.close_stdin(),
-            Self::Signal(signal) => proxy.signal(signal),
+            Self::Signal(signal) => proxy.send_signal(signal),
         }
     }
 }
 
-fn send(pid: u32, signal: Signal) {
+fn send_signal(pid: u32, signal: Signal) {
     assert!(pid > 1);
     kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
 }
 
-/// Ends it and checks that it does so in time, with code 0, and with all that it started.
-#[expect(clippy::print_stdout, reason = "how long it took is worth a look")]
-fn ends_well(mut proxy: Proxy, end: End, what: &str) -> Proxy {
-    let all = Processes::below(proxy.pid());
-    end.of(&mut proxy);
-    let (status, took) = proxy.ends();
-    println!("{what}, {end:?}: {took:?}");
-    assert_eq!(status.code(), Some(0), "{what} {end:?}");
-    assert!(took < PROMPT, "{what} {end:?}: {took:?}");
-    // The warden answers for the rest until it is gone itself.
-    until(&format!("nothing left: {what} {end:?}"), || all.running().is_empty());
+/// Ends the program and asserts that it exits in time, with code 0, and that none of its processes is left.
+#[expect(clippy::print_stdout, reason = "the time that it took is shown with --nocapture")]
+fn assert_clean_exit(mut proxy: Proxy, cause: ShutdownCause, what: &str) -> Proxy {
+    let processes = Processes::descendants_of(proxy.pid());
+    cause.apply_to(&mut proxy);
+    let (status, took) = proxy.wait_for_exit();
+    println!("{what}, {cause:?}: {took:?}");
+    assert_eq!(status.code(), Some(0), "{what} {cause:?}");
+    assert!(took < SHUTDOWN_TIMEOUT, "{what} {cause:?}: {took:?}");
+    // The warden ends the remaining processes before it exits.
+    wait_until(&format!("no process is left: {what} {cause:?}"), || processes.running().is_empty());
     proxy
 }
 
-/// All at the same time, for most of it is waiting.
-fn for_each_end(test: impl Fn(End) + Sync) {
+/// Runs a test with every cause at the same time, because it mostly waits.
+fn for_each_cause(test: impl Fn(ShutdownCause) + Sync) {
     let test = &test;
     std::thread::scope(|scope| {
-        for end in ENDS {
-            scope.spawn(move || test(end));
+        for cause in CAUSES {
+            scope.spawn(move || test(cause));
         }
     });
 }
 
 #[test]
-fn every_end_is_prompt_and_leaves_nothing() {
-    for (what, flags, processes) in
+fn every_end_is_prompt_and_leaves_no_process() {
+    for (what, flags, count) in
         [("polite", &[][..], 2), ("stubborn", STUBBORN, 2), ("parent", PARENT, 3), ("escapee", WORST, 3)]
     {
-        for_each_end(|end| {
-            let mut proxy = Proxy::new(&one(flags));
+        for_each_cause(|cause| {
+            let mut proxy = Proxy::new(&scripted_config(flags));
             proxy.upstream_pid("g");
-            assert_eq!(Processes::below(proxy.pid()).running().len(), processes, "{what}");
-            ends_well(proxy, end, what);
+            assert_eq!(Processes::descendants_of(proxy.pid()).running().len(), count, "{what}");
+            assert_clean_exit(proxy, cause, what);
         });
     }
 }
 
 #[test]
-fn it_ends_at_once_where_nothing_was_started() {
-    for end in ENDS {
-        ends_well(Setup::new().config(&one(&[])).start_listening(), end, "not initialized");
-        ends_well(Proxy::new(&one(&[])), end, "no upstream");
+fn it_exits_before_initialize_and_without_upstreams() {
+    for cause in CAUSES {
+        assert_clean_exit(
+            ProxyCommand::new().config(&scripted_config(&[])).start_ready(),
+            cause,
+            "not initialized",
+        );
+        assert_clean_exit(Proxy::new(&scripted_config(&[])), cause, "no upstream");
     }
 }
 
 #[test]
-fn it_ends_while_upstreams_start() {
-    for end in [End::Eof, End::Signal(Signal::SIGTERM)] {
-        let config = servers([
-            ("silent", upstream(&["--hang", "start", "--ignore-eof", "--ignore-term"])),
-            ("lists", upstream(&["--hang", "list", "--grandchild"])),
-            ("slow", upstream(&["--slow-start", "60000", "--ignore-term"])),
+fn it_exits_while_upstreams_start() {
+    for cause in [ShutdownCause::Eof, ShutdownCause::Signal(Signal::SIGTERM)] {
+        let config = pure_config([
+            ("silent", scripted_upstream(&["--hang", "start", "--ignore-eof", "--ignore-term"])),
+            ("lists", scripted_upstream(&["--hang", "list", "--grandchild"])),
+            ("slow", scripted_upstream(&["--slow-start", "60000", "--ignore-term"])),
         ]);
         let mut proxy = Proxy::new(&config);
         let ids = ["silent", "lists", "slow"].map(|group| proxy.send_call(group, "echo", json!({})));
-        until("all are up", || Processes::below(proxy.pid()).running().len() == 5);
-        let mut proxy = ends_well(proxy, end, "starting");
+        wait_until("all processes run", || Processes::descendants_of(proxy.pid()).running().len() == 5);
+        let mut proxy = assert_clean_exit(proxy, cause, "starting");
         for id in ids {
-            assert_eq!(proxy.answer(id).code(), Some(-31004));
+            assert_eq!(proxy.response(id).error_code(), Some(-31004));
         }
     }
 }
 
 #[test]
-fn calls_in_flight_are_answered_or_refused() {
-    for_each_end(|end| {
-        let mut proxy = Proxy::new(&one(STUBBORN));
+fn open_calls_are_answered_or_refused_on_shutdown() {
+    for_each_cause(|cause| {
+        let mut proxy = Proxy::new(&scripted_config(STUBBORN));
         proxy.upstream_pid("g");
-        let late = proxy.send_call("g", "late", json!({}));
-        let quick = proxy.send_call("g", "sleep", json!({"ms": 50}));
-        assert_eq!(proxy.text("g", "echo", json!({"text": "both arrived"})), "both arrived");
-        let mut proxy = ends_well(proxy, end, "in flight");
-        assert_eq!(proxy.answer(late).code(), Some(-31004));
-        let quick = proxy.answer(quick).json();
+        let late_call = proxy.send_call("g", "late", json!({}));
+        let quick_call = proxy.send_call("g", "sleep", json!({"ms": 50}));
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "arrived"})), "arrived");
+        let mut proxy = assert_clean_exit(proxy, cause, "open calls");
+        assert_eq!(proxy.response(late_call).error_code(), Some(-31004));
+        let quick = proxy.response(quick_call).json();
         assert!(quick["error"]["code"] == -31004 || text_of(&quick["result"]) == "slept", "{quick}");
     });
 }
 
 #[test]
 fn a_second_signal_changes_nothing() {
-    let mut proxy = Proxy::new(&one(STUBBORN));
+    let mut proxy = Proxy::new(&scripted_config(STUBBORN));
     proxy.upstream_pid("g");
     proxy.close_stdin();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        proxy.signal(signal);
+        proxy.send_signal(signal);
     }
-    ends_well(proxy, End::Signal(Signal::SIGTERM), "signalled again");
+    assert_clean_exit(proxy, ShutdownCause::Signal(Signal::SIGTERM), "second signal");
 }
 
 #[test]
 fn many_upstreams_end_together() {
     let entries: Vec<_> =
-        (0..12).map(|n| (format!("g{n}"), upstream(if n % 2 == 0 { WORST } else { &[] }))).collect();
+        (0..12).map(|n| (format!("g{n}"), scripted_upstream(if n % 2 == 0 { WORST } else { &[] }))).collect();
     let entries: serde_json::Map<String, Value> = entries.into_iter().collect();
     let mut proxy = Proxy::new(&json!({"mcpServers": entries}));
-    let ids: Vec<_> = entries_names(12).map(|name| proxy.send_call(&name, "pid", json!({}))).collect();
+    let ids: Vec<_> = group_names(12).map(|name| proxy.send_call(&name, "pid", json!({}))).collect();
     for id in ids {
-        assert!(proxy.answer(id).json()["result"]["isError"].is_null());
+        assert!(proxy.response(id).json()["result"]["isError"].is_null());
     }
-    assert_eq!(Processes::below(proxy.pid()).running().len(), 1 + 12 + 6);
-    ends_well(proxy, End::Eof, "many");
+    assert_eq!(Processes::descendants_of(proxy.pid()).running().len(), 1 + 12 + 6);
+    assert_clean_exit(proxy, ShutdownCause::Eof, "many");
 }
 
-fn entries_names(n: usize) -> impl Iterator<Item = String> {
+fn group_names(n: usize) -> impl Iterator<Item = String> {
     (0..n).map(|n| format!("g{n}"))
 }
 
 #[test]
-fn nothing_outlives_sigkill() {
+fn no_process_outlives_sigkill() {
     for flags in [&[][..], STUBBORN, PARENT, WORST] {
         for whole_group in [false, true] {
-            let setup = Setup::new().config(&one(flags));
-            let mut proxy = if whole_group { setup.own_group() } else { setup }.ready();
+            let command = ProxyCommand::new().config(&scripted_config(flags));
+            let mut proxy =
+                if whole_group { command.in_own_process_group() } else { command }.start_initialized();
             proxy.upstream_pid("g");
-            let all = Processes::below(proxy.pid());
+            let processes = Processes::descendants_of(proxy.pid());
             if whole_group {
                 killpg(Pid::from_raw(proxy.pid().cast_signed()), Signal::SIGKILL).unwrap();
             } else {
-                proxy.signal(Signal::SIGKILL);
+                proxy.send_signal(Signal::SIGKILL);
             }
-            let begin = tokio::time::Instant::now();
-            until(&format!("nothing left of {flags:?}"), || all.running().is_empty());
-            println!("SIGKILL, group {whole_group}, {flags:?}: {:?}", begin.elapsed());
-            assert!(begin.elapsed() < PROMPT, "{flags:?}: {:?}", begin.elapsed());
+            let start = tokio::time::Instant::now();
+            wait_until(&format!("no process of {flags:?} is left"), || processes.running().is_empty());
+            println!("SIGKILL, group {whole_group}, {flags:?}: {:?}", start.elapsed());
+            assert!(start.elapsed() < SHUTDOWN_TIMEOUT, "{flags:?}: {:?}", start.elapsed());
         }
     }
 }
 
 #[test]
-fn nothing_outlives_sigkill_while_upstreams_start() {
-    let mut proxy = Proxy::new(&servers([("a", upstream(&["--hang", "start"])), ("b", upstream(WORST))]));
+fn no_process_outlives_sigkill_while_upstreams_start() {
+    let mut proxy = Proxy::new(&pure_config([
+        ("a", scripted_upstream(&["--hang", "start"])),
+        ("b", scripted_upstream(WORST)),
+    ]));
     proxy.send_call("a", "echo", json!({}));
     proxy.upstream_pid("b");
-    let all = Processes::below(proxy.pid());
-    assert_eq!(all.running().len(), 4);
-    proxy.signal(Signal::SIGKILL);
-    until("nothing left", || all.running().is_empty());
+    let processes = Processes::descendants_of(proxy.pid());
+    assert_eq!(processes.running().len(), 4);
+    proxy.send_signal(Signal::SIGKILL);
+    wait_until("no process is left", || processes.running().is_empty());
 }
 
 #[test]
-fn a_killed_warden_is_told_to_the_call_and_the_next_one_works() {
-    let mut proxy = Proxy::new(&one(WORST));
+fn a_killed_warden_fails_the_open_call_and_the_next_call_works() {
+    let mut proxy = Proxy::new(&scripted_config(WORST));
     for _ in 0..3 {
         proxy.upstream_pid("g");
-        let late = proxy.send_call("g", "late", json!({}));
-        proxy.text("g", "echo", json!({"text": "it arrived"}));
-        let all = Processes::below(proxy.pid());
-        send(all.warden(), Signal::SIGKILL);
-        let answer = proxy.answer(late).json();
-        let text = text_of(&answer["result"]);
+        let late_call = proxy.send_call("g", "late", json!({}));
+        proxy.call_text("g", "echo", json!({"text": "it arrived"}));
+        let processes = Processes::descendants_of(proxy.pid());
+        send_signal(processes.warden_pid(), Signal::SIGKILL);
+        let response = proxy.response(late_call).json();
+        let text = text_of(&response["result"]);
         assert!(text.contains("its process was killed because dynamic-mcp's warden process died"), "{text}");
-        assert_eq!(proxy.text("g", "echo", json!({"text": "back"})), "back");
-        until("nothing of the first is left", || all.running().is_empty());
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "back"})), "back");
+        wait_until("no process of the killed warden is left", || processes.running().is_empty());
     }
-    ends_well(proxy, End::Eof, "after a killed warden");
+    assert_clean_exit(proxy, ShutdownCause::Eof, "after a killed warden");
 }

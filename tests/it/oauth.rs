@@ -1,4 +1,5 @@
-//! Logins at remote servers, through the built program. The tests play the browser.
+//! Logins to remote servers: the commands `login` and `logout`, and groups that need a login. The tests play the browser.
+//! The submodules cover logins that the client offers, more scopes, refreshes, keyrings, and malicious servers.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::remote::{Reply, Server};
-use crate::support::{Proxy, text_of, until};
+use crate::support::{Proxy, text_of, wait_until};
 use fixture::{Fixture, get};
 
 mod attacks;
@@ -20,15 +21,17 @@ mod keyring;
 mod long_session;
 mod offered_logins;
 mod refresh;
+mod scope_step_up;
+mod stateless_offers;
 
 #[test]
 fn a_group_says_how_to_log_in_and_works_afterwards() {
     let fixture = Fixture::new();
     let mut proxy = fixture.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
     let attempts = fixture.auth_server.http.requests_of("initialize").len();
-    let group = proxy.group("g");
+    let group = proxy.group_status("g");
     assert!(group.to_string().contains("dynamic-mcp login g"), "{group}");
 
     let login = fixture.start_login();
@@ -41,8 +44,10 @@ fn a_group_says_how_to_log_in_and_works_afterwards() {
 
     // There was no retry meanwhile, and the running proxy finds the login.
     assert_eq!(fixture.auth_server.http.requests_of("initialize").len(), attempts);
-    until("the login is used", || proxy.call("g", "echo", json!({"text": "in"}))["isError"] != true);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    wait_until("the login is used", || {
+        proxy.call_tool("g", "echo", json!({"text": "in"}))["isError"] != true
+    });
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
     let shown = proxy.log() + &proxy.status().to_string();
     assert!(!shown.contains("s3cret-"), "{shown}");
 }
@@ -53,16 +58,18 @@ fn eager_and_hybrid_groups_connect_after_a_login_in_another_process() {
         let mut fixture = Fixture::new();
         fixture.set_server(json!({"lazy_startup": mode}));
         let mut proxy = fixture.proxy();
-        until("it says that it needs a login", || {
-            proxy.group("g")["error"].as_str().is_some_and(|error| error.contains("dynamic-mcp login g"))
+        wait_until("it says that it needs a login", || {
+            proxy.group_status("g")["error"]
+                .as_str()
+                .is_some_and(|error| error.contains("dynamic-mcp login g"))
         });
         let attempts = fixture.auth_server.http.requests_of("initialize").len();
         fixture.log_in();
         // No request names the group.
-        until("it has connected", || proxy.group("g")["tools"] == 2);
-        assert_eq!(proxy.group("g")["error"], json!(null));
+        wait_until("it has connected", || proxy.group_status("g")["tools"] == 2);
+        assert_eq!(proxy.group_status("g")["error"], json!(null));
         assert!(fixture.auth_server.http.requests_of("initialize").len() > attempts);
-        proxy.until_logged("somebody logged in, connecting");
+        proxy.wait_for_log("a login was stored by another process, connecting");
     }
 }
 
@@ -78,7 +85,7 @@ fn a_group_that_needs_a_login_sends_its_server_no_requests() {
     File::options().write(true).open(&fixture.login_files()[0]).unwrap().set_modified(an_hour_ago).unwrap();
     let mut proxy = fixture.proxy();
     let attempts = |proxy: &mut Proxy| proxy.status()["groups"][0]["attempts"].clone();
-    until("it has failed", || attempts(&mut proxy) == 1);
+    wait_until("it has failed", || attempts(&mut proxy) == 1);
     let requests = fixture.auth_server.http.requests().len();
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(5) {
@@ -92,8 +99,8 @@ fn a_group_that_needs_a_login_sends_its_server_no_requests() {
 fn the_status_says_how_to_log_in_and_get_the_url() {
     let fixture = Fixture::new();
     let mut proxy = fixture.proxy();
-    proxy.failure("g", "echo", json!({}));
-    let answer = proxy.front("get_status", json!({}));
+    proxy.call_failure("g", "echo", json!({}));
+    let answer = proxy.call_meta_tool("get_status", json!({}));
     let structured = &answer["structuredContent"]["groups"][0]["error"];
     for text in [text_of(&answer), structured.as_str().unwrap()] {
         assert!(text.contains("login needed: run `dynamic-mcp login g`"), "{text}");
@@ -110,7 +117,7 @@ fn the_status_says_how_to_log_in_and_get_the_url() {
 fn a_stateless_server_can_require_a_login() {
     let fixture = Fixture::new();
     fixture.auth_server.state().is_stateless = true;
-    let failure = fixture.proxy().failure("g", "echo", json!({}));
+    let failure = fixture.proxy().call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
 }
 
@@ -268,7 +275,7 @@ fn the_browser_gets_the_url_as_its_only_argument() {
     let mut command = fixture.command(&["login", "g", "--timeout", "2"]);
     let output = command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    until("the browser was started", || arguments.exists());
+    wait_until("the browser was started", || arguments.exists());
     let arguments = std::fs::read_to_string(arguments).unwrap();
     let (count, url) = arguments.trim().split_once('\n').unwrap();
     assert_eq!(count, "1");
@@ -309,5 +316,5 @@ fn a_server_of_2025_03_26_without_metadata_has_its_endpoints_at_the_root() {
     assert!(login.url_parameter("code_challenge").is_some(), "PKCE is used in any case");
     login.complete_in_browser();
     assert_eq!(login.wait().exit_code, 0);
-    assert_eq!(fixture.proxy().text("g", "echo", json!({"text": "in"})), "in");
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "in"})), "in");
 }

@@ -1,8 +1,9 @@
-//! Remote servers, through the built program.
+//! Remote servers: headers, tokens, redirects, limits and unchanged results. The submodules cover errors, streams,
+//! sessions, the transports and eras, HTTP/2, TLS, HTTP proxies, and the server of rmcp.
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, Setup, servers, with};
+use crate::support::{Proxy, ProxyCommand, merged, pure_config};
 pub(crate) use server::{Reply, Request, Server};
 
 mod errors;
@@ -18,7 +19,7 @@ pub(crate) mod tls;
 
 /// A config with `server` as the only group, `g`.
 pub(crate) fn remote(server: &Server, more: Value) -> Value {
-    servers([("g", with(json!({"url": server.url()}), more))])
+    pure_config([("g", merged(json!({"url": server.url()}), more))])
 }
 
 /// The program with that config.
@@ -36,9 +37,9 @@ fn calls_share_one_connection_and_have_the_required_headers() {
     let server = Server::start(|_| None);
     let mut proxy = proxy(&server);
     for n in 0..5 {
-        assert_eq!(proxy.text("g", "echo", json!({"text": n.to_string()})), n.to_string());
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": n.to_string()})), n.to_string());
     }
-    let group = proxy.group("g");
+    let group = proxy.group_status("g");
     assert_eq!((&group["state"], &group["protocolVersion"]), (&json!("connected"), &json!("2025-11-25")));
     for post in server.requests_of("POST") {
         assert_eq!(post.header("accept"), "application/json, text/event-stream");
@@ -59,13 +60,16 @@ fn calls_share_one_connection_and_have_the_required_headers() {
 fn configured_headers_are_sent_and_their_values_are_never_shown() {
     let server = Server::start(|request| (request.is_tool_call()).then(|| Reply::status(500)));
     let url = server.url().replace("http://", "http://user:s3cret-word@") + "?key=s3cret-key";
-    let config = servers([(
+    let config = pure_config([(
         "g",
         json!({"url": url, "headers": {"X-Key": "${KEY}", "Authorization": "Bearer s3cret-token"}}),
     )]);
-    let mut proxy =
-        Setup::new().env("KEY", "s3cret-value").args(&["--log-level", "trace"]).config(&config).ready();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let mut proxy = ProxyCommand::new()
+        .env("KEY", "s3cret-value")
+        .args(&["--log-level", "trace"])
+        .config(&config)
+        .start_initialized();
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("HTTP 500"), "{failure}");
     for request in server.requests() {
         assert_eq!(request.header("x-key"), "s3cret-value", "{}", request.method);
@@ -87,7 +91,7 @@ fn each_server_receives_only_its_own_token() {
     let calls: Vec<_> =
         (0..30).map(|n| proxy.send_call(&format!("g{}", n % 3), "echo", json!({"text": "x"}))).collect();
     for id in calls {
-        assert!(proxy.answer(id).json()["result"].is_object());
+        assert!(proxy.response(id).json()["result"].is_object());
     }
     for (n, server) in servers.iter().enumerate() {
         assert_eq!(server.requests_of("tools/call").len(), 10);
@@ -120,9 +124,11 @@ fn a_result_passes_byte_for_byte() {
         });
         let mut proxy = proxy(&server);
         let arguments = r#"{"group":"g","name":"echo","args":{"a":1e400,"b":1.0}}"#;
-        let id = proxy
-            .send_raw("tools/call", &format!(r#"{{"name":"call_dynamic_tool","arguments":{arguments}}}"#));
-        assert_eq!(proxy.answer(id).raw("result").unwrap(), RESULT);
+        let id = proxy.send_raw_request(
+            "tools/call",
+            &format!(r#"{{"name":"call_dynamic_tool","arguments":{arguments}}}"#),
+        );
+        assert_eq!(proxy.response(id).raw("result").unwrap(), RESULT);
         assert!(server.requests_of("tools/call")[0].text.contains(r#""arguments":{"a":1e400,"b":1.0}"#));
     }
 }
@@ -143,15 +149,15 @@ fn an_answer_over_the_limit_fails_only_its_call() {
             }),
         })
     });
-    let config = with(
+    let config = merged(
         remote(&server, json!({})),
         json!({"settings": {"max_message_bytes": 100_000, "lazy_startup": "pure"}}),
     );
     let mut proxy = Proxy::new(&config);
     for how in ["json", "chunked", "events"] {
-        let failure = proxy.failure("g", "echo", json!({"how": how}));
-        assert!(failure.contains("the limit is 100000"), "{how}: {failure}");
-        assert_eq!(proxy.text("g", "echo", json!({"text": "on"})), "on");
+        let failure = proxy.call_failure("g", "echo", json!({"how": how}));
+        assert!(failure.contains("more than the limit of 100000"), "{how}: {failure}");
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "on"})), "on");
     }
     assert_eq!(server.requests_of("initialize").len(), 1);
 }
@@ -162,6 +168,6 @@ fn a_redirect_within_the_origin_is_followed_with_the_body() {
         (request.path == "/mcp").then(|| Reply::status(307).with_header("Location", "/mcp/?moved"))
     });
     let mut proxy = proxy(&server);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
     assert!(server.requests_of("tools/call").iter().any(|call| call.path == "/mcp/?moved"));
 }

@@ -21,10 +21,10 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::support::TEST_TIMEOUT;
+
 mod killed;
 
-/// For everything that takes milliseconds, on a loaded machine.
-const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const SHORT_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::from_millis(200), sigkill_after: Duration::from_millis(400) };
 

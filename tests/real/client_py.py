@@ -1,6 +1,6 @@
 """A client with the Python SDK, 1.x or 2.x: python client_py.py PLAN.json
 
-Does what run_plan.mjs does. With 2.x and the plan's "mode" "auto" it asks server/discover first and falls back to
+Does what run_plan.mjs does. With 2.x and "auto" as the plan's "mode" it tries server/discover first and falls back to
 initialize.
 """
 
@@ -15,41 +15,42 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 McpError = getattr(mcp, "MCPError", None) or mcp.McpError
 
 
-async def answer(_context, _params):
-    """What a user answers who is asked something."""
+async def elicit(_context, _params):
+    """The answer of the user."""
     return mcp.types.ElicitResult(action="accept", content={"name": "Ada"})
 
 
 async def sample(_context, _params):
-    """What a model says."""
+    """The answer of the model."""
     text = mcp.types.TextContent(type="text", text="crab")
     return mcp.types.CreateMessageResult(role="assistant", content=text, model="fake")
 
 
 async def list_roots(_context):
-    """Where a user works."""
+    """The directory of the user."""
     return mcp.types.ListRootsResult(roots=[mcp.types.Root(uri="file:///work")])
 
 
-told = {}
+# The params of the last notification of each method.
+notifications = {}
 
 
-async def hear(message):
-    """Keeps the last notification of each kind."""
+async def keep_notification(message):
+    """Handles a message of the server."""
     message = dump(getattr(message, "root", message), "method", "params")
     if "method" in message:
-        told[message["method"]] = message.get("params")
+        notifications[message["method"]] = message.get("params")
 
 
 def handlers(plan):
-    """Sampling and roots if the plan wants a client that can tell."""
-    tells = {"sampling_callback": sample, "list_roots_callback": list_roots} if plan.get("tells") else {}
-    return {"elicitation_callback": answer, "message_handler": hear, **tells}
+    """The handlers that the plan needs."""
+    more = {"sampling_callback": sample, "list_roots_callback": list_roots} if plan.get("sampling_and_roots") else {}
+    return {"elicitation_callback": elicit, "message_handler": keep_notification, **more}
 
 
 @asynccontextmanager
 async def connect(plan):
-    """A connected client and the answer to its handshake."""
+    """A connected client with its revision, and the server's info and instructions."""
     command, *args = plan["command"]
     server = StdioServerParameters(command=command, args=args)
     if hasattr(mcp, "Client"):
@@ -57,48 +58,48 @@ async def connect(plan):
             yield client, (client.protocol_version, client.server_info, client.instructions)
     else:
         async with stdio_client(server) as streams, mcp.ClientSession(*streams, **handlers(plan)) as client:
-            hello = await client.initialize()
-            yield client, (hello.protocolVersion, hello.serverInfo, hello.instructions)
+            result = await client.initialize()
+            yield client, (result.protocolVersion, result.serverInfo, result.instructions)
 
 
-async def made(client, call):
-    """The members of the result that matter."""
+async def result_of(client, call):
+    """Makes a call and returns the members of its result that the report has."""
     if "level" in call:
         await client.set_logging_level(call["level"])
         return {}
     if "subscribe" in call:
         await client.subscribe_resource(call["subscribe"])
         return {}
-    if "until" in call:
-        return await told_of(client, call)
+    if "wait_for" in call:
+        return await repeat_until_notified(client, call)
     if "read" in call:
         return dump(await client.read_resource(call["read"]), "contents")
     if "prompt" in call:
         return dump(await client.get_prompt(call["prompt"], call["arguments"]), "messages")
-    steps = []
+    notified = []
 
-    async def watch(progress, total, message):
-        steps.append({"progress": progress, "total": total, "message": message})
+    async def keep_progress(progress, total, message):
+        notified.append({"progress": progress, "total": total, "message": message})
 
-    watching = {"progress_callback": watch} if call.get("watch") else {}
-    result = await client.call_tool(call["name"], call["arguments"], **watching)
-    kept = dump(result, "content", "structuredContent", "isError")
-    kept.setdefault("isError", False)
-    return {**kept, "steps": steps} if watching else kept
+    options = {"progress_callback": keep_progress} if call.get("with_progress") else {}
+    result = await client.call_tool(call["name"], call["arguments"], **options)
+    members = dump(result, "content", "structuredContent", "isError")
+    members.setdefault("isError", False)
+    return {**members, "progress": notified} if options else members
 
 
-async def told_of(client, call):
-    """Whoever listens on a stream of its own may not do so yet when the first call is made."""
-    methods = call["until"]
-    again = {key: value for key, value in call.items() if key != "until"}
-    told.clear()
+async def repeat_until_notified(client, call):
+    """A server may send notifications on a separate stream, which may not be open yet when the first call is made."""
+    methods = call["wait_for"]
+    repeated = {key: value for key, value in call.items() if key != "wait_for"}
+    notifications.clear()
     for _ in range(60):
-        result = await made(client, again)
+        result = await result_of(client, repeated)
         for _ in range(50):
-            if all(method in told for method in methods):
-                return {**result, "told": [told[method] for method in methods]}
+            if all(method in notifications for method in methods):
+                return {**result, "notifications": [notifications[method] for method in methods]}
             await asyncio.sleep(0.01)
-    return {"told": list(told)}
+    return {"notifications": list(notifications)}
 
 
 def dump(result, *members):
@@ -106,9 +107,9 @@ def dump(result, *members):
     return {key: result[key] for key in members if key in result}
 
 
-async def outcome(client, call):
+async def result_or_error(client, call):
     try:
-        return await made(client, call)
+        return await result_of(client, call)
     except McpError as error:
         return {"error": {"code": error.error.code, "message": error.error.message}}
 
@@ -118,7 +119,7 @@ async def main():
         plan = json.load(file)
     async with connect(plan) as (client, (version, server, instructions)):
         tools = (await client.list_tools()).tools
-        results = [await outcome(client, call) for call in plan["calls"]]
+        results = [await result_or_error(client, call) for call in plan["calls"]]
     report = {
         "version": version,
         "server": server.name,

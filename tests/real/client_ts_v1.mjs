@@ -6,16 +6,16 @@ import {
   ElicitRequestSchema,
   ListRootsRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
-import { answer, capabilities, listRoots, readPlan, runPlan, sample } from "./run_plan.mjs";
+import { capabilities, elicit, listRoots, readPlan, runPlan, sample } from "./run_plan.mjs";
 
 const plan = readPlan();
 const [command, ...args] = plan.command;
 const transport = new StdioClientTransport({ command, args });
 let version;
-transport.setProtocolVersion = (agreed) => (version = agreed);
+transport.setProtocolVersion = (negotiated) => (version = negotiated);
 const client = new Client({ name: "real-ts-v1", version: "1" }, { capabilities: capabilities(plan) });
-client.setRequestHandler(ElicitRequestSchema, answer);
-if (plan.tells) {
+client.setRequestHandler(ElicitRequestSchema, elicit);
+if (plan.sampling_and_roots) {
   client.setRequestHandler(CreateMessageRequestSchema, sample);
   client.setRequestHandler(ListRootsRequestSchema, listRoots);
 }

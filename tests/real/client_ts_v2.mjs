@@ -1,16 +1,16 @@
-// A client with the TypeScript SDK 2.x: node client_ts_v2.mjs PLAN.json. With the plan's "mode" "auto" it asks
-// server/discover first, in a process of its own.
+// A client with the TypeScript SDK 2.x: node client_ts_v2.mjs PLAN.json. With "auto" as the plan's "mode" it
+// tries server/discover first, in a separate process.
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { answer, capabilities, listRoots, readPlan, runPlan, sample } from "./run_plan.mjs";
+import { capabilities, elicit, listRoots, readPlan, runPlan, sample } from "./run_plan.mjs";
 
 const plan = readPlan();
 const [command, ...args] = plan.command;
 const probing = plan.mode === "auto" ? { versionNegotiation: { mode: "auto" } } : {};
 const options = { ...probing, capabilities: capabilities(plan) };
 const client = new Client({ name: "real-ts-v2", version: "1" }, options);
-client.setRequestHandler("elicitation/create", answer);
-if (plan.tells) {
+client.setRequestHandler("elicitation/create", elicit);
+if (plan.sampling_and_roots) {
   client.setRequestHandler("sampling/createMessage", sample);
   client.setRequestHandler("roots/list", listRoots);
 }

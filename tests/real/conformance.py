@@ -3,31 +3,31 @@
 
 usage: conformance.py NODE SUITE PREFIX REVISION CMD ARG...
 
-The last line of the output is a JSON object: for each scenario the checks by name, and what came of each.
+The last line of the output is a JSON object: the status of each check by name, for each scenario.
 """
 import json, re, subprocess, sys, tempfile, threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from conformance_bridges import Bridge, Sessions, Stateless
+from conformance_bridges import Bridge, SessionBridge, StatelessBridge
 
 NODE, SUITE, Bridge.prefix, REVISION, Bridge.program = *sys.argv[1:5], sys.argv[5:]
 
 
 def checks(directory):
-    """Several checks may have one name: the second is `name 2`, and so on."""
-    found = {}
+    """The status of each check. Checks with the same name get numbers: `name 2`, and so on."""
+    statuses = {}
     if not (directory / "checks.json").exists():
-        return {"run": "FAILURE: the suite gave up"}
+        return {"run": "FAILURE: the suite wrote no checks"}
     for check in json.loads((directory / "checks.json").read_text()):
         name, number = check["name"], 1
-        while name in found:
+        while name in statuses:
             number += 1
             name = f"{check['name']} {number}"
-        found[name] = check["status"] + (f": {check['errorMessage']}" if check["status"] == "FAILURE" else "")
-    return found
+        statuses[name] = check["status"] + (f": {check['errorMessage']}" if check["status"] == "FAILURE" else "")
+    return statuses
 
 
-bridge = Stateless if REVISION == "2026-07-28" else Sessions
+bridge = StatelessBridge if REVISION == "2026-07-28" else SessionBridge
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer(("127.0.0.1", 0), bridge)
 threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,5 +1,5 @@
-//! The official conformance suite's server scenarios: what passes against a server of the official Python SDK has to
-//! pass through the proxy, check by check.
+//! The server scenarios of the official conformance suite: each check that passes with a server of the official Python
+//! SDK passes through dynamic-mcp, too.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,78 +7,82 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::scratch::{Scratch, report, text};
+use crate::workspace::{Workspace, parse_report, path_string};
 
-/// Of each scenario, what came of each of its checks.
-type Results = BTreeMap<String, BTreeMap<String, String>>;
+/// The status of each check of each scenario.
+type CheckResults = BTreeMap<String, BTreeMap<String, String>>;
 
-struct Revision {
-    name: &'static str,
-    /// The fixture, and the installation of the SDK that it is written for.
+/// The scenarios of one revision.
+struct Suite {
+    revision: &'static str,
+    /// The script of the server.
     server: &'static str,
+    /// The installation of the SDK that the script needs.
     python: &'static str,
-    /// So many scenarios without a failure, and checks, pass directly: a fixture that rots is seen.
+    /// How many scenarios and checks pass with the server itself, so that a broken server is noticed.
     passing: (usize, usize),
 }
 
 #[test]
-fn what_passes_directly_passes_through_the_proxy() {
+fn checks_that_pass_directly_pass_through_the_proxy() {
     let server = "conformance_handshake.py";
-    run(&Revision { name: "2025-11-25", server, python: "python1", passing: (31, 74) });
+    run(&Suite { revision: "2025-11-25", server, python: "python1", passing: (31, 74) });
 }
 
 #[test]
-fn what_passes_directly_passes_through_the_proxy_without_a_handshake() {
+fn checks_that_pass_directly_pass_through_the_proxy_without_a_handshake() {
     let server = "conformance_stateless.py";
-    run(&Revision { name: "2026-07-28", server, python: "python2", passing: (49, 197) });
+    run(&Suite { revision: "2026-07-28", server, python: "python2", passing: (49, 197) });
 }
 
-fn run(revision: &Revision) {
-    let Some(scratch) = Scratch::new() else { return };
-    let python = text(&scratch.real.join(revision.python).join("bin/python"));
-    let server = [python, text(&scratch.path(revision.server))];
+fn run(suite: &Suite) {
+    let Some(workspace) = Workspace::new() else { return };
+    let python = path_string(&workspace.install_dir.join(suite.python).join("bin/python"));
+    let server = [python, path_string(&workspace.path(suite.server))];
     let entry = json!({ "command": server[0], "args": [server[1]] });
     let config = json!({ "mcpServers": { "fx": entry }, "settings": { "surface": "flat" } });
-    let config = text(&scratch.write("conformance.json", &config.to_string()));
+    let config = path_string(&workspace.write("conformance.json", &config.to_string()));
     let proxy = [env!("CARGO_BIN_EXE_dynamic-mcp").into(), "--no-cache".into(), "--config".into(), config];
     let (direct, proxied) = thread::scope(|scope| {
-        let proxied = scope.spawn(|| results(&scratch, revision, "fx__", &proxy));
-        (results(&scratch, revision, "", &server), proxied.join().unwrap())
+        let proxied = scope.spawn(|| run_suite(&workspace, suite, "fx__", &proxy));
+        (run_suite(&workspace, suite, "", &server), proxied.join().unwrap())
     });
-    let lost: Vec<_> = passed(&direct)
+    let failed: Vec<_> = passed(&direct)
         .filter(|(scenario, check)| proxied[*scenario].get(*check).is_none_or(|status| status != "SUCCESS"))
         .map(|(scenario, check)| (scenario, check, proxied[scenario].get(check)))
         .collect();
-    assert!(lost.is_empty(), "lost in the proxy: {lost:#?}");
-    let whole = direct.values().filter(|checks| passes(checks)).count();
-    assert_eq!((whole, passed(&direct).count()), revision.passing, "the server itself: {direct:#?}");
-    compare(revision.name, &listed(&direct));
-    scratch.assert_nothing_is_left();
+    assert!(failed.is_empty(), "failed only through the proxy: {failed:#?}");
+    let scenarios = direct.values().filter(|checks| passes(checks)).count();
+    assert_eq!((scenarios, passed(&direct).count()), suite.passing, "the server itself: {direct:#?}");
+    assert_documented(suite.revision, &summary(&direct));
+    workspace.assert_no_process_left();
 }
 
-fn results(scratch: &Scratch, revision: &Revision, prefix: &str, server: &[String]) -> Results {
-    let mut command = scratch.command(scratch.real.join("python1/bin/python"));
-    let suite = scratch.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
-    command.arg(scratch.path("conformance.py")).arg(scratch.real.join("bin/node")).arg(suite);
-    command.args([prefix, revision.name]).args(server);
-    serde_json::from_value(report(&scratch.run(command))).unwrap()
+/// Runs all scenarios against a server. `prefix`: what the names of its tools and prompts begin with.
+fn run_suite(workspace: &Workspace, suite: &Suite, prefix: &str, server: &[String]) -> CheckResults {
+    let mut command = workspace.command(workspace.install_dir.join("python1/bin/python"));
+    let program = workspace.path("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    command.arg(workspace.path("conformance.py")).arg(workspace.install_dir.join("bin/node")).arg(program);
+    command.args([prefix, suite.revision]).args(server);
+    serde_json::from_value(parse_report(&workspace.run(command))).unwrap()
 }
 
-fn passed(results: &Results) -> impl Iterator<Item = (&str, &str)> {
+/// The checks that passed, each with its scenario.
+fn passed(results: &CheckResults) -> impl Iterator<Item = (&str, &str)> {
     results.iter().flat_map(|(scenario, checks)| {
         let passed = checks.iter().filter(|(_, status)| *status == "SUCCESS");
         passed.map(|(check, _)| (scenario.as_str(), check.as_str()))
     })
 }
 
-/// A scenario that passes; one that the suite leaves out does not.
+/// Whether a scenario passed. A skipped scenario did not.
 fn passes(checks: &BTreeMap<String, String>) -> bool {
     checks.values().any(|status| status == "SUCCESS")
         && !checks.values().any(|status| status.starts_with("FAILURE"))
 }
 
-/// The scenarios as docs/protocol.md names them.
-fn listed(results: &Results) -> String {
+/// The scenarios as in docs/protocol.md.
+fn summary(results: &CheckResults) -> String {
     let (passing, others): (Vec<_>, Vec<_>) = results.iter().partition(|(_, checks)| passes(checks));
     let scenarios: Vec<_> = passing
         .iter()
@@ -87,24 +91,24 @@ fn listed(results: &Results) -> String {
         })
         .collect();
     let others: Vec<_> = others.iter().map(|(name, _)| format!("`{name}`")).collect();
-    let (whole, checks) = (scenarios.len(), passed(results).count());
+    let (count, checks) = (scenarios.len(), passed(results).count());
     let (scenarios, others) = (scenarios.join(", "), others.join(", "));
-    format!("{whole} of {} scenarios, {checks} checks: {scenarios}. Not: {others}.\n", results.len())
+    format!("{count} of {} scenarios, {checks} checks: {scenarios}. Not: {others}.\n", results.len())
 }
 
-/// Compares the list with the one in docs/protocol.md, or writes it there.
-fn compare(revision: &str, listed: &str) {
-    // The tests of both revisions write to that file.
-    static PAGE: Mutex<()> = Mutex::new(());
-    let _alone = PAGE.lock();
+/// Compares the summary with that in docs/protocol.md, or writes it if `UPDATE_DOCS` is set.
+fn assert_documented(revision: &str, summary: &str) {
+    // The tests of both revisions write to the file.
+    static FILE_LOCK: Mutex<()> = Mutex::new(());
+    let _lock = FILE_LOCK.lock();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.md");
     let begin = format!("<!-- conformance, {revision}: written by tests/real/conformance.rs -->\n");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once(&begin).unwrap();
-    let (there, after) = rest.split_once("<!-- end -->\n").unwrap();
+    let (documented, after) = rest.split_once("<!-- end -->\n").unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, format!("{before}{begin}{listed}<!-- end -->\n{after}")).unwrap();
+        std::fs::write(path, format!("{before}{begin}{summary}<!-- end -->\n{after}")).unwrap();
     } else {
-        assert_eq!(there, listed, "UPDATE_DOCS=1 cargo test --test real conformance");
+        assert_eq!(documented, summary, "UPDATE_DOCS=1 cargo test --test real conformance");
     }
 }

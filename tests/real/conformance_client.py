@@ -3,8 +3,8 @@
 
     conformance client --command "conformance_client.py PROGRAM" --scenario …
 
-The suite adds the address of its server. Asks for the tools, calls each with arguments that fit, and accepts
-what is asked on the way with its defaults. Reads each resource and gets each prompt. Who wants a schema gets that of the first tool."""
+The suite adds the URL of its server. Lists the tools, calls each with valid arguments, and accepts elicitations with
+their defaults. Reads each resource and gets each prompt. An argument `schema` is the schema of the first tool."""
 import json, os, subprocess, sys, tempfile
 
 program, url = sys.argv[1], sys.argv[-1]
@@ -23,34 +23,34 @@ class Host:
         self.id = 0
         capabilities = {"elicitation": {"form": {"applyDefaults": True}}}
         client = {"name": "conformance", "version": "1"}
-        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client})
+        self.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client})
         self.send({"method": "notifications/initialized"})
 
     def send(self, message):
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self.process.stdin.flush()
 
-    def ask(self, method, params):
+    def request(self, method, params):
         self.id += 1
         self.send({"id": self.id, "method": method, "params": params})
         while True:
             message = json.loads(self.process.stdout.readline())
             if message.get("method") == "elicitation/create":
-                asked = message["params"].get("requestedSchema", {}).get("properties", {})
-                content = {name: schema.get("default", True) for name, schema in asked.items()}
+                properties = message["params"].get("requestedSchema", {}).get("properties", {})
+                content = {name: schema.get("default", True) for name, schema in properties.items()}
                 self.send({"id": message["id"], "result": {"action": "accept", "content": content}})
             elif message.get("id") == self.id and "method" not in message:
                 return message
 
-    def tool(self, name, arguments):
-        answer = self.ask("tools/call", {"name": name, "arguments": arguments})
-        print(name, json.dumps(answer)[:300], file=sys.stderr)
-        return answer
+    def call_tool(self, name, arguments):
+        response = self.request("tools/call", {"name": name, "arguments": arguments})
+        print(name, json.dumps(response)[:300], file=sys.stderr)
+        return response
 
-    def listed(self, kind):
-        return self.ask(kind + "/list", {}).get("result", {}).get(kind, [])
+    def list(self, kind):
+        return self.request(kind + "/list", {}).get("result", {}).get(kind, [])
 
-    def end(self):
+    def close(self):
         self.process.stdin.close()
         self.process.wait(10)
 
@@ -65,18 +65,18 @@ def arguments(schema, first):
 def main():
     with tempfile.TemporaryDirectory() as home:
         host = Host(home)
-        host.tool("get_dynamic_tools", {"group": "g"})
-        tools = [tool for tool in host.ask("tools/list", {"lazy": False})["result"]["tools"] if tool["name"].startswith("g__")]
+        host.call_tool("get_dynamic_tools", {"group": "g"})
+        tools = [tool for tool in host.request("tools/list", {"lazy": False})["result"]["tools"] if tool["name"].startswith("g__")]
         calls = context.get("toolCalls") or [
             {"name": tool["name"][3:], "arguments": arguments(tool["inputSchema"], tools[0])} for tool in tools
         ]
         for call in calls:
-            host.tool("call_dynamic_tool", {"group": "g", "name": call["name"], "args": call["arguments"]})
-        for resource in host.listed("resources"):
-            host.ask("resources/read", {"uri": resource["uri"]})
-        for prompt in host.listed("prompts"):
-            host.ask("prompts/get", {"name": prompt["name"]})
-        host.end()
+            host.call_tool("call_dynamic_tool", {"group": "g", "name": call["name"], "args": call["arguments"]})
+        for resource in host.list("resources"):
+            host.request("resources/read", {"uri": resource["uri"]})
+        for prompt in host.list("prompts"):
+            host.request("prompts/get", {"name": prompt["name"]})
+        host.close()
 
 
 main()

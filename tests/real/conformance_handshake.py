@@ -1,5 +1,5 @@
-"""The conformance suite's server fixture for the revisions with a handshake, on the official Python SDK 1.x: the names
-that its scenarios ask for."""
+"""The server for the conformance suite and the revisions with a handshake, made with the official Python SDK 1.x. The
+scenarios of the suite require its names."""
 import asyncio, base64
 from mcp.server.fastmcp import FastMCP, Context, Image
 from mcp.server.fastmcp.prompts import base

@@ -3,7 +3,7 @@
 
     conformance client --command "conformance_login.py PROGRAM" --scenario auth/…
 
-The suite adds the address of its server. Logs in when the program says that a login is needed, three times at most."""
+The suite adds the URL of its server. Logs in when the program reports that a login is needed, at most three times."""
 import json, os, subprocess, sys, tempfile, time, urllib.request
 
 program, url = sys.argv[1], sys.argv[-1]
@@ -36,23 +36,23 @@ class Proxy:
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.id = 0
         client = {"name": "conformance", "version": "1"}
-        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
+        self.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
         self.send({"method": "notifications/initialized"})
 
     def send(self, message):
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self.process.stdin.flush()
 
-    def ask(self, method, params):
+    def request(self, method, params):
         self.id += 1
         self.send({"id": self.id, "method": method, "params": params})
         while True:
-            answer = json.loads(self.process.stdout.readline())
-            if answer.get("id") == self.id and "method" not in answer:
-                return answer
+            response = json.loads(self.process.stdout.readline())
+            if response.get("id") == self.id and "method" not in response:
+                return response
 
-    def tool(self, name, arguments):
-        result = self.ask("tools/call", {"name": name, "arguments": arguments})["result"]
+    def call_tool(self, name, arguments):
+        result = self.request("tools/call", {"name": name, "arguments": arguments})["result"]
         text = "".join(part.get("text", "") for part in result["content"])
         return not result.get("isError"), text
 
@@ -78,14 +78,14 @@ def main():
         steps.append(steps[1])
     for name, arguments in steps:
         while True:
-            done, text = proxy.tool(name, arguments)
-            print(name, done, text, file=sys.stderr)
-            if done or "dynamic-mcp login" not in text:
+            succeeded, text = proxy.call_tool(name, arguments)
+            print(name, succeeded, text, file=sys.stderr)
+            if succeeded or "dynamic-mcp login" not in text:
                 break
             logins += 1
             if logins > 3 or not login():
                 return
-            # What failed is tried again five seconds later at the earliest; another instance tries at once.
+            # The same process retries five seconds after the failure at the earliest. A new process connects at once.
             proxy.process.stdin.close()
             proxy = Proxy()
     proxy.process.stdin.close()

@@ -1,6 +1,6 @@
-"""The conformance suite's server fixture for revision 2026-07-28, on the official Python SDK 2.x (lowlevel): the names
-that its scenarios ask for. Of the tasks extension the SDK has only the door; tasks are kept here. `initialize` is
-refused, so that whoever speaks to it speaks that revision."""
+"""The server for the conformance suite and revision 2026-07-28, made with the official Python SDK 2.x (lowlevel). The
+scenarios of the suite require its names. The SDK can only declare the tasks extension, so this file implements tasks.
+`initialize` is refused, so every client uses that revision."""
 import asyncio, uuid
 from datetime import datetime, timezone
 import mcp_types as types
@@ -21,7 +21,7 @@ TOOLS, PROMPTS = {}, {}
 
 
 def text(value): return {"type": "text", "text": value}
-def said(value, **more): return {"content": [text(value)], **more}
+def text_result(value, **more): return {"content": [text(value)], **more}
 def embedded(uri, value, mime): return {"type": "resource", "resource": {"uri": uri, "mimeType": mime, "text": value}}
 def user(content): return {"role": "user", "content": content}
 def elicit(message, **properties):
@@ -32,7 +32,7 @@ def sample(prompt, limit=100):
 def required(requests, state=None):
     return {"resultType": "input_required", "inputRequests": requests, **({"requestState": state} if state else {})}
 def answers(params):
-    """What the client answers, as it stands in the message."""
+    """The input responses, as in the message."""
     return params.model_dump(by_alias=True, exclude_none=True, mode="json").get("inputResponses") or {}
 def declared(ctx): return ((ctx.params or {}).get("_meta") or {}).get("io.modelcontextprotocol/clientCapabilities") or {}
 def demand(ctx, capabilities):
@@ -63,9 +63,9 @@ TOOLS["json_schema_2020_12_tool"] = ({
     "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}, "contactMethod": {"type": "string", "enum": ["phone", "email"]}, "phone": {"type": "string"}, "email": {"type": "string"}},
     "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
     "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]}, "then": {"required": ["phone"]}, "else": {"required": ["email"]},
-    "additionalProperties": False}, lambda ctx, params: said("done"))
+    "additionalProperties": False}, lambda ctx, params: text_result("done"))
 TOOLS["test_custom_header"] = ({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
-                               lambda ctx, params: said(params.arguments["region"]))
+                               lambda ctx, params: text_result(params.arguments["region"]))
 
 
 @tool()
@@ -73,48 +73,48 @@ async def test_tool_with_progress(ctx, params):
     for step in (0, 50, 100):
         await ctx.session.report_progress(step, 100)
         await asyncio.sleep(0.05)
-    return said("done")
+    return text_result("done")
 @tool()
 async def test_logging_tool(ctx, params):
     await ctx.session.send_log_message("info", "logged", related_request_id=ctx.request_id)
-    return said("done")
+    return text_result("done")
 @tool()
 def test_missing_capability(ctx, params):
     demand(ctx, {"sampling": {}})
-    return said("done")
+    return text_result("done")
 @tool()
 async def test_trigger_tool_change(ctx, params):
     EXTRA["tools"] = not EXTRA["tools"]
     await BUS.publish(ToolsListChanged())
-    return said("changed")
+    return text_result("changed")
 @tool()
 async def test_trigger_prompt_change(ctx, params):
     EXTRA["prompts"] = not EXTRA["prompts"]
     await BUS.publish(PromptsListChanged())
-    return said("changed")
+    return text_result("changed")
 
 
-def asks(name, requests, then, state=None):
-    """A tool that asks until it has all the answers."""
+def input_tool(name, requests, then, state=None):
+    """A tool that requests input until it has all answers."""
     def call(ctx, params):
         given = answers(params)
-        return said(then(given)) if all(key in given for key in requests) else required(requests, state)
+        return text_result(then(given)) if all(key in given for key in requests) else required(requests, state)
     TOOLS[name] = (NOTHING, call)
 
 
 NAME = {"user_name": elicit("What is your name?", name={"type": "string"})}
 CONFIRM = {"confirm": elicit("Please confirm", ok={"type": "boolean"})}
-asks("test_input_required_result_elicitation", NAME, lambda given: f"Hello, {given['user_name']['content']['name']}!")
-asks("test_streaming_elicitation", NAME, lambda given: "done")
-asks("test_input_required_result_sampling", {"capital_question": sample("What is the capital of France?")}, lambda given: given["capital_question"]["content"]["text"])
-asks("test_input_required_result_list_roots", {"client_roots": {"method": "roots/list", "params": {}}}, lambda given: given["client_roots"]["roots"][0]["uri"])
-asks("test_input_required_result_request_state", CONFIRM, lambda given: "state-ok", "state")
-asks("test_input_required_result_tampered_state", CONFIRM, lambda given: "state-ok", "state")
-asks("test_input_required_result_multiple_inputs", {**NAME, "greeting": sample("Generate a greeting", 50), "client_roots": {"method": "roots/list", "params": {}}}, lambda given: "done", "state")
+input_tool("test_input_required_result_elicitation", NAME, lambda given: f"Hello, {given['user_name']['content']['name']}!")
+input_tool("test_streaming_elicitation", NAME, lambda given: "done")
+input_tool("test_input_required_result_sampling", {"capital_question": sample("What is the capital of France?")}, lambda given: given["capital_question"]["content"]["text"])
+input_tool("test_input_required_result_list_roots", {"client_roots": {"method": "roots/list", "params": {}}}, lambda given: given["client_roots"]["roots"][0]["uri"])
+input_tool("test_input_required_result_request_state", CONFIRM, lambda given: "state-ok", "state")
+input_tool("test_input_required_result_tampered_state", CONFIRM, lambda given: "state-ok", "state")
+input_tool("test_input_required_result_multiple_inputs", {**NAME, "greeting": sample("Generate a greeting", 50), "client_roots": {"method": "roots/list", "params": {}}}, lambda given: "done", "state")
 @tool()
 def test_input_required_result_multi_round(ctx, params):
     if params.request_state == "step2" and "step2" in answers(params):
-        return said("done")
+        return text_result("done")
     if params.request_state == "step1" and "step1" in answers(params):
         return required({"step2": elicit("Step 2: What is your favorite color?", color={"type": "string"})}, "step2")
     return required({"step1": elicit("Step 1: What is your name?", name={"type": "string"})}, "step1")
@@ -125,7 +125,7 @@ def test_input_required_result_capabilities(ctx, params):
 
 
 class Task:
-    """A task: `run` is awaited beside the requests and gives the result; what it asks waits in `requests`."""
+    """A task: `run` returns its result and runs in the background; `requests` has its open input requests."""
     kept = {}
 
     def __init__(self, run):
@@ -146,7 +146,7 @@ class Task:
         except asyncio.CancelledError:
             self.state = {"status": "cancelled"}
 
-    async def ask(self, requests):
+    async def request_input(self, requests):
         self.requests = dict(requests)
         self.state = {"status": "input_required"}
         while self.requests:
@@ -155,23 +155,23 @@ class Task:
         self.state = {"status": "working"}
         return self.given
 
-    def told(self):
+    def status(self):
         more = {"inputRequests": self.requests} if self.state["status"] == "input_required" else {}
         return {"taskId": self.id, "createdAt": self.created, "lastUpdatedAt": self.now(), "ttlMs": 60000, "pollIntervalMs": 100, **self.state, **more}
 
 
 def as_task(ctx, run):
     task = Task(run)
-    return {"resultType": "task", **task.told()}
+    return {"resultType": "task", **task.status()}
 @tool({"type": "object", "properties": {"name": {"type": "string"}}})
 def greet(ctx, params):
-    return said(f"Hello, {(params.arguments or {}).get('name')}!")
+    return text_result(f"Hello, {(params.arguments or {}).get('name')}!")
 @tool({"type": "object", "properties": {"seconds": {"type": "number"}, "label": {"type": "string"}}})
 async def slow_compute(ctx, params):
     seconds = params.arguments["seconds"]
     async def run(task):
         await asyncio.sleep(seconds)
-        return said(f"Computed for {seconds} s.")
+        return text_result(f"Computed for {seconds} s.")
     return as_task(ctx, run) if TASKS in declared(ctx).get("extensions", {}) else await run(None)
 def always_a_task(name, run, schema=NOTHING):
     def call(ctx, params):
@@ -180,14 +180,14 @@ def always_a_task(name, run, schema=NOTHING):
     TOOLS[name] = (schema, call)
 async def failing(task):
     await asyncio.sleep(0.2)
-    return said("The job failed.", isError=True)
+    return text_result("The job failed.", isError=True)
 async def broken(task): raise MCPError(-32603, "The job broke.")
 async def confirmed(task):
-    await task.ask({"confirm": elicit("Delete it?", confirm={"type": "boolean"})})
-    return said("Deleted.")
+    await task.request_input({"confirm": elicit("Delete it?", confirm={"type": "boolean"})})
+    return text_result("Deleted.")
 async def two_inputs(task):
-    await task.ask({"first": elicit("First?", name={"type": "string"}), "second": elicit("Second?", name={"type": "string"})})
-    return said("Both.")
+    await task.request_input({"first": elicit("First?", name={"type": "string"}), "second": elicit("Second?", name={"type": "string"})})
+    return text_result("Both.")
 always_a_task("failing_job", failing)
 always_a_task("protocol_error_job", broken)
 always_a_task("confirm_delete", confirmed, {"type": "object", "properties": {"filename": {"type": "string"}}})
@@ -198,7 +198,7 @@ def test_tool_with_task(ctx, params):
     demand(ctx, {"extensions": {TASKS: {}}})
     if "user_name" not in given:
         return required(NAME, "asked")
-    async def run(task): return said(f"Hello, {given['user_name']['content']['name']}!")
+    async def run(task): return text_result(f"Hello, {given['user_name']['content']['name']}!")
     return as_task(ctx, run)
 
 
@@ -273,8 +273,8 @@ async def refuse_initialize(ctx, call_next):
     return await call_next(ctx)
 
 
-def of_core(handle):
-    """The SDK fills in the result type of its own models; these are plain dicts."""
+def with_result_type(handle):
+    """Adds the result type to a plain dict. The SDK adds it only to its own models."""
     async def completed(ctx, params): return {"resultType": "complete", **await handle(ctx, params)}
     return completed
 
@@ -282,14 +282,14 @@ def of_core(handle):
 HINTED = ("server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
 server = Server(
     "fixture", version="1.0.0", cache_hints={method: CacheHint(1000, "public") for method in HINTED},
-    on_list_tools=of_core(list_tools), on_call_tool=of_core(call_tool), on_list_prompts=of_core(list_prompts),
-    on_get_prompt=of_core(get_prompt), on_list_resources=of_core(list_resources),
-    on_list_resource_templates=of_core(list_templates), on_read_resource=of_core(read_resource),
-    on_completion=of_core(complete), on_subscriptions_listen=ListenHandler(BUS),
+    on_list_tools=with_result_type(list_tools), on_call_tool=with_result_type(call_tool), on_list_prompts=with_result_type(list_prompts),
+    on_get_prompt=with_result_type(get_prompt), on_list_resources=with_result_type(list_resources),
+    on_list_resource_templates=with_result_type(list_templates), on_read_resource=with_result_type(read_resource),
+    on_completion=with_result_type(complete), on_subscriptions_listen=ListenHandler(BUS),
 )
 server.extensions[TASKS] = {}
 server.middleware += [refuse_initialize, RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="fixture")]
-server.add_request_handler("tasks/get", OfTask, task_method(lambda task, _: {"resultType": "complete", **task.told()}))
+server.add_request_handler("tasks/get", OfTask, task_method(lambda task, _: {"resultType": "complete", **task.status()}))
 server.add_request_handler("tasks/update", OfTask, task_method(update))
 server.add_request_handler("tasks/cancel", OfTask, task_method(lambda task, _: task.running.cancel() and None))
 

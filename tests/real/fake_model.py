@@ -1,8 +1,8 @@
-"""A model server that wants what it is told to: python fake_model.py PLAN.json LOG
+"""The server of a model that makes the calls of a plan: python fake_model.py PLAN.json LOG
 
-The plan is a list of {"name", "arguments"}, and "namespace" where the API has one. Each turn asks for the next call,
-then says DONE. Speaks OpenAI's chat completions and responses, on a free port of loopback that it prints. What the
-agent sends as a call's result is appended to LOG, one JSON string a line.
+The plan is a list of {"name", "arguments"}, and "namespace" where the API has one. Each response makes the next call;
+the last one is DONE. It serves OpenAI's chat completions and responses on a free port of loopback, which it prints. It
+appends the results that the agent sends to LOG, one JSON string a line.
 """
 
 import json
@@ -11,13 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 with open(sys.argv[1], encoding="utf-8") as file:
     PLAN = json.load(file)
-DONE = "DONE, says the model"
+DONE = "DONE: all calls of the plan are made"
 
 
 def chat(body):
-    """The events of a chat completion, and the results it was given."""
+    """The events of a chat completion, and the results in the request."""
     results = [m["content"] for m in body.get("messages", []) if m.get("role") == "tool"]
-    # Agents ask for titles and summaries too, without tools.
+    # Agents request titles and summaries, too, without tools.
     if len(results) < len(PLAN) and body.get("tools"):
         call = PLAN[len(results)]
         function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
@@ -35,7 +35,7 @@ def chat(body):
 
 
 def responses(body):
-    """The events of a response, and the results it was given."""
+    """The events of a response, and the results in the request."""
     results = [i.get("output") for i in body.get("input", []) if i.get("type") == "function_call_output"]
     if len(results) < len(PLAN):
         call = PLAN[len(results)]

@@ -1,17 +1,26 @@
-//! dynamic-mcp between real clients and real servers, each as their authors publish it.
+//! dynamic-mcp between real clients and real servers, each in a version that its authors published.
 //!
-//! `tests/real/setup` installs them into `target/real`. Where that was not done, every test here says `SKIPPED` and
-//! passes; with `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` it fails instead.
+//! `tests/real/setup` installs them into `target/real`. Without it, every test here prints `SKIPPED` and passes; with
+//! `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` it fails instead.
+//!
+//! - `client_server_pairs`, `reference_server_http`, `reference_server_tasks`: the reference servers (`reference_servers`)
+//!   with the clients of the official SDKs (`clients`);
+//! - `sdk_servers_stdio`, `sdk_servers_http`: servers made with the official SDKs;
+//! - `agents`: OpenCode and Codex;
+//! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client.
+//!
+//! Each test runs in a `workspace`.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that panics has said what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod agents;
+mod client_conformance;
+mod client_server_pairs;
+mod clients;
 mod conformance;
-mod http;
-mod logins;
-mod pairs;
-mod remote;
-mod scratch;
-mod sdks;
-mod servers;
-mod tasks;
+mod reference_server_http;
+mod reference_server_tasks;
+mod reference_servers;
+mod sdk_servers_http;
+mod sdk_servers_stdio;
+mod workspace;

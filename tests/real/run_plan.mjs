@@ -1,6 +1,10 @@
-// What both TypeScript clients do once connected: list the tools, make the plan's calls one by one (of a tool, or what
-// "level", "read", "prompt" and "subscribe" name; one with "until" is made again until these notifications have come), print one
-// line of JSON that tests/real.rs judges.
+// What both TypeScript clients do after they have connected: list the tools, make the calls of the plan one after
+// another, and print a report as one line of JSON.
+//
+// A call names a tool and its arguments, or has one of the members "level", "read", "prompt" and "subscribe". With
+// "with_progress" the report has its progress. With "wait_for" it is repeated until notifications with all of these
+// methods have arrived, and the report has them. With "sampling_and_roots" in the plan the client answers requests for
+// sampling and roots, too.
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 
@@ -8,14 +12,15 @@ export function readPlan() {
   return JSON.parse(readFileSync(process.argv[2], "utf8"));
 }
 
-// `client` is connected; `version` is the revision it agreed on; `callTool` makes a call with options.
+// `client` is connected; `version` is the revision that it negotiated; `callTool` calls a tool with options.
 export async function runPlan(client, plan, version, callTool) {
-  const told = new Map();
-  client.fallbackNotificationHandler = async ({ method, params }) => void told.set(method, params);
+  // The params of the last notification of each method.
+  const notifications = new Map();
+  client.fallbackNotificationHandler = async ({ method, params }) => void notifications.set(method, params);
   const { tools } = await client.listTools();
   const results = [];
   for (const call of plan.calls) {
-    results.push(await outcome(client, call, callTool, told));
+    results.push(await makeCall(client, call, callTool, notifications));
   }
   const report = {
     version,
@@ -28,15 +33,16 @@ export async function runPlan(client, plan, version, callTool) {
   console.log(JSON.stringify(report));
 }
 
-// What a user answers who is asked something.
-export const answer = async () => ({ action: "accept", content: { name: "Ada" } });
-
-// What a model says, and where a user works, if the plan wants a client that can tell.
+// The answers to requests of the server.
+export const elicit = async () => ({ action: "accept", content: { name: "Ada" } });
 export const sample = async () => ({ role: "assistant", content: { type: "text", text: "crab" }, model: "fake" });
 export const listRoots = async () => ({ roots: [{ uri: "file:///work" }] });
-export const capabilities = (plan) => ({ elicitation: {}, ...(plan.tells ? { sampling: {}, roots: {} } : {}) });
+export const capabilities = (plan) => ({
+  elicitation: {},
+  ...(plan.sampling_and_roots ? { sampling: {}, roots: {} } : {}),
+});
 
-async function outcome(client, call, callTool, told) {
+async function makeCall(client, call, callTool, notifications) {
   try {
     if (call.level) {
       await client.setLoggingLevel(call.level);
@@ -46,8 +52,9 @@ async function outcome(client, call, callTool, told) {
       await client.subscribeResource({ uri: call.subscribe });
       return {};
     }
-    if (call.until) {
-      return await toldOf(call.until, told, () => outcome(client, { ...call, until: undefined }, callTool));
+    if (call.wait_for) {
+      const repeat = () => makeCall(client, { ...call, wait_for: undefined }, callTool);
+      return await repeatUntilNotified(call.wait_for, notifications, repeat);
     }
     if (call.read) {
       return { contents: (await client.readResource({ uri: call.read })).contents };
@@ -55,27 +62,28 @@ async function outcome(client, call, callTool, told) {
     if (call.prompt) {
       return { messages: (await client.getPrompt({ name: call.prompt, arguments: call.arguments })).messages };
     }
-    const steps = [];
-    const options = call.watch ? { onprogress: (step) => steps.push(step) } : {};
+    const progress = [];
+    const options = call.with_progress ? { onprogress: (step) => progress.push(step) } : {};
     const request = { name: call.name, arguments: call.arguments };
     const { content, structuredContent, isError } = await callTool(request, options);
-    return { content, structuredContent, isError: isError ?? false, ...(call.watch ? { steps } : {}) };
+    const result = { content, structuredContent, isError: isError ?? false };
+    return call.with_progress ? { ...result, progress } : result;
   } catch (error) {
     return { error: { code: error.code, message: error.message } };
   }
 }
 
-// Whoever listens on a stream of its own may not do so yet when the first call is made.
-async function toldOf(methods, told, again) {
-  told.clear();
+// A server may send notifications on a separate stream, which may not be open yet when the first call is made.
+async function repeatUntilNotified(methods, notifications, repeat) {
+  notifications.clear();
   for (let tries = 0; tries < 60; tries++) {
-    const result = await again();
+    const result = await repeat();
     for (let wait = 0; wait < 50; wait++) {
-      if (methods.every((method) => told.has(method))) {
-        return { ...result, told: methods.map((method) => told.get(method) ?? null) };
+      if (methods.every((method) => notifications.has(method))) {
+        return { ...result, notifications: methods.map((method) => notifications.get(method) ?? null) };
       }
       await setTimeout(10);
     }
   }
-  return { told: [...told.keys()] };
+  return { notifications: [...notifications.keys()] };
 }

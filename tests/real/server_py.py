@@ -1,6 +1,6 @@
 """A server with the Python SDK, 1.x or 2.x, whichever the interpreter has: python server_py.py [http]
 
-With "http" it listens on a free port, which it prints, and the path says how it answers.
+With "http" it listens on a free port, which it prints, and each path is an endpoint with other settings.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ IS_V1 = Server.__name__ == "FastMCP"
 changes = []
 
 
-def questions_v1(server):
+def add_tools_v1(server):
     @server.tool()
     async def greet(ctx: Context) -> str:
         """Asks for a name."""
@@ -54,8 +54,8 @@ def questions_v1(server):
         return f"{word.content.text} in {roots.roots[0].uri}"
 
 
-def questions_v2(server):
-    """In the way of whichever revision is spoken."""
+def add_tools_v2(server):
+    """The SDK makes requests or input requests of these, depending on the revision."""
 
     async def name() -> Elicit[Name]:
         return Elicit("Your name?", Name)
@@ -98,7 +98,7 @@ def create(**settings):
             await asyncio.sleep(0.02)
         return f"Counted to {to}."
 
-    (questions_v1 if IS_V1 else questions_v2)(server)
+    (add_tools_v1 if IS_V1 else add_tools_v2)(server)
 
     @server.tool()
     async def note(ctx: Context) -> str:
@@ -112,7 +112,7 @@ def create(**settings):
         changes.append(f"fixture://more/{len(changes)}")
         server.add_resource(TextResource(uri=changes[-1], name=changes[-1], text="more"))
         await ctx.session.send_resource_list_changed()
-        if not IS_V1:  # For those who listen without a session.
+        if not IS_V1:  # For subscriptions without a session.
             await ctx.notify_resources_changed()
         return "Changed."
 
@@ -127,7 +127,7 @@ def create(**settings):
     return server
 
 
-WAYS = {
+ENDPOINTS = {
     "sessions": {},
     "sessions-json": {"json_response": True},
     "stateless": {"stateless_http": True},
@@ -135,8 +135,8 @@ WAYS = {
 }
 
 
-class WithoutHandshake:
-    """Of 2026-07-28 alone, for which the SDK has no setting."""
+class StatelessOnly:
+    """Refuses other revisions than 2026-07-28, for which the SDK has no setting."""
 
     def __init__(self, app):
         self.app = app
@@ -146,22 +146,22 @@ class WithoutHandshake:
             return await self.app(scope, receive, send)
         data = {"supported": ["2026-07-28"]}
         error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
-        refusal = JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)
-        await refusal(scope, receive, send)
+        response = JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+        await response(scope, receive, send)
 
 
 async def listen():
     routes = []
     async with AsyncExitStack() as running:
-        for path, how in WAYS.items():
-            how = {"streamable_http_path": "/", **how}
-            server = create(**how) if IS_V1 else create()
-            app = server.streamable_http_app() if IS_V1 else server.streamable_http_app(**how)
+        for path, settings in ENDPOINTS.items():
+            settings = {"streamable_http_path": "/", **settings}
+            server = create(**settings) if IS_V1 else create()
+            app = server.streamable_http_app() if IS_V1 else server.streamable_http_app(**settings)
             await running.enter_async_context(server.session_manager.run())
             endpoint = app.routes[0].endpoint
             routes.append(Route(f"/{path}", endpoint))
             if not IS_V1 and "stateless" in path:
-                routes.append(Route("/" + path.replace("stateless", "2026-07-28"), WithoutHandshake(endpoint)))
+                routes.append(Route("/" + path.replace("stateless", "2026-07-28"), StatelessOnly(endpoint)))
         routes += create().sse_app().routes
         listener = socket.create_server(("127.0.0.1", 0))
         print(listener.getsockname()[1], flush=True)

@@ -1,5 +1,5 @@
 // A server with the TypeScript SDK 1.x: node server_ts_v1.mjs [http]. With "http" it listens on a free port, which it
-// prints, and the path says how it answers. The others of this kind (server_ts_v2.mjs, server_py.py) do the same.
+// prints, and each path is an endpoint with other settings. server_ts_v2.mjs and server_py.py serve the same tools.
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { SSEServerTransport } from "@modelcontextprotocol/sdk/server/sse.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
@@ -46,7 +46,7 @@ function create() {
     const { action, content } = await server.server.elicitInput({ message: "Your name?", requestedSchema });
     return text(action === "accept" ? `Hello, ${content.name}.` : action);
   });
-  // Unlike greet's question, these belong to the call.
+  // Unlike the elicitation of greet, these requests belong to the call.
   server.registerTool("ask", { description: "Asks for a word and a root.", inputSchema: {} }, async (_, extra) => {
     const messages = [{ role: "user", content: { type: "text", text: "A word?" } }];
     const sampling = { method: "sampling/createMessage", params: { messages, maxTokens: 10 } };
@@ -76,7 +76,7 @@ function create() {
   return server;
 }
 
-const ways = {
+const endpoints = {
   "/sessions": { sessionIdGenerator: randomUUID },
   "/sessions-json": { sessionIdGenerator: randomUUID, enableJsonResponse: true },
   "/stateless": {},
@@ -95,18 +95,18 @@ async function serve(request, response) {
   if (pathname === "/messages") {
     return sessions.get(id).handlePostMessage(request, response);
   }
-  const way = ways[pathname];
-  if (!way || (id && !sessions.has(id))) {
+  const endpoint = endpoints[pathname];
+  if (!endpoint || (id && !sessions.has(id))) {
     return response.writeHead(404).end();
   }
-  // As in the SDK's examples: nothing but calls without a session.
-  if (!way.sessionIdGenerator && request.method !== "POST") {
+  // As in the SDK's examples: without a session there are only POST requests.
+  if (!endpoint.sessionIdGenerator && request.method !== "POST") {
     return response.writeHead(405).end();
   }
   let transport = sessions.get(id);
   if (!transport) {
     const onsessioninitialized = (id) => sessions.set(id, transport);
-    transport = new StreamableHTTPServerTransport({ ...way, onsessioninitialized });
+    transport = new StreamableHTTPServerTransport({ ...endpoint, onsessioninitialized });
     transport.onclose = () => sessions.delete(transport.sessionId);
     await create().connect(transport);
   }

@@ -1,5 +1,5 @@
-// A server with the TypeScript SDK 2.x: node server_ts_v2.mjs [reject|http]. With "reject" it speaks 2026-07-28 only,
-// with "http" it listens on a free port, which it prints, and the path says how it answers.
+// A server with the TypeScript SDK 2.x: node server_ts_v2.mjs [reject|http]. With "reject" it supports only
+// 2026-07-28, with "http" it listens on a free port, which it prints, and each path is an endpoint with other settings.
 import { getRequestListener } from "@hono/node-server"; // a dependency of the SDK 1.x
 import {
   McpServer,
@@ -16,7 +16,7 @@ import { z } from "zod";
 
 const text = (text) => ({ content: [{ type: "text", text }] });
 
-// How many resources "change" has made: a server is created for each request where there is no session.
+// How many resources "change" has added. Without a session, each request gets a new server.
 let changes = 0;
 
 function create() {
@@ -78,7 +78,7 @@ function create() {
   server.registerTool("change", { description: "Changes the resources.", inputSchema: z.object({}) }, async () => {
     add(++changes);
     await server.server.sendResourceUpdated({ uri: "fixture://greeting" });
-    for (const { notify } of Object.values(ways)) {
+    for (const { notify } of Object.values(endpoints)) {
       notify?.resourcesChanged();
       notify?.resourceUpdated("fixture://greeting");
     }
@@ -94,7 +94,7 @@ function create() {
   return server;
 }
 
-const ways = {
+const endpoints = {
   "/sessions": { sessionIdGenerator: randomUUID },
   "/sessions-json": { sessionIdGenerator: randomUUID, enableJsonResponse: true },
   "/stateless": createMcpHandler(create),
@@ -106,21 +106,21 @@ const ways = {
 const sessions = new Map();
 
 async function serve(request) {
-  const way = ways[new URL(request.url).pathname];
+  const endpoint = endpoints[new URL(request.url).pathname];
   const id = request.headers.get("mcp-session-id");
-  if (!way || (id && !sessions.has(id))) {
+  if (!endpoint || (id && !sessions.has(id))) {
     return new Response(null, { status: 404 });
   }
-  if (way.fetch) {
-    return way.fetch(request);
+  if (endpoint.fetch) {
+    return endpoint.fetch(request);
   }
-  if (!way.sessionIdGenerator && request.method !== "POST") {
+  if (!endpoint.sessionIdGenerator && request.method !== "POST") {
     return new Response(null, { status: 405 });
   }
   let transport = sessions.get(id);
   if (!transport) {
     const onsessioninitialized = (id) => sessions.set(id, transport);
-    transport = new WebStandardStreamableHTTPServerTransport({ ...way, onsessioninitialized });
+    transport = new WebStandardStreamableHTTPServerTransport({ ...endpoint, onsessioninitialized });
     transport.onclose = () => sessions.delete(transport.sessionId);
     await create().connect(transport);
   }

@@ -1,163 +1,188 @@
-//! Clients of revision 2026-07-28: no handshake, every request says of itself what it needs.
+//! Clients of revision 2026-07-28: without a handshake, each request has its revision and capabilities in `_meta`.
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, Setup, as_configured, one, servers, text_of, upstream, with};
+use crate::support::{
+    Proxy, ProxyCommand, config_of, merged, pure_config, scripted_config, scripted_upstream, text_of,
+};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-fn started(config: &Value) -> Proxy {
-    Setup::new().config(config).start()
+/// A program that has received no message.
+fn start(config: &Value) -> Proxy {
+    ProxyCommand::new().config(config).start()
 }
 
-/// Params that say what every request has to say, and `more`.
-fn about(more: Value) -> Value {
-    let mut params = more;
+/// Params with the `_meta` that every request needs.
+fn with_meta(mut params: Value) -> Value {
     params["_meta"][VERSION] = json!("2026-07-28");
     params["_meta"][CAPABILITIES] = json!({});
     params
 }
 
-fn call(group: &str, name: &str, args: Value) -> Value {
-    about(json!({"name": "call_dynamic_tool", "arguments": {"group": group, "name": name, "args": args}}))
+/// The params of a call of an upstream's tool.
+fn call_params(group: &str, name: &str, args: Value) -> Value {
+    with_meta(json!({"name": "call_dynamic_tool", "arguments": {"group": group, "name": name, "args": args}}))
 }
 
 #[test]
-fn every_request_is_served_by_itself() {
-    let mut proxy = started(&one(&[]));
-    let found = proxy.stateless("server/discover", json!({}))["result"].clone();
-    assert_eq!(found["resultType"], "complete");
-    let spoken = json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
-    assert_eq!(found["supportedVersions"], spoken);
-    assert!(found["capabilities"]["tools"].is_object() && found["instructions"].is_string());
-    assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "dynamic-mcp");
-    assert_eq!(found["cacheScope"], "private");
-    let tools = proxy.stateless("tools/list", json!({}))["result"].clone();
+fn every_request_is_served_without_a_handshake() {
+    let mut proxy = start(&scripted_config(&[]));
+    let discovered = proxy.stateless_request("server/discover", json!({}))["result"].clone();
+    assert_eq!(discovered["resultType"], "complete");
+    let revisions = json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
+    assert_eq!(discovered["supportedVersions"], revisions);
+    assert!(discovered["capabilities"]["tools"].is_object() && discovered["instructions"].is_string());
+    assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "dynamic-mcp");
+    assert_eq!(discovered["cacheScope"], "private");
+    let tools = proxy.stateless_request("tools/list", json!({}))["result"].clone();
     assert_eq!((&tools["resultType"], &tools["cacheScope"]), (&json!("complete"), &json!("private")));
-    assert_eq!(tools["ttlMs"], 300_000, "nothing is being discovered");
+    assert_eq!(tools["ttlMs"], 300_000, "no group is being discovered");
     assert!(!tools["tools"].as_array().unwrap().is_empty());
-    let answer = proxy.ask("tools/call", call("g", "echo", json!({"text": "hi"})));
-    assert_eq!(text_of(&answer["result"]), "hi");
-    assert_eq!(answer["result"]["resultType"], "complete");
-    // The other era is there too, for who comes with it.
-    assert_eq!(proxy.refused("tools/list", json!({})), -32005);
+    let response = proxy.request("tools/call", call_params("g", "echo", json!({"text": "hi"})));
+    assert_eq!(text_of(&response["result"]), "hi");
+    assert_eq!(response["result"]["resultType"], "complete");
+    // The same session serves a client with a handshake, too.
+    assert_eq!(proxy.error_code("tools/list", json!({})), -32005);
     proxy.handshake();
-    assert!(proxy.ask("tools/list", json!({}))["result"].get("resultType").is_none());
-    assert_eq!(proxy.stateless("tools/list", json!({}))["result"]["resultType"], "complete");
+    assert!(proxy.request("tools/list", json!({}))["result"].get("resultType").is_none());
+    assert_eq!(proxy.stateless_request("tools/list", json!({}))["result"]["resultType"], "complete");
 }
 
 #[test]
-fn what_a_request_has_to_say_is_asked_for() {
-    let mut proxy = started(&one(&[]));
-    assert_eq!(proxy.refused("server/discover", json!({})), -32602);
-    assert_eq!(proxy.refused("tools/list", json!({"_meta": {VERSION: "2026-07-28"}})), -32602);
-    let mut other = about(json!({}));
-    other["_meta"][VERSION] = json!("1900-01-01");
-    let error = proxy.ask("tools/list", other)["error"].clone();
+fn requests_without_the_required_meta_are_refused() {
+    let mut proxy = start(&scripted_config(&[]));
+    assert_eq!(proxy.error_code("server/discover", json!({})), -32602);
+    assert_eq!(proxy.error_code("tools/list", json!({"_meta": {VERSION: "2026-07-28"}})), -32602);
+    let mut unsupported = with_meta(json!({}));
+    unsupported["_meta"][VERSION] = json!("1900-01-01");
+    let error = proxy.request("tools/list", unsupported)["error"].clone();
     assert_eq!(error["code"], -32022);
     assert_eq!(error["data"]["requested"], "1900-01-01");
-    let found = proxy.stateless("server/discover", json!({}));
-    assert_eq!(error["data"]["supported"], found["result"]["supportedVersions"]);
+    let discovered = proxy.stateless_request("server/discover", json!({}));
+    assert_eq!(error["data"]["supported"], discovered["result"]["supportedVersions"]);
     for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/get", "no/such"] {
         let code = if method == "tasks/get" { -32021 } else { -32601 };
-        assert_eq!(proxy.refused(method, about(json!({}))), code, "{method}");
+        assert_eq!(proxy.error_code(method, with_meta(json!({}))), code, "{method}");
     }
-    assert_eq!(proxy.refused("resources/read", about(json!({"uri": "x://nowhere"}))), -32602, "never -32002");
+    assert_eq!(
+        proxy.error_code("resources/read", with_meta(json!({"uri": "x://nowhere"}))),
+        -32602,
+        "never -32002"
+    );
 }
 
 #[test]
-fn being_asked_who_is_there_starts_nothing() {
-    let config = as_configured([("g", with(upstream(&[]), json!({"lazy_startup": "eager"})))]);
-    let mut proxy = started(&config);
-    proxy.stateless("server/discover", json!({}));
-    proxy.stateless("server/discover", json!({}));
+fn server_discover_starts_no_group() {
+    let config = config_of([("g", merged(scripted_upstream(&[]), json!({"lazy_startup": "eager"})))]);
+    let mut proxy = start(&config);
+    proxy.stateless_request("server/discover", json!({}));
+    proxy.stateless_request("server/discover", json!({}));
     assert!(!proxy.log().contains("Connecting"), "{}", proxy.log());
-    proxy.stateless("tools/list", json!({}));
-    proxy.until_logged("Discovered g");
+    proxy.stateless_request("tools/list", json!({}));
+    proxy.wait_for_log("Discovered g");
 }
 
 #[test]
-fn progress_and_cancellation_go_as_ever() {
-    let mut proxy = started(&one(&[]));
-    let mut params = call("g", "progress", json!({"n": 3}));
+fn progress_and_cancellation_work_as_with_a_handshake() {
+    let mut proxy = start(&scripted_config(&[]));
+    let mut params = call_params("g", "progress", json!({"n": 3}));
     params["_meta"]["progressToken"] = json!("t");
-    let id = proxy.send("tools/call", params);
+    let id = proxy.send_request("tools/call", params);
     for n in 1..=3 {
-        let news = proxy.next().unwrap().json();
-        assert_eq!((&news["params"]["progressToken"], &news["params"]["progress"]), (&json!("t"), &json!(n)));
+        let progress = proxy.next_message().unwrap().json()["params"].take();
+        assert_eq!((&progress["progressToken"], &progress["progress"]), (&json!("t"), &json!(n)));
     }
-    assert_eq!(proxy.answer(id).json()["result"]["resultType"], "complete");
-    let id = proxy.send("tools/call", call("g", "sleep", json!({"ms": 60_000})));
+    assert_eq!(proxy.response(id).json()["result"]["resultType"], "complete");
+    let id = proxy.send_request("tools/call", call_params("g", "sleep", json!({"ms": 60_000})));
     proxy.notify("notifications/cancelled", json!({"requestId": id}));
-    assert_eq!(text_of(&proxy.ask("tools/call", call("g", "echo", json!({"text": "on"})))["result"]), "on");
+    assert_eq!(
+        text_of(&proxy.request("tools/call", call_params("g", "echo", json!({"text": "on"})))["result"]),
+        "on"
+    );
 }
 
 #[test]
-fn what_upstreams_tell_unasked_is_kept_from_a_client_that_did_not_ask() {
-    let mut proxy = started(&servers([("g", upstream(&["--protocol"]))]));
+fn log_messages_reach_only_requests_with_that_log_level() {
+    let mut proxy = start(&pure_config([("g", scripted_upstream(&["--protocol"]))]));
     let message = json!({"method": "notifications/message", "params": {"level": "info", "data": "x"}});
-    let log = |level: Option<&str>| {
-        let mut params = call("g", "tell", message.clone());
+    let params_with_level = |level: Option<&str>| {
+        let mut params = call_params("g", "tell", message.clone());
         if let Some(level) = level {
             params["_meta"]["io.modelcontextprotocol/logLevel"] = json!(level);
         }
         params
     };
-    let quiet = proxy.send("tools/call", log(None));
-    assert_eq!(proxy.next().unwrap().id(), Some(&*quiet.to_string()), "no message before the answer");
-    let loud = proxy.send("tools/call", log(Some("debug")));
-    let news = proxy.next().unwrap().json();
-    assert_eq!((&news["method"], &news["params"]["data"]), (&json!("notifications/message"), &json!("x")));
-    proxy.answer(loud);
-    let high = proxy.send("tools/call", log(Some("emergency")));
-    assert_eq!(proxy.next().unwrap().id(), Some(&*high.to_string()), "less severe than asked for");
+    let without_level = proxy.send_request("tools/call", params_with_level(None));
+    assert_eq!(
+        proxy.next_message().unwrap().id(),
+        Some(&*without_level.to_string()),
+        "no message before the response"
+    );
+    let low_level = proxy.send_request("tools/call", params_with_level(Some("debug")));
+    let logged = proxy.next_message().unwrap().json();
+    assert_eq!(
+        (&logged["method"], &logged["params"]["data"]),
+        (&json!("notifications/message"), &json!("x"))
+    );
+    proxy.response(low_level);
+    let high_level = proxy.send_request("tools/call", params_with_level(Some("emergency")));
+    assert_eq!(
+        proxy.next_message().unwrap().id(),
+        Some(&*high_level.to_string()),
+        "the message is less severe than the level"
+    );
 }
 
 #[test]
-fn who_listens_is_told_first_that_it_does_and_then_what_changes() {
-    let mut proxy = started(&servers([("g", upstream(&["--protocol"]))]));
+fn a_subscription_is_acknowledged_and_then_receives_changes() {
+    let mut proxy = start(&pure_config([("g", scripted_upstream(&["--protocol"]))]));
     let filter = json!({"toolsListChanged": true, "promptsListChanged": false, "resourceSubscriptions": ["mem://one", "x://nowhere"]});
-    let updated = || {
-        let news = json!({"method": "notifications/resources/updated", "params": {"uri": "mem://one"}});
-        call("g", "tell", news)
+    let update_params = || {
+        let notification =
+            json!({"method": "notifications/resources/updated", "params": {"uri": "mem://one"}});
+        call_params("g", "tell", notification)
     };
-    // Known, so that its URIs are.
-    proxy.ask("tools/call", call("g", "echo", json!({"text": "x"})));
-    let id = proxy.send("subscriptions/listen", about(json!({"notifications": filter})));
-    let news = proxy.next().unwrap().json();
-    assert_eq!(news["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(news["params"]["_meta"][SUBSCRIPTION], id);
-    let honoured = json!({"toolsListChanged": true, "resourceSubscriptions": ["mem://one"]});
-    assert_eq!(news["params"]["notifications"], honoured);
-    proxy.ask("tools/call", updated());
-    let news = proxy.next().unwrap().json();
-    assert_eq!(news["method"], "notifications/resources/updated");
+    // The group is known now, and so are its URIs.
+    proxy.request("tools/call", call_params("g", "echo", json!({"text": "x"})));
+    let id = proxy.send_request("subscriptions/listen", with_meta(json!({"notifications": filter})));
+    let acknowledged = proxy.next_message().unwrap().json();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["_meta"][SUBSCRIPTION], id);
+    let honored = json!({"toolsListChanged": true, "resourceSubscriptions": ["mem://one"]});
+    assert_eq!(acknowledged["params"]["notifications"], honored);
+    proxy.request("tools/call", update_params());
+    let update = proxy.next_message().unwrap().json();
+    assert_eq!(update["method"], "notifications/resources/updated");
     assert_eq!(
-        (&news["params"]["uri"], &news["params"]["_meta"][SUBSCRIPTION]),
+        (&update["params"]["uri"], &update["params"]["_meta"][SUBSCRIPTION]),
         (&json!("mem://one"), &json!(id))
     );
     proxy.notify("notifications/cancelled", json!({"requestId": id}));
-    proxy.ask("tools/call", updated());
-    let last = proxy.send("tools/list", about(json!({})));
-    assert_eq!(proxy.next().unwrap().id(), Some(&*last.to_string()), "nothing more of it");
+    proxy.request("tools/call", update_params());
+    let last = proxy.send_request("tools/list", with_meta(json!({})));
+    assert_eq!(proxy.next_message().unwrap().id(), Some(&*last.to_string()), "no more updates");
 }
 
 #[test]
-fn a_subscription_ends_with_an_answer_when_we_end() {
-    let mut proxy = started(&one(&[]));
-    let id = proxy.send("subscriptions/listen", about(json!({"notifications": {"toolsListChanged": true}})));
-    proxy.next().unwrap();
+fn a_subscription_gets_its_response_on_shutdown() {
+    let mut proxy = start(&scripted_config(&[]));
+    let id = proxy.send_request(
+        "subscriptions/listen",
+        with_meta(json!({"notifications": {"toolsListChanged": true}})),
+    );
+    proxy.next_message().unwrap();
     proxy.close_stdin();
-    let answer = proxy.answer(id).json();
-    assert_eq!(answer["result"]["resultType"], "complete");
-    assert_eq!(answer["result"]["_meta"][SUBSCRIPTION], id);
+    let response = proxy.response(id).json();
+    assert_eq!(response["result"]["resultType"], "complete");
+    assert_eq!(response["result"]["_meta"][SUBSCRIPTION], id);
 }
 
 #[test]
-fn a_server_that_asks_is_told_that_this_client_cannot_be_asked() {
-    let mut proxy = started(&servers([("g", upstream(&["--protocol"]))]));
-    let answer = proxy.ask("tools/call", call("g", "ask", json!({"method": "roots/list"})));
-    assert!(answer.to_string().contains("-32601"), "{answer}");
+fn a_request_of_a_server_is_refused_if_the_client_lacks_the_capability() {
+    let mut proxy = start(&pure_config([("g", scripted_upstream(&["--protocol"]))]));
+    let response = proxy.request("tools/call", call_params("g", "ask", json!({"method": "roots/list"})));
+    assert!(response.to_string().contains("-32601"), "{response}");
 }

@@ -1,33 +1,33 @@
-//! What is to become of every method: the one place to change when the program can do more.
+//! The expected outcome of each method. A change of what the program supports changes this file.
 
-use super::{Observed, REVISIONS, asked, is_stateless, plain, tasks, told};
+use super::{Observations, REVISIONS, client_requests, is_stateless, notifications, server_requests, tasks};
 
 fn expected(method: &str, client: &str, upstream: &str) -> &'static str {
     if tasks::METHODS.contains(&method) {
-        return of_tasks(method, client, upstream);
+        return for_tasks(method, client, upstream);
     }
     match (is_stateless(client), is_stateless(upstream)) {
-        (false, false) => between_handshakes(method),
-        (true, true) => without_handshakes(method),
-        (true, false) => to_a_handshake(method),
-        (false, true) => from_a_handshake(method),
+        (false, false) => handshake_to_handshake(method),
+        (true, true) => stateless_to_stateless(method),
+        (true, false) => stateless_to_handshake(method),
+        (false, true) => handshake_to_stateless(method),
     }
 }
 
-fn between_handshakes(method: &str) -> &'static str {
+fn handshake_to_handshake(method: &str) -> &'static str {
     match method {
-        "`ping`" | "`ping` of an upstream" => "answered here",
-        // Our own list is not made of its tools.
+        "`ping`" | "`ping` from an upstream" => "answered here",
+        // The upstream's tools are not in our own list.
         "`notifications/tools/list_changed`" => "kept back",
         _ => "passes",
     }
 }
 
-fn without_handshakes(method: &str) -> &'static str {
+fn stateless_to_stateless(method: &str) -> &'static str {
     match method {
         "`ping`" => "refused -32601",
-        "`ping` of an upstream" => "–",
-        // There are none of the client's, and a client hears what it asked for.
+        "`ping` from an upstream" => "–",
+        // A stateless client sends no notifications of its own, and receives those that it subscribed to.
         "`notifications/tools/list_changed`"
         | "`notifications/roots/list_changed`"
         | "`notifications/elicitation/complete` and others" => "kept back",
@@ -35,28 +35,26 @@ fn without_handshakes(method: &str) -> &'static str {
     }
 }
 
-/// From a stateless client.
-fn to_a_handshake(method: &str) -> &'static str {
+fn stateless_to_handshake(method: &str) -> &'static str {
     match method {
-        "`ping` of an upstream" => "answered here",
-        "`tools/list`, as `get_dynamic_tools` tells it"
+        "`ping` from an upstream" => "answered here",
+        "`tools/list`, through `get_dynamic_tools`"
         | "`notifications/progress`"
         | "`notifications/message`"
-        | "`notifications/cancelled` of the client" => "passes",
-        method => match without_handshakes(method) {
+        | "`notifications/cancelled` from the client" => "passes",
+        method => match stateless_to_stateless(method) {
             "passes" => "bridged",
             other => other,
         },
     }
 }
 
-/// To a stateless upstream.
-fn from_a_handshake(method: &str) -> &'static str {
+fn handshake_to_stateless(method: &str) -> &'static str {
     match method {
         "`ping`" => "answered here",
-        "`ping` of an upstream" => "–",
+        "`ping` from an upstream" => "–",
         "`notifications/tools/list_changed`" | "`notifications/roots/list_changed`" => "kept back",
-        _ if asked::METHODS.contains(&method) => "bridged",
+        _ if server_requests::METHODS.contains(&method) => "bridged",
         "`logging/setLevel`, or `logLevel`"
         | "errors"
         | "`notifications/resources/updated`, after `resources/subscribe` or `subscriptions/listen`"
@@ -68,30 +66,34 @@ fn from_a_handshake(method: &str) -> &'static str {
     }
 }
 
-fn of_tasks(method: &str, client: &str, upstream: &str) -> &'static str {
-    let [as_task, _, _, list, _, told] = tasks::METHODS;
-    let is_crossing = is_stateless(client) != is_stateless(upstream);
+fn for_tasks(method: &str, client: &str, upstream: &str) -> &'static str {
+    let [call, _, _, list, _, notification] = tasks::METHODS;
+    let eras_differ = is_stateless(client) != is_stateless(upstream);
     match method {
-        _ if !tasks::are_known(upstream) => "–",
-        // Neither knows the other's tasks.
-        _ if is_crossing && method == as_task => "answered at once",
-        _ if is_crossing => "–",
+        _ if !tasks::exist_in(upstream) => "–",
+        // Neither side supports the other's tasks.
+        _ if eras_differ && method == call => "answered at once",
+        _ if eras_differ => "–",
         _ if method == list && is_stateless(client) => "refused -32601",
-        _ if method == as_task || method == told || tasks::are_known(client) => "passes",
+        _ if method == call || method == notification || tasks::exist_in(client) => "passes",
         _ => "refused -32004",
     }
 }
 
-/// All methods in the order of the page.
+/// All methods in the order of the table.
 pub(super) fn methods() -> impl Iterator<Item = &'static str> {
-    plain::METHODS.into_iter().chain(asked::METHODS).chain(told::METHODS).chain(tasks::METHODS)
+    client_requests::METHODS
+        .into_iter()
+        .chain(server_requests::METHODS)
+        .chain(notifications::METHODS)
+        .chain(tasks::METHODS)
 }
 
-pub(super) fn compare(observed: &Observed) {
-    let mut wrong = Vec::new();
+pub(super) fn assert_matches(observations: &Observations) {
+    let mut differences = Vec::new();
     for client in REVISIONS {
         for upstream in REVISIONS {
-            let outcomes = &observed[&(client, upstream)];
+            let outcomes = &observations[&(client, upstream)];
             assert_eq!(
                 outcomes.iter().map(|(method, _)| *method).collect::<Vec<_>>(),
                 methods().collect::<Vec<_>>()
@@ -99,10 +101,10 @@ pub(super) fn compare(observed: &Observed) {
             for (method, outcome) in outcomes {
                 let expected = expected(method, client, upstream);
                 if outcome != expected {
-                    wrong.push(format!("{client} {upstream} {method}: {outcome}, not {expected}"));
+                    differences.push(format!("{client} → {upstream}, {method}: {outcome}, not {expected}"));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! A client of some revision, and an upstream that is spoken to directly.
+//! A session of a client of one revision through the program, and the same upstream without the program.
 
 use std::collections::BTreeMap;
 
@@ -6,150 +6,165 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{REVISIONS, is_stateless, refused};
-use crate::protocol::Record;
 use crate::scripted::ScriptedUpstream;
-use crate::support::{Message, Proxy, Setup, stateless, text_of, upstream};
+use crate::support::{InputRecord, Message, Proxy, ProxyCommand, scripted_upstream, stateless, text_of};
 
 const CAPABILITIES: &str = r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}},"tasks":{"list":{},"cancel":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
-/// The scripted upstream of a revision.
-fn flags(revision: &'static str) -> Vec<&'static str> {
+/// The flags of a scripted upstream of this revision.
+fn upstream_flags(revision: &'static str) -> Vec<&'static str> {
     let era = if is_stateless(revision) { vec!["--stateless"] } else { vec!["--version", revision] };
-    let tasks = ["2025-11-25", stateless::REVISION].contains(&revision).then_some("--tasks");
+    let tasks = super::tasks::exist_in(revision).then_some("--tasks");
     [vec!["--protocol", "--asks"], era].concat().into_iter().chain(tasks).collect()
 }
 
+/// A client of one revision. The program has one group for each revision, which is the group's name.
 pub(super) struct Session {
     pub(super) proxy: Proxy,
     pub(super) revision: &'static str,
-    pub(super) records: BTreeMap<&'static str, Record>,
-    /// The first call of each group.
-    first: BTreeMap<&'static str, u64>,
-    /// Answers to those that came while something else was waited for.
-    came: Vec<Message>,
+    /// What each upstream received.
+    pub(super) records: BTreeMap<&'static str, InputRecord>,
+    /// The ids of the first call of each group.
+    first_calls: BTreeMap<&'static str, u64>,
+    /// Responses to first calls that `next_message` skipped.
+    first_responses: Vec<Message>,
 }
 
 impl Session {
+    /// Starts the program, makes the handshake if the revision has one, and sends a call to each group.
     pub(super) fn start(revision: &'static str) -> Self {
-        let records: BTreeMap<_, _> = REVISIONS.map(|upstream| (upstream, Record::new())).into();
-        let groups = REVISIONS.map(|group| (group.to_owned(), records[group].of(upstream(&flags(group)))));
+        let records: BTreeMap<_, _> = REVISIONS.map(|upstream| (upstream, InputRecord::new())).into();
+        let groups = REVISIONS.map(|group| {
+            (group.to_owned(), records[group].attached_to(scripted_upstream(&upstream_flags(group))))
+        });
         let groups: serde_json::Map<_, _> = groups.into_iter().collect();
         let config = json!({"mcpServers": groups, "settings": {"lazy_startup": "pure"}});
-        let mut proxy = Setup::new().config(&config).start();
+        let mut proxy = ProxyCommand::new().config(&config).start();
         if !is_stateless(revision) {
             let params = format!(r#"{{"protocolVersion":"{revision}","capabilities":{CAPABILITIES}}}"#);
-            let id = proxy.send_raw("initialize", &params);
-            assert_eq!(proxy.answer(id).json()["result"]["protocolVersion"], revision);
+            let id = proxy.send_raw_request("initialize", &params);
+            assert_eq!(proxy.response(id).json()["result"]["protocolVersion"], revision);
             proxy.notify("notifications/initialized", json!({}));
         }
-        let mut session = Self { proxy, revision, records, first: BTreeMap::new(), came: Vec::new() };
-        // All at once: one that fails takes its time.
-        session.first = REVISIONS.map(|group| (group, session.send_call(group, "pid", "{}", "", ""))).into();
+        let (first_calls, first_responses) = (BTreeMap::new(), Vec::new());
+        let mut session = Self { proxy, revision, records, first_calls, first_responses };
+        // All groups connect at the same time, because a failing one is slow.
+        session.first_calls =
+            REVISIONS.map(|group| (group, session.send_call(group, "pid", "{}", "", ""))).into();
         session
     }
 
-    /// Sends a request: these bytes as the members of its `_meta` and of its params.
-    pub(super) fn send(&mut self, method: &str, meta: &str, members: &str) -> u64 {
+    /// Sends a request with these bytes as the members of its `_meta` and of its params. Returns its id.
+    pub(super) fn send_request(&mut self, method: &str, meta: &str, members: &str) -> u64 {
         let params = params(self.revision, meta, members);
-        self.proxy.send_raw(method, &params)
+        self.proxy.send_raw_request(method, &params)
     }
 
-    pub(super) fn ask(&mut self, method: &str, members: &str) -> Message {
-        let id = self.send(method, "", members);
-        self.proxy.answer(id)
+    /// Sends a request and waits for its response.
+    pub(super) fn request(&mut self, method: &str, members: &str) -> Message {
+        let id = self.send_request(method, "", members);
+        self.proxy.response(id)
     }
 
+    /// Sends a call of an upstream's tool. `more`: members of the params after `arguments`.
     pub(super) fn send_call(&mut self, group: &str, tool: &str, args: &str, meta: &str, more: &str) -> u64 {
         let arguments = format!(r#"{{"group":"{group}","name":"{tool}","args":{args}}}"#);
-        self.send("tools/call", meta, &format!(r#""name":"call_dynamic_tool","arguments":{arguments}{more}"#))
+        let members = format!(r#""name":"call_dynamic_tool","arguments":{arguments}{more}"#);
+        self.send_request("tools/call", meta, &members)
     }
 
-    /// What a request says in its `_meta` to hear log messages from `level` on, where that is how it is said.
-    pub(super) fn hears(&self, level: &str) -> String {
+    /// The members of `_meta` with which a stateless client requests log messages from `level` on. Empty for others.
+    pub(super) fn log_level_member(&self, level: &str) -> String {
         match is_stateless(self.revision) {
             true => format!(r#""io.modelcontextprotocol/logLevel":"{level}""#),
             false => String::new(),
         }
     }
 
-    /// The text of a call that succeeds.
-    pub(super) fn text(&mut self, group: &str, tool: &str, args: &str) -> String {
+    /// Calls a tool, asserts that it succeeds, and returns its text.
+    pub(super) fn call_text(&mut self, group: &str, tool: &str, args: &str) -> String {
         let id = self.send_call(group, tool, args, "", "");
-        let answer = self.proxy.answer(id).json();
-        assert_ne!(answer["result"]["isError"], true, "{tool} of {group}: {answer}");
-        text_of(&answer["result"]).to_owned()
+        let response = self.proxy.response(id).json();
+        assert_ne!(response["result"]["isError"], true, "{tool} of {group}: {response}");
+        text_of(&response["result"]).to_owned()
     }
 
-    /// Whether calls reach the upstream; what becomes of them if not.
-    pub(super) fn connected(&mut self, group: &str) -> Result<(), String> {
-        let id = self.first[group];
-        let came = self.came.iter().position(|answer| answer.id() == Some(&id.to_string()));
-        let answer = came.map_or_else(|| self.proxy.answer(id), |at| self.came.remove(at));
-        match (answer.code(), &answer.json()["result"]["isError"]) {
+    /// Waits for the first call of a group. Returns the outcome of all methods if it failed.
+    pub(super) fn connect(&mut self, group: &str) -> Result<(), String> {
+        let id = self.first_calls[group];
+        let skipped = self.first_responses.iter().position(|response| response.id() == Some(&id.to_string()));
+        let response =
+            skipped.map_or_else(|| self.proxy.response(id), |index| self.first_responses.remove(index));
+        match (response.error_code(), &response.json()["result"]["isError"]) {
             (Some(code), _) => Err(refused(code)),
             (None, Value::Bool(true)) => Err("unavailable".to_owned()),
             _ => Ok(()),
         }
     }
 
-    /// The next message, but for the answers to the first calls.
-    pub(super) fn next(&mut self) -> Message {
+    /// The next message that is no response to a first call.
+    pub(super) fn next_message(&mut self) -> Message {
         loop {
-            let message = self.proxy.next().unwrap();
-            let is_first = |id: &u64| message.method().is_none() && message.id() == Some(&id.to_string());
-            if !self.first.values().any(is_first) {
+            let message = self.proxy.next_message().unwrap();
+            let responds_to = |id: &u64| message.method().is_none() && message.id() == Some(&id.to_string());
+            if !self.first_calls.values().any(responds_to) {
                 return message;
             }
-            self.came.push(message);
+            self.first_responses.push(message);
         }
     }
 
-    /// All that has come until a request that is sent now is answered.
-    pub(super) fn heard(&mut self) -> Vec<Message> {
-        let id = self.send("tools/list", "", "").to_string();
-        let mut heard = Vec::new();
+    /// All messages that arrive before the response to a request that is sent now.
+    pub(super) fn received_messages(&mut self) -> Vec<Message> {
+        let id = self.send_request("tools/list", "", "").to_string();
+        let mut messages = Vec::new();
         loop {
-            let message = self.next();
+            let message = self.next_message();
             if message.method().is_none() && message.id() == Some(&id) {
-                return heard;
+                return messages;
             }
-            heard.push(message);
+            messages.push(message);
         }
     }
 }
 
+/// Params with these members, and with the `_meta` that the revision requires.
 fn params(revision: &str, meta: &str, members: &str) -> String {
-    let era = if is_stateless(revision) { stateless::meta(CAPABILITIES) } else { String::new() };
-    let both = [&*era, meta].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
-    let meta = if both.is_empty() { String::new() } else { format!(r#""_meta":{{{both}}}"#) };
-    let all = [&*meta, members].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
-    format!("{{{all}}}")
+    let era = if is_stateless(revision) { stateless::meta_members(CAPABILITIES) } else { String::new() };
+    let meta = joined_members(&[&era, meta]);
+    let meta = if meta.is_empty() { String::new() } else { format!(r#""_meta":{{{meta}}}"#) };
+    format!("{{{}}}", joined_members(&[&meta, members]))
 }
 
-/// The same upstream without us.
-pub(super) struct Direct {
+fn joined_members(parts: &[&str]) -> String {
+    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(",")
+}
+
+/// An upstream of one revision without the program.
+pub(super) struct DirectUpstream {
     server: ScriptedUpstream,
     pub(super) revision: &'static str,
 }
 
-impl Direct {
+impl DirectUpstream {
     pub(super) fn start(revision: &'static str) -> Self {
-        Self { server: ScriptedUpstream::start(&flags(revision)), revision }
+        Self { server: ScriptedUpstream::start(&upstream_flags(revision)), revision }
     }
 
-    pub(super) fn ask(&mut self, method: &str, members: &str) -> Message {
+    pub(super) fn request(&mut self, method: &str, members: &str) -> Message {
         let params = params(self.revision, "", members);
         self.server.send(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#));
         Message::parse(self.server.read_line())
     }
 }
 
-/// The members of a result that belong to one era alone, and the others. Who made it is no part of it.
-pub(super) fn split(result: &str) -> [BTreeMap<String, String>; 2] {
+/// The members of a result: first those that only one era has, then all others. The name of the server in `_meta` is
+/// left out.
+pub(super) fn members_by_era(result: &str) -> [BTreeMap<String, String>; 2] {
     let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(result).unwrap();
     let mut parts = [BTreeMap::new(), BTreeMap::new()];
     for (name, value) in members {
-        let is_of_era = ["resultType", "ttlMs", "cacheScope"].contains(&&*name);
+        let is_of_one_era = ["resultType", "ttlMs", "cacheScope"].contains(&&*name);
         let mut value = value.get().to_owned();
         if name == "_meta" {
             let mut meta: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&value).unwrap();
@@ -159,7 +174,7 @@ pub(super) fn split(result: &str) -> [BTreeMap<String, String>; 2] {
             }
             value = serde_json::to_string(&meta).unwrap();
         }
-        parts[usize::from(!is_of_era)].insert(name, value);
+        parts[usize::from(!is_of_one_era)].insert(name, value);
     }
     parts
 }

@@ -226,7 +226,7 @@ fn a_token_is_sent_only_to_its_server() {
     other.home = fixture.home;
     other.set_server(json!({"url": url}));
     let mut proxy = other.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
     for request in other.auth_server.http.requests() {
         assert_eq!(request.header("authorization"), "");
@@ -250,7 +250,7 @@ fn a_new_authorization_server_gets_no_tokens_of_the_old_one() {
     fixture.auth_server.state().resource_metadata = json!({"authorization_servers": [server]});
     std::thread::sleep(Duration::from_millis(1100));
     let mut proxy = fixture.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
     assert!(new.auth_server.forms("/as/token").is_empty());
     assert!(fixture.auth_server.grants("refresh_token").is_empty());

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::remote::server::default_reply;
 use crate::remote::{Reply, Request, Server};
-use crate::support::with;
+use crate::support::merged;
 
 pub(crate) type Form = BTreeMap<String, String>;
 
@@ -160,7 +160,7 @@ pub(crate) fn parse_form(text: &str) -> Form {
 
 /// `base` with the members of `overrides`; null removes a member.
 fn overridden(base: Value, overrides: &Value) -> Value {
-    let mut all = with(base, if overrides.is_object() { overrides.clone() } else { json!({}) });
+    let mut all = merged(base, if overrides.is_object() { overrides.clone() } else { json!({}) });
     all.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     all
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::auth_server::{MockAuthServer, parse_form};
 use crate::remote::tls;
-use crate::support::{NO_BUS, Proxy, Setup, servers, with};
+use crate::support::{DISABLED_DBUS, Proxy, ProxyCommand, merged, pure_config};
 
 /// Everything that a login needs. The config has one server, `g`.
 pub(crate) struct Fixture {
@@ -74,7 +74,7 @@ impl Fixture {
         server: Value,
         trusted: rustls::RootCertStore,
     ) -> Self {
-        let config = servers([("g", server)]);
+        let config = pure_config([("g", server)]);
         let mut fixture = Self { auth_server, home, config, env: Vec::new(), trusted };
         // Linux has no keyring without a bus. On macOS every user has one, which must not be used.
         fixture.set_settings(json!({"keyring": cfg!(not(target_os = "macos"))}));
@@ -84,38 +84,39 @@ impl Fixture {
     /// Adds members to the server's config.
     pub(crate) fn set_server(&mut self, members: Value) {
         let server = self.config["mcpServers"]["g"].take();
-        self.config["mcpServers"]["g"] = with(server, members);
+        self.config["mcpServers"]["g"] = merged(server, members);
     }
 
     /// Adds members to the settings.
     pub(crate) fn set_settings(&mut self, members: Value) {
         let settings = self.config["settings"].take();
-        self.config["settings"] = with(settings, members);
+        self.config["settings"] = merged(settings, members);
     }
 
     pub(crate) fn config(&self) -> &Value {
         &self.config
     }
 
-    fn setup(&self) -> Setup {
+    fn proxy_command(&self) -> ProxyCommand {
         let home = self.home.path().to_str().unwrap();
-        let setup = self.env.iter().fold(Setup::new(), |setup, (name, value)| setup.env(name, value));
-        setup.env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
+        let command =
+            self.env.iter().fold(ProxyCommand::new(), |command, (name, value)| command.env(name, value));
+        command.env("XDG_DATA_HOME", home).args(&["--log-level", "trace"]).config(&self.config)
     }
 
     /// Starts the proxy for a client without capabilities.
     pub(crate) fn proxy(&self) -> Proxy {
-        self.setup().ready()
+        self.proxy_command().start_initialized()
     }
 
     /// Starts the proxy for a client that makes no handshake.
     pub(crate) fn stateless_proxy(&self) -> Proxy {
-        self.setup().start()
+        self.proxy_command().start()
     }
 
     /// Starts the proxy for a client with this `elicitation` capability.
     pub(crate) fn eliciting_proxy(&self, elicitation: Value) -> Proxy {
-        let mut proxy = self.setup().start();
+        let mut proxy = self.proxy_command().start();
         proxy.handshake_with(json!({"elicitation": elicitation}));
         proxy
     }
@@ -125,7 +126,7 @@ impl Fixture {
         let config = self.home.path().join("servers.json");
         std::fs::write(&config, self.config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("DBUS_SESSION_BUS_ADDRESS", NO_BUS).envs(self.env.iter().cloned());
+        command.env_clear().env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS).envs(self.env.iter().cloned());
         command.env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
         command.env("DYNAMIC_MCP_LOG", "trace,rmcp=trace,rmcp::transport::auth=trace").args(args);
         command.arg("--config").arg(config);

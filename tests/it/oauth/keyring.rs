@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use crate::support::until;
+use crate::support::wait_until;
 
 /// How long a call may take if the keyring does not work: one wait for it, and a margin for a loaded machine.
 const MAX_CALL_TIME: Duration = Duration::from_secs(15);
@@ -63,7 +63,7 @@ impl Desktop {
         std::fs::write(&config, BUS_CONFIG.replace("DIR", dir.path().to_str().unwrap())).unwrap();
         let mut command = command(&dir, "dbus-daemon");
         let bus = Daemon(command.arg("--nofork").arg("--config-file").arg(config).spawn().unwrap());
-        until("there is a bus", || dir.path().join("bus").exists());
+        wait_until("there is a bus", || dir.path().join("bus").exists());
         let keyring = start_keyring(&dir, true);
         Some(Self { keyring, _bus: bus, dir })
     }
@@ -123,7 +123,7 @@ fn start_keyring(dir: &TempDir, unlocked: bool) -> Daemon {
     }
     let mut daemon = Daemon(command.spawn().unwrap());
     daemon.0.stdin.take().unwrap().write_all(b"pw").unwrap();
-    until("there is a keyring", || {
+    wait_until("there is a keyring", || {
         let mut request = self::command(dir, "dbus-send");
         request.args(["--print-reply", "--dest=org.freedesktop.secrets", "/org/freedesktop/secrets"]);
         request.args(["org.freedesktop.Secret.Service.ReadAlias", "string:default"]);
@@ -155,9 +155,9 @@ fn a_login_is_in_the_keyring_until_logout() {
     // Two processes find the login, and each the tokens that the other has refreshed.
     fixture.env = desktop.client_env();
     let mut proxies = [fixture.proxy(), fixture.proxy()];
-    until("two refreshes", || {
+    wait_until("two refreshes", || {
         for proxy in &mut proxies {
-            assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+            assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
         }
         fixture.auth_server.grants("refresh_token").len() >= 2
     });
@@ -186,8 +186,8 @@ fn each_new_login_is_stored_in_the_keyring_or_else_in_a_file() {
     assert!(fixture.stored_login()["refresh_token"].is_string());
     fixture.env = with_bus;
     let mut proxy = fixture.proxy();
-    until("a refresh", || {
-        assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    wait_until("a refresh", || {
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
         !fixture.auth_server.grants("refresh_token").is_empty()
     });
     drop(proxy);
@@ -202,7 +202,7 @@ fn each_new_login_is_stored_in_the_keyring_or_else_in_a_file() {
     desktop.restart_keyring(false);
     let mut proxy = fixture.proxy();
     let started = Instant::now();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("which is locked: unlock it, or run `dynamic-mcp login g`"), "{failure}");
     assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
     let output = fixture.run(&["logout", "g"]);
@@ -222,7 +222,7 @@ fn each_new_login_is_stored_in_the_keyring_or_else_in_a_file() {
         output.text
     );
     assert!(fixture.stored_login()["refresh_token"].is_string());
-    until("the login is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    wait_until("the login is used", || proxy.call_tool("g", "echo", json!({}))["isError"] != true);
 
     desktop.restart_keyring(true);
     fixture.log_in();
@@ -240,7 +240,7 @@ fn a_keyring_that_does_not_answer_delays_calls_only_briefly() {
 
     let mut proxy = fixture.proxy();
     let started = Instant::now();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("keyring, which does not answer: run `dynamic-mcp login g`"), "{failure}");
     assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
 
@@ -248,7 +248,7 @@ fn a_keyring_that_does_not_answer_delays_calls_only_briefly() {
     assert_eq!(output.exit_code, 0, "{}", output.text);
     assert!(started.elapsed() < 2 * MAX_CALL_TIME, "{:?}", started.elapsed());
     assert!(fixture.stored_login()["access_token"].is_string());
-    until("the login is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    wait_until("the login is used", || proxy.call_tool("g", "echo", json!({}))["isError"] != true);
 }
 
 #[test]

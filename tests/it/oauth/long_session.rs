@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::fixture::Fixture;
 use crate::remote::proxies::TunnelProxy;
-use crate::support::{Proxy, until};
+use crate::support::{Proxy, wait_until};
 
 /// Calls a tool until the token has been refreshed `count` times. Each call succeeds.
 fn call_until_refreshed(proxy: &mut Proxy, fixture: &Fixture, count: usize) {
-    until("a refresh", || {
-        assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    wait_until("a refresh", || {
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
         fixture.auth_server.grants("refresh_token").len() >= count
     });
 }
@@ -23,7 +23,7 @@ fn a_session_outlasts_refreshes_and_a_restart() {
     fixture.auth_server.state().token_response = json!({"expires_in": 2});
     fixture.auth_server.state().sessions = Some(BTreeSet::new());
     let mut proxy = fixture.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
 
     let login = fixture.start_login();
@@ -31,7 +31,7 @@ fn a_session_outlasts_refreshes_and_a_restart() {
     assert!(login.complete_in_browser().contains("You are logged in"));
     let output = login.wait();
     assert_eq!(output.exit_code, 0, "{}", output.text);
-    until("the login is used", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    wait_until("the login is used", || proxy.call_tool("g", "echo", json!({}))["isError"] != true);
 
     // Two access tokens expire, and two refresh tokens are used up, in one session.
     let first = fixture.stored_login()["refresh_token"].clone();
@@ -51,14 +51,14 @@ fn a_session_outlasts_refreshes_and_a_restart() {
 
     // The server restarts: the session is gone, the login is not.
     fixture.auth_server.restart();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "back"})), "back");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "back"})), "back");
     let calls = fixture.auth_server.http.requests_of("tools/call");
     let last = calls.last().unwrap().header("mcp-session-id").to_owned();
     assert!(!last.is_empty() && !sessions.contains(&last), "{last} of {sessions:?}");
     call_until_refreshed(&mut proxy, &fixture, 1);
     assert!(!fixture.auth_server.state().refresh_token_reused);
 
-    assert_eq!(proxy.group("g")["error"], Value::Null);
+    assert_eq!(proxy.group_status("g")["error"], Value::Null);
     let shown = proxy.log() + &proxy.status().to_string();
     assert!(!shown.contains("s3cret-"), "{shown}");
 }
@@ -72,7 +72,7 @@ fn all_requests_of_a_login_use_the_proxy_of_the_environment() {
     let browser_connections = 1;
     assert_eq!(fixture.auth_server.http.connections(), tunnels.requests().len() + browser_connections);
     let mut proxy = fixture.proxy();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
     assert_eq!(fixture.auth_server.http.connections(), tunnels.requests().len() + browser_connections);
     assert!(!proxy.log().contains("s3cret-"), "{}", proxy.log());
 

@@ -3,21 +3,20 @@
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, callback_url, complete_in_browser};
-use crate::protocol::{heard, hears_nothing, reply};
-use crate::support::{Message, Proxy, text_of, until};
+use crate::support::{Message, Proxy, text_of, wait_until};
 
-const ACCEPT: &str = r#""result":{"action":"accept"}"#;
-const DECLINE: &str = r#""result":{"action":"decline"}"#;
+pub(super) const ACCEPT: &str = r#""result":{"action":"accept"}"#;
+pub(super) const DECLINE: &str = r#""result":{"action":"decline"}"#;
 const DISMISS: &str = r#""result":{"action":"cancel"}"#;
 const REJECT: &str = r#""error":{"code":-32603,"message":"no window"}"#;
 
 /// Sends a call of the tool `echo`. Returns the id of the request.
-fn send_echo(proxy: &mut Proxy) -> u64 {
+pub(super) fn send_echo(proxy: &mut Proxy) -> u64 {
     proxy.send_call("g", "echo", json!({"text": "in"}))
 }
 
-fn result(proxy: &mut Proxy, call: u64) -> Value {
-    proxy.answer(call).json()["result"].take()
+pub(super) fn result(proxy: &mut Proxy, call: u64) -> Value {
+    proxy.response(call).json()["result"].take()
 }
 
 /// The group in the status of all groups. Asking for the group alone would begin its login.
@@ -26,16 +25,16 @@ fn group_status(proxy: &mut Proxy) -> Value {
 }
 
 /// Waits for the question of a login. Returns it and its URL.
-fn wait_for_question(proxy: &mut Proxy) -> (Message, String) {
-    let question = heard(proxy, "elicitation/create");
+pub(super) fn wait_for_question(proxy: &mut Proxy) -> (Message, String) {
+    let question = proxy.wait_for_message("elicitation/create");
     let url = question.json()["params"]["url"].as_str().unwrap().to_owned();
     (question, url)
 }
 
 /// Answers the question of a login. Returns its URL.
-fn answer_question(proxy: &mut Proxy, answer: &str) -> String {
+pub(super) fn answer_question(proxy: &mut Proxy, answer: &str) -> String {
     let (question, url) = wait_for_question(proxy);
-    reply(proxy, &question, answer);
+    proxy.respond(&question, answer);
     url
 }
 
@@ -45,7 +44,7 @@ fn accept_and_log_in(proxy: &mut Proxy) {
 }
 
 /// The URL in a text for the model.
-fn url_in(text: &str) -> &str {
+pub(super) fn url_in(text: &str) -> &str {
     text.lines().find(|line| line.starts_with("http")).unwrap_or_else(|| panic!("no URL: {text}"))
 }
 
@@ -54,18 +53,18 @@ fn the_user_is_shown_the_url_and_the_call_goes_on_after_the_login() {
     let fixture = Fixture::new();
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let call = send_echo(&mut proxy);
-    let question = heard(&mut proxy, "elicitation/create");
+    let question = proxy.wait_for_message("elicitation/create");
     let params = question.json()["params"].take();
     assert_eq!(params["mode"], "url");
     assert!(params["message"].as_str().unwrap().starts_with("[g] "), "{params}");
     let url = params["url"].as_str().unwrap();
     assert!(url.starts_with(&format!("{}/as/authorize?", fixture.auth_server.http.origin)), "{url}");
-    reply(&mut proxy, &question, ACCEPT);
+    proxy.respond(&question, ACCEPT);
     assert!(complete_in_browser(url).contains("You are logged in"));
-    let complete = heard(&mut proxy, "notifications/elicitation/complete").json();
+    let complete = proxy.wait_for_message("notifications/elicitation/complete").json();
     assert_eq!(complete["params"], json!({"elicitationId": params["elicitationId"]}));
     assert_eq!(text_of(&result(&mut proxy, call)), "in");
-    assert_eq!(proxy.text("g", "echo", json!({"text": "again"})), "again");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "again"})), "again");
     assert_eq!(fixture.login_files().len(), 1);
     let log = proxy.log();
     assert!(!log.contains("s3cret-"), "{log}");
@@ -77,11 +76,11 @@ fn no_login_begins_before_a_request_names_the_group() {
         let mut fixture = Fixture::new();
         fixture.set_server(json!({"lazy_startup": mode}));
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-        until("it has failed", || group_status(&mut proxy)["state"] == "failed");
+        wait_until("it has failed", || group_status(&mut proxy)["state"] == "failed");
         assert_eq!(group_status(&mut proxy)["loginUrl"], Value::Null);
-        proxy.ask("resources/list", json!({}));
-        proxy.ask("tools/describe_batch", json!({"names": ["g__echo"]}));
-        hears_nothing(&mut proxy);
+        proxy.request("resources/list", json!({}));
+        proxy.request("tools/describe_batch", json!({"names": ["g__echo"]}));
+        proxy.assert_no_message();
         assert!(fixture.auth_server.forms("/as/register").is_empty());
     }
 }
@@ -96,12 +95,12 @@ fn all_kinds_of_requests_wait_for_a_login() {
     ] {
         let fixture = Fixture::new();
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-        let request = proxy.send(method, params);
-        let question = heard(&mut proxy, "elicitation/create");
+        let request = proxy.send_request(method, params);
+        let question = proxy.wait_for_message("elicitation/create");
         let url = question.json()["params"]["url"].as_str().unwrap().to_owned();
-        reply(&mut proxy, &question, ACCEPT);
+        proxy.respond(&question, ACCEPT);
         complete_in_browser(&url);
-        let answer = proxy.answer(request).json();
+        let answer = proxy.response(request).json();
         assert!(!answer.to_string().contains("login"), "{method}: {answer}");
     }
 }
@@ -112,17 +111,17 @@ fn a_user_who_declines_is_not_asked_again() {
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let call = send_echo(&mut proxy);
     let (question, url) = wait_for_question(&mut proxy);
-    reply(&mut proxy, &question, DECLINE);
+    proxy.respond(&question, DECLINE);
     let failure = result(&mut proxy, call);
-    assert!(failure["isError"] == true && text_of(&failure).contains("declined it"), "{failure}");
+    assert!(failure["isError"] == true && text_of(&failure).contains("declined the login"), "{failure}");
     assert!(text_of(&failure).contains("dynamic-mcp login g"), "{failure}");
     let call = send_echo(&mut proxy);
     let failure = result(&mut proxy, call);
-    assert!(text_of(&failure).contains("declined it"), "{failure}");
+    assert!(text_of(&failure).contains("declined the login"), "{failure}");
     // The login no longer listens for the browser.
     let callback = callback_url(&url);
     let address = callback.split('/').nth(2).unwrap();
-    until("the port is closed", || std::net::TcpStream::connect(address).is_err());
+    wait_until("the port is closed", || std::net::TcpStream::connect(address).is_err());
     assert_eq!(group_status(&mut proxy)["loginUrl"], Value::Null);
     assert!(fixture.auth_server.forms("/as/token").is_empty());
 }
@@ -134,11 +133,11 @@ fn a_user_who_dismisses_the_question_is_asked_again_by_the_next_call() {
     let mut questions = Vec::new();
     for _ in 0..2 {
         let call = send_echo(&mut proxy);
-        let question = heard(&mut proxy, "elicitation/create");
+        let question = proxy.wait_for_message("elicitation/create");
         questions.push(question.json()["params"].take());
-        reply(&mut proxy, &question, DISMISS);
+        proxy.respond(&question, DISMISS);
         let failure = result(&mut proxy, call);
-        assert!(text_of(&failure).contains("dismissed it"), "{failure}");
+        assert!(text_of(&failure).contains("dismissed the login"), "{failure}");
     }
     assert_eq!(questions[0], questions[1], "it is the same login");
     assert_eq!(fixture.auth_server.forms("/as/register").len(), 1);
@@ -149,19 +148,19 @@ fn a_client_without_url_elicitation_gets_the_url_as_text() {
     let fixture = Fixture::new();
     for elicitation in [json!({}), json!({"form": {}}), Value::Null] {
         let mut proxy = fixture.eliciting_proxy(elicitation);
-        let failure = proxy.failure("g", "echo", json!({"text": "in"}));
+        let failure = proxy.call_failure("g", "echo", json!({"text": "in"}));
         assert!(
             failure.contains("Ask the user to log in") && failure.contains("within 4 minutes"),
             "{failure}"
         );
         let url = url_in(&failure);
-        let status = proxy.front("get_status", json!({}));
+        let status = proxy.call_meta_tool("get_status", json!({}));
         assert_eq!(status["structuredContent"]["groups"][0]["loginUrl"], url);
         assert!(text_of(&status).contains(url), "{status}");
         complete_in_browser(url);
         // The next call succeeds without waiting for a retry.
-        until("the login has finished", || group_status(&mut proxy)["loginUrl"] == Value::Null);
-        assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+        wait_until("the login has finished", || group_status(&mut proxy)["loginUrl"] == Value::Null);
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
         assert_eq!(fixture.run(&["logout", "g"]).exit_code, 0);
     }
 }
@@ -181,11 +180,11 @@ fn the_status_of_a_group_begins_its_login_and_has_the_url() {
     let mut fixture = Fixture::new();
     fixture.set_server(json!({"lazy_startup": "eager"}));
     let mut proxy = fixture.proxy();
-    until("it has failed", || group_status(&mut proxy)["state"] == "failed");
-    let status = proxy.front("get_status", json!({"group": "g"}));
+    wait_until("it has failed", || group_status(&mut proxy)["state"] == "failed");
+    let status = proxy.call_meta_tool("get_status", json!({"group": "g"}));
     let url = status["structuredContent"]["groups"][0]["loginUrl"].as_str().unwrap();
     complete_in_browser(url);
-    until("it has connected", || group_status(&mut proxy)["state"] == "connected");
+    wait_until("it has connected", || group_status(&mut proxy)["state"] == "connected");
     assert_eq!(group_status(&mut proxy)["loginUrl"], Value::Null);
 }
 
@@ -195,7 +194,7 @@ fn concurrent_calls_share_one_login_and_one_question() {
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let calls = [(); 3].map(|()| send_echo(&mut proxy));
     let (question, url) = wait_for_question(&mut proxy);
-    reply(&mut proxy, &question, ACCEPT);
+    proxy.respond(&question, ACCEPT);
     complete_in_browser(&url);
     for call in calls {
         assert_eq!(text_of(&result(&mut proxy, call)), "in");
@@ -203,22 +202,24 @@ fn concurrent_calls_share_one_login_and_one_question() {
     assert_eq!(fixture.auth_server.grants("authorization_code").len(), 1);
     assert_eq!(fixture.auth_server.forms("/as/register").len(), 1);
     assert_eq!(
-        heard(&mut proxy, "notifications/elicitation/complete").json()["params"]["elicitationId"],
+        proxy.wait_for_message("notifications/elicitation/complete").json()["params"]["elicitationId"],
         question.json()["params"]["elicitationId"]
     );
-    hears_nothing(&mut proxy);
+    proxy.assert_no_message();
 }
 
 #[test]
 fn all_calls_that_share_a_question_get_its_answer() {
-    for (answer, text) in [(DISMISS, "dismissed it"), (DECLINE, "declined it"), (REJECT, "/as/authorize?")] {
+    for (answer, text) in
+        [(DISMISS, "dismissed the login"), (DECLINE, "declined the login"), (REJECT, "/as/authorize?")]
+    {
         let fixture = Fixture::new();
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
         let calls = [(); 3].map(|()| send_echo(&mut proxy));
-        let question = heard(&mut proxy, "elicitation/create");
+        let question = proxy.wait_for_message("elicitation/create");
         // By the answer to the ping, the other calls wait.
-        proxy.ask("ping", json!({}));
-        reply(&mut proxy, &question, answer);
+        proxy.request("ping", json!({}));
+        proxy.respond(&question, answer);
         for call in calls {
             let failure = result(&mut proxy, call);
             assert!(text_of(&failure).contains(text), "{answer}: {failure}");
@@ -231,9 +232,9 @@ fn another_call_asks_if_the_asking_call_is_cancelled() {
     let fixture = Fixture::new();
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let first = send_echo(&mut proxy);
-    heard(&mut proxy, "elicitation/create");
+    proxy.wait_for_message("elicitation/create");
     let second = send_echo(&mut proxy);
-    proxy.ask("ping", json!({}));
+    proxy.request("ping", json!({}));
     proxy.notify("notifications/cancelled", json!({"requestId": first}));
     accept_and_log_in(&mut proxy);
     assert_eq!(text_of(&result(&mut proxy, second)), "in");
@@ -245,9 +246,9 @@ fn a_login_in_another_process_ends_the_wait() {
         let fixture = Fixture::new();
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
         let call = send_echo(&mut proxy);
-        let question = heard(&mut proxy, "elicitation/create");
+        let question = proxy.wait_for_message("elicitation/create");
         if accepted {
-            reply(&mut proxy, &question, ACCEPT);
+            proxy.respond(&question, ACCEPT);
         }
         fixture.log_in();
         assert_eq!(text_of(&result(&mut proxy, call)), "in");
@@ -259,16 +260,16 @@ fn a_login_in_another_process_ends_the_wait() {
 fn the_status_uses_a_new_login_instead_of_beginning_one() {
     let fixture = Fixture::new();
     let mut proxy = fixture.proxy();
-    proxy.ask("resources/read", json!({"group": "g", "uri": "x://y"}));
+    proxy.request("resources/read", json!({"group": "g", "uri": "x://y"}));
     let registered = fixture.auth_server.forms("/as/register").len();
     fixture.log_in();
-    let status = proxy.front("get_status", json!({"group": "g"}));
+    let status = proxy.call_meta_tool("get_status", json!({"group": "g"}));
     assert_eq!(
         fixture.auth_server.forms("/as/register").len(),
         registered + 1,
         "only the command registered: {status}"
     );
-    until("it has connected", || group_status(&mut proxy)["state"] == "connected");
+    wait_until("it has connected", || group_status(&mut proxy)["state"] == "connected");
 }
 
 #[test]
@@ -276,13 +277,13 @@ fn a_cancelled_call_cancels_its_question_but_not_the_login() {
     let fixture = Fixture::new();
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let call = send_echo(&mut proxy);
-    let question = heard(&mut proxy, "elicitation/create");
+    let question = proxy.wait_for_message("elicitation/create");
     proxy.notify("notifications/cancelled", json!({"requestId": call}));
-    let cancelled = heard(&mut proxy, "notifications/cancelled").json();
+    let cancelled = proxy.wait_for_message("notifications/cancelled").json();
     assert_eq!(cancelled["params"]["requestId"].to_string(), question.id().unwrap());
     complete_in_browser(question.json()["params"]["url"].as_str().unwrap());
-    until("the login is stored", || fixture.login_files().len() == 1);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    wait_until("the login is stored", || fixture.login_files().len() == 1);
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
 }
 
 #[test]
@@ -293,10 +294,7 @@ fn a_login_that_fails_in_the_browser_is_reported_to_the_waiting_call() {
     let call = send_echo(&mut proxy);
     accept_and_log_in(&mut proxy);
     let failure = result(&mut proxy, call);
-    assert!(
-        text_of(&failure).contains("A login was begun and failed")
-            && text_of(&failure).contains("access_denied")
-    );
+    assert!(text_of(&failure).contains("The login failed") && text_of(&failure).contains("access_denied"));
 }
 
 #[test]
@@ -304,7 +302,7 @@ fn a_login_that_cannot_begin_says_why() {
     let fixture = Fixture::new();
     fixture.auth_server.state().metadata = json!({"registration_endpoint": null});
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("`oauth.client_id`"), "{failure}");
 }
 
@@ -313,14 +311,14 @@ fn a_login_in_another_process_is_used_before_the_user_is_asked_again() {
     let fixture = Fixture::new();
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let call = send_echo(&mut proxy);
-    let question = heard(&mut proxy, "elicitation/create");
+    let question = proxy.wait_for_message("elicitation/create");
     fixture.log_in();
-    reply(&mut proxy, &question, DISMISS);
+    proxy.respond(&question, DISMISS);
     let failure = result(&mut proxy, call);
     assert!(text_of(&failure).contains("dismissed"), "{failure}");
     // The next call succeeds without a question or a wait for a retry.
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    until("the offered login has ended", || group_status(&mut proxy)["loginUrl"] == Value::Null);
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
+    wait_until("the offered login has ended", || group_status(&mut proxy)["loginUrl"] == Value::Null);
 }
 
 #[test]
@@ -333,51 +331,9 @@ fn no_login_is_offered_for_credentials_in_the_config() {
         fixture.auth_server.state().token_status = Some(400);
         fixture.set_server(entry);
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-        let failure = proxy.failure("g", "echo", json!({}));
+        let failure = proxy.call_failure("g", "echo", json!({}));
         assert!(failure.contains("tell the user") && !failure.contains("authorize?"), "{failure}");
     }
-}
-
-/// Sends a call of the tool `echo` for a stateless client with these capabilities. Returns the id of the request.
-fn send_stateless_echo(proxy: &mut Proxy, capabilities: &Value, members: &Value) -> u64 {
-    let arguments = json!({"group": "g", "name": "echo", "args": {"text": "in"}});
-    let mut params = json!({"name": "call_dynamic_tool", "arguments": arguments});
-    params.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-    proxy.send_stateless(capabilities, "tools/call", params)
-}
-
-#[test]
-fn a_stateless_client_gets_the_question_in_the_result() {
-    let fixture = Fixture::new();
-    let mut proxy = fixture.stateless_proxy();
-    let capabilities = json!({"elicitation": {"url": {}}});
-    let call = send_stateless_echo(&mut proxy, &capabilities, &json!({}));
-    let first_result = result(&mut proxy, call);
-    assert_eq!(first_result["resultType"], "input_required", "{first_result}");
-    let (key, question) = first_result["inputRequests"].as_object().unwrap().iter().next().unwrap();
-    assert_eq!(
-        (&question["method"], &question["params"]["mode"]),
-        (&json!("elicitation/create"), &json!("url"))
-    );
-    assert!(question["params"]["message"].as_str().unwrap().starts_with("[g] "));
-    assert_eq!(question["params"]["elicitationId"], Value::Null, "this revision has no ids");
-    let response =
-        json!({"requestState": first_result["requestState"], "inputResponses": {key: {"action": "accept"}}});
-    let call = send_stateless_echo(&mut proxy, &capabilities, &response);
-    complete_in_browser(question["params"]["url"].as_str().unwrap());
-    let done = result(&mut proxy, call);
-    assert_eq!((text_of(&done), &done["resultType"]), ("in", &json!("complete")));
-    hears_nothing(&mut proxy);
-}
-
-#[test]
-fn a_stateless_client_without_url_elicitation_gets_the_url_as_text() {
-    let fixture = Fixture::new();
-    let mut proxy = fixture.stateless_proxy();
-    let call = send_stateless_echo(&mut proxy, &json!({"elicitation": {"form": {}}}), &json!({}));
-    let failure = result(&mut proxy, call);
-    assert_eq!(failure["isError"], true);
-    complete_in_browser(url_in(text_of(&failure)));
 }
 
 #[test]
@@ -387,13 +343,13 @@ fn a_call_that_waits_for_a_login_reports_progress() {
     let arguments = json!({"group": "g", "name": "echo", "args": {"text": "in"}});
     let params =
         json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": "t"}});
-    let call = proxy.send("tools/call", params);
-    let question = heard(&mut proxy, "elicitation/create");
-    let progress = heard(&mut proxy, "notifications/progress").json();
+    let call = proxy.send_request("tools/call", params);
+    let question = proxy.wait_for_message("elicitation/create");
+    let progress = proxy.wait_for_message("notifications/progress").json();
     assert!(progress["params"]["message"].as_str().unwrap().contains("waits for the user to agree"));
-    reply(&mut proxy, &question, ACCEPT);
+    proxy.respond(&question, ACCEPT);
     let mut values = vec![progress["params"]["progress"].as_f64().unwrap()];
-    let progress = heard(&mut proxy, "notifications/progress").json();
+    let progress = proxy.wait_for_message("notifications/progress").json();
     assert!(progress["params"]["message"].as_str().unwrap().contains("waits for its login in the browser"));
     values.push(progress["params"]["progress"].as_f64().unwrap());
     assert!(values[0] < values[1] && values[1] < 0.0, "{values:?}");
@@ -402,83 +358,23 @@ fn a_call_that_waits_for_a_login_reports_progress() {
 }
 
 #[test]
-fn a_call_that_lacks_scopes_is_repeated_with_them() {
-    let fixture = Fixture::new();
-    fixture.log_in();
-    let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    let call = proxy.send_call("g", "look", json!({}));
-    let (question, url) = wait_for_question(&mut proxy);
-    assert!(url.contains("write"), "{url}");
-    // Other calls succeed meanwhile.
-    let other = send_echo(&mut proxy);
-    assert_eq!(text_of(&result(&mut proxy, other)), "in");
-    reply(&mut proxy, &question, ACCEPT);
-    complete_in_browser(&url);
-    let repeated = result(&mut proxy, call);
-    assert!(repeated["isError"] != true, "{repeated}");
-    assert_eq!(text_of(&repeated), "called", "{repeated}");
-    let calls = fixture.auth_server.http.requests_of("tools/call");
-    let looks = calls.iter().filter(|call| call.body["params"]["name"] == "look");
-    let tokens: Vec<_> = looks.map(|call| call.header("authorization")).collect();
-    let last = tokens.last().unwrap();
-    assert_eq!(tokens.iter().filter(|token| *token == last).count(), 1, "the call ran once");
-}
-
-#[test]
-fn a_call_whose_scopes_are_declined_reports_them() {
-    let fixture = Fixture::new();
-    fixture.log_in();
-    let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    let call = proxy.send_call("g", "look", json!({}));
-    answer_question(&mut proxy, DECLINE);
-    let failure = result(&mut proxy, call);
-    for text in ["needs more permissions: write", "declined it"] {
-        assert!(text_of(&failure).contains(text), "{failure}");
-    }
-}
-
-#[test]
 fn a_configured_port_is_left_to_the_command_unless_the_client_shows_the_url() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let fixture = Fixture::with_oauth(json!({"redirect_port": port}));
     let mut proxy = fixture.eliciting_proxy(json!({}));
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g") && !failure.contains("authorize?"), "{failure}");
-    assert_eq!(proxy.group("g")["loginUrl"], Value::Null);
+    assert_eq!(proxy.group_status("g")["loginUrl"], Value::Null);
     fixture.log_in();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
     // A client that shows the URL makes the command unnecessary.
     assert_eq!(fixture.run(&["logout", "g"]).exit_code, 0);
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
     let call = send_echo(&mut proxy);
     let (question, url) = wait_for_question(&mut proxy);
     assert!(url.contains(&format!("127.0.0.1%3A{port}%2Fcallback")), "{url}");
-    reply(&mut proxy, &question, ACCEPT);
+    proxy.respond(&question, ACCEPT);
     complete_in_browser(&url);
-    assert_eq!(text_of(&result(&mut proxy, call)), "in");
-}
-
-#[test]
-fn declining_more_scopes_does_not_decline_a_login() {
-    let fixture = Fixture::new();
-    fixture.log_in();
-    let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    let call = proxy.send_call("g", "look", json!({}));
-    let question = heard(&mut proxy, "elicitation/create");
-    assert!(question.json()["params"]["message"].as_str().unwrap().contains("want of rights"));
-    reply(&mut proxy, &question, DECLINE);
-    assert!(text_of(&result(&mut proxy, call)).contains("needs no more rights can be used"));
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    // The same question is not asked again.
-    let failure = proxy.failure("g", "look", json!({}));
-    assert!(failure.contains("declined it"), "{failure}");
-    fixture.auth_server.state().revoke_all();
-    let call = send_echo(&mut proxy);
-    let question = heard(&mut proxy, "elicitation/create");
-    assert!(question.json()["params"]["message"].as_str().unwrap().contains("wants you to log in"));
-    reply(&mut proxy, &question, ACCEPT);
-    complete_in_browser(question.json()["params"]["url"].as_str().unwrap());
     assert_eq!(text_of(&result(&mut proxy, call)), "in");
 }
 
@@ -490,7 +386,7 @@ fn a_user_who_refuses_in_the_browser_is_not_asked_again_at_once() {
     let call = send_echo(&mut proxy);
     accept_and_log_in(&mut proxy);
     result(&mut proxy, call);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("access_denied"), "{failure}");
 }
 
@@ -498,12 +394,12 @@ fn a_user_who_refuses_in_the_browser_is_not_asked_again_at_once() {
 fn a_changed_config_ends_a_login_that_is_under_way() {
     let mut fixture = Fixture::new();
     let mut proxy = fixture.proxy();
-    let url = url_in(&proxy.failure("g", "echo", json!({}))).to_owned();
+    let url = url_in(&proxy.call_failure("g", "echo", json!({}))).to_owned();
     assert_eq!(group_status(&mut proxy)["loginUrl"], url);
     let other = Fixture::new();
     fixture.set_server(json!({"url": other.auth_server.url()}));
     std::fs::write(proxy.config_file(), fixture.config().to_string()).unwrap();
-    until("the config has been reloaded", || group_status(&mut proxy)["loginUrl"] == Value::Null);
-    let failure = proxy.failure("g", "echo", json!({}));
+    wait_until("the config has been reloaded", || group_status(&mut proxy)["loginUrl"] == Value::Null);
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(url_in(&failure).starts_with(&other.auth_server.http.origin), "{failure}");
 }

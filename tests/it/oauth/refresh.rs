@@ -14,8 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
 use super::fixture::{Fixture, complete_in_browser};
-use crate::protocol::{heard, reply};
-use crate::support::until;
+use crate::support::wait_until;
 
 #[test]
 fn a_token_is_refreshed_before_it_expires() {
@@ -23,9 +22,9 @@ fn a_token_is_refreshed_before_it_expires() {
     fixture.auth_server.state().token_response = json!({"expires_in": 2});
     fixture.log_in();
     let mut proxy = fixture.proxy();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
-    until("a refresh", || {
-        assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
+    wait_until("a refresh", || {
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "b"})), "b");
         !fixture.auth_server.grants("refresh_token").is_empty()
     });
     let refresh = fixture.auth_server.grants("refresh_token").remove(0);
@@ -41,12 +40,12 @@ fn a_refused_token_is_refreshed_once() {
     fixture.age_login();
     fixture.auth_server.state().revoke_access();
     let mut proxy = fixture.proxy();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
     assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
 
     // The new token is refused at once, so another refresh would not help.
     fixture.auth_server.state().revoke_access();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
     assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
 }
@@ -58,13 +57,15 @@ fn a_rejected_refresh_token_is_not_used_again() {
     fixture.auth_server.state().revoke_all();
     let mut proxy = fixture.proxy();
     for _ in 0..3 {
-        let failure = proxy.failure("g", "echo", json!({}));
+        let failure = proxy.call_failure("g", "echo", json!({}));
         assert!(failure.contains("dynamic-mcp login g"), "{failure}");
     }
     assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
     assert!(fixture.stored_login()["refresh_token"].is_null());
     fixture.log_in();
-    until("the new login is used", || proxy.call("g", "echo", json!({"text": "in"}))["isError"] != true);
+    wait_until("the new login is used", || {
+        proxy.call_tool("g", "echo", json!({"text": "in"}))["isError"] != true
+    });
 }
 
 #[test]
@@ -73,11 +74,11 @@ fn a_failing_authorization_server_does_not_end_the_login() {
     fixture.log_in_with_expired_token();
     fixture.auth_server.state().token_status = Some(503);
     let mut proxy = fixture.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("503") && !failure.contains("dynamic-mcp login"), "{failure}");
     assert!(fixture.stored_login()["refresh_token"].is_string());
     fixture.auth_server.state().token_status = None;
-    until("it works again", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    wait_until("it works again", || proxy.call_tool("g", "echo", json!({}))["isError"] != true);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn one_of_many_processes_refreshes_and_the_others_use_the_result() {
     let calls: Vec<_> =
         proxies.iter_mut().map(|proxy| proxy.send_call("g", "echo", json!({"text": "x"}))).collect();
     for (proxy, id) in proxies.iter_mut().zip(calls) {
-        let answer = proxy.answer(id);
+        let answer = proxy.response(id);
         assert!(answer.raw("result").unwrap().contains("\"x\""), "{:?}", answer.raw("result"));
     }
     assert_eq!(
@@ -105,21 +106,21 @@ fn a_cancelled_call_does_not_cancel_the_refresh() {
     fixture.auth_server.state().token_response = json!({"expires_in": 2});
     fixture.log_in();
     let mut proxy = fixture.proxy();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
     let before = fixture.stored_login()["refresh_token"].clone();
     fixture.auth_server.state().token_delay = Duration::from_secs(1);
     fixture.auth_server.state().token_response = json!({});
     fixture.age_login();
     let requests = fixture.auth_server.grants("refresh_token").len();
-    until("a refresh is under way", || {
+    wait_until("a refresh is under way", || {
         let id = proxy.send_call("g", "echo", json!({}));
         std::thread::sleep(Duration::from_millis(100));
         proxy.notify("notifications/cancelled", json!({"requestId": id}));
         fixture.auth_server.token_requests() > requests + 1
     });
-    until("its response is stored", || fixture.stored_login()["refresh_token"] != before);
+    wait_until("its response is stored", || fixture.stored_login()["refresh_token"] != before);
     fixture.auth_server.state().token_delay = Duration::ZERO;
-    assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "b"})), "b");
     assert!(!fixture.auth_server.state().refresh_token_reused);
 }
 
@@ -135,12 +136,12 @@ fn a_refresh_is_completed_when_the_client_disconnects() {
     fixture.auth_server.state().token_delay = TOKEN_DELAY;
     let mut proxy = fixture.proxy();
     proxy.send_call("g", "echo", json!({}));
-    until("a refresh is under way", || fixture.auth_server.token_requests() > requests);
+    wait_until("a refresh is under way", || fixture.auth_server.token_requests() > requests);
     proxy.close_stdin();
-    assert!(proxy.ends().0.success());
+    assert!(proxy.wait_for_exit().0.success());
     assert_ne!(fixture.stored_login()["refresh_token"], refresh_token);
     fixture.auth_server.state().token_delay = Duration::ZERO;
-    assert_eq!(fixture.proxy().text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "a"})), "a");
     assert!(!fixture.auth_server.state().refresh_token_reused);
 }
 
@@ -152,9 +153,9 @@ fn a_slow_refresh_does_not_delay_exit_for_long() {
     fixture.auth_server.state().token_delay = Duration::from_secs(8);
     let mut proxy = fixture.proxy();
     proxy.send_call("g", "echo", json!({}));
-    until("a refresh is under way", || fixture.auth_server.token_requests() > requests);
+    wait_until("a refresh is under way", || fixture.auth_server.token_requests() > requests);
     proxy.close_stdin();
-    let (status, took) = proxy.ends();
+    let (status, took) = proxy.wait_for_exit();
     assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}");
     assert!(proxy.log().contains("not everything ended in time"), "{}", proxy.log());
 }
@@ -166,16 +167,16 @@ fn a_login_is_completed_once_the_browser_has_returned() {
         fixture.auth_server.state().token_delay = TOKEN_DELAY;
         let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
         proxy.send_call("g", "echo", json!({}));
-        let question = heard(&mut proxy, "elicitation/create");
+        let question = proxy.wait_for_message("elicitation/create");
         let url = question.json()["params"]["url"].as_str().unwrap().to_owned();
         let browser = std::thread::spawn(move || complete_in_browser(&url));
-        until("the code is being redeemed", || fixture.auth_server.token_requests() > 0);
+        wait_until("the code is being redeemed", || fixture.auth_server.token_requests() > 0);
         if declined {
-            reply(&mut proxy, &question, r#""result":{"action":"decline"}"#);
-            until("the login is stored", || !fixture.login_files().is_empty());
+            proxy.respond(&question, r#""result":{"action":"decline"}"#);
+            wait_until("the login is stored", || !fixture.login_files().is_empty());
         } else {
             proxy.close_stdin();
-            assert!(proxy.ends().0.success());
+            assert!(proxy.wait_for_exit().0.success());
         }
         assert!(fixture.stored_login()["refresh_token"].is_string());
         assert!(browser.join().unwrap().contains("You are logged in"));
@@ -191,17 +192,17 @@ fn tokens_that_cannot_be_written_are_used_and_written_later() {
     // A directory in place of the temporary file keeps any user from writing it.
     let obstacle = fixture.login_files()[0].with_extension(format!("{}.tmp", proxy.pid()));
     std::fs::create_dir_all(obstacle.join("obstacle")).unwrap();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
-    proxy.until_logged("its new tokens cannot be stored");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
+    proxy.wait_for_log("its new tokens cannot be stored");
     assert!(proxy.log().contains(".json: "), "the log has no path: {}", proxy.log());
-    until("it tries again", || {
-        assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+    wait_until("it tries again", || {
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "b"})), "b");
         proxy.log().contains("still cannot be stored")
     });
     assert_eq!(fixture.stored_login()["refresh_token"], before);
     std::fs::remove_dir_all(&obstacle).unwrap();
-    until("they are written", || {
-        assert_eq!(proxy.text("g", "echo", json!({"text": "c"})), "c");
+    wait_until("they are written", || {
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "c"})), "c");
         fixture.stored_login()["refresh_token"] != before
     });
     assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
@@ -225,7 +226,7 @@ fn requests_fail_while_the_login_cannot_be_used() {
         std::fs::set_permissions(&fixture.login_files()[0], permissions).unwrap();
     };
     set_mode(0o644);
-    let failure = fixture.proxy().failure("g", "echo", json!({}));
+    let failure = fixture.proxy().call_failure("g", "echo", json!({}));
     assert!(failure.contains("chmod 600"), "{failure}");
     assert_eq!(anonymous_requests(), 0);
     set_mode(0o600);
@@ -233,11 +234,11 @@ fn requests_fail_while_the_login_cannot_be_used() {
     fixture.age_login();
     fixture.auth_server.state().token_status = Some(503);
     let mut proxy = fixture.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("503"), "{failure}");
     assert_eq!(anonymous_requests(), 0);
     fixture.auth_server.state().token_status = None;
-    until("it works again", || proxy.call("g", "echo", json!({}))["isError"] != true);
+    wait_until("it works again", || proxy.call_tool("g", "echo", json!({}))["isError"] != true);
     assert_eq!(anonymous_requests(), 0);
 }
 
@@ -252,7 +253,7 @@ fn an_unwritable_login_directory_is_reported_before_the_url_is_shown() {
     assert!(fixture.auth_server.forms("/as/register").is_empty());
     // A server that needs no login needs no directory.
     fixture.auth_server.state().allows_anonymous = true;
-    assert_eq!(fixture.proxy().text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "a"})), "a");
 }
 
 #[test]
@@ -263,9 +264,9 @@ fn no_login_is_offered_if_its_file_could_not_be_read() {
     std::fs::set_permissions(&fixture.login_files()[0], permissions).unwrap();
     // A client that is offered a login would get a question.
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("chmod 600") && !failure.contains("dynamic-mcp login"), "{failure}");
-    assert_eq!(proxy.group("g")["loginUrl"], json!(null));
+    assert_eq!(proxy.group_status("g")["loginUrl"], json!(null));
     assert_eq!(fixture.auth_server.forms("/as/register").len(), 1, "the first login registered");
 }
 
@@ -274,11 +275,11 @@ fn missing_scopes_are_requested_once() {
     let fixture = Fixture::new();
     fixture.log_in();
     let mut proxy = fixture.proxy();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
-    let failure = proxy.failure("g", "look", json!({}));
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
+    let failure = proxy.call_failure("g", "look", json!({}));
     assert!(failure.contains("dynamic-mcp login g") && failure.contains("write"), "{failure}");
     // Other calls do not need the scope.
-    assert_eq!(proxy.text("g", "echo", json!({"text": "b"})), "b");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "b"})), "b");
     assert_eq!(fixture.auth_server.http.requests_of("initialize").len(), 1);
 
     // The next login requests both scopes, and gets one.
@@ -287,8 +288,8 @@ fn missing_scopes_are_requested_once() {
     assert_eq!(login.url_parameter("scope").as_deref(), Some("read write"));
     login.complete_in_browser();
     assert_eq!(login.wait().exit_code, 0);
-    until("the login was not enough", || {
-        let failure = proxy.failure("g", "look", json!({}));
+    wait_until("the login was not enough", || {
+        let failure = proxy.call_failure("g", "look", json!({}));
         failure.contains("which the last login already asked for") && !failure.contains("dynamic-mcp login")
     });
 
@@ -323,16 +324,16 @@ fn client_credentials_need_no_user() {
     let (secret, keys) = (json!({"client_secret": "s3cret-word"}), [ec_key(), rsa_key()]);
     let keys = keys.map(|(pem, signer)| (json!({"private_key": pem}), Some(signer)));
     for (proof, signer) in [(secret, None)].into_iter().chain(keys) {
-        let oauth = crate::support::with(json!({"flow": "client_credentials", "client_id": "me"}), proof);
+        let oauth = crate::support::merged(json!({"flow": "client_credentials", "client_id": "me"}), proof);
         let fixture = Fixture::with_oauth(oauth);
         fixture.auth_server.state().assertion_key = signer;
         fixture.auth_server.state().metadata =
             json!({"code_challenge_methods_supported": null, "registration_endpoint": null});
         let mut proxy = fixture.proxy();
-        assert_eq!(proxy.text("g", "echo", json!({"text": "a"})), "a");
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
         assert_eq!(fixture.auth_server.grants("client_credentials").len(), 1);
         assert_eq!(
-            proxy.text("g", "look", json!({"text": "b"})),
+            proxy.call_text("g", "look", json!({"text": "b"})),
             "b",
             "the missing scope is requested without a user"
         );
@@ -352,7 +353,7 @@ fn a_wrong_client_secret_is_reported_and_no_login_is_offered() {
         json!({"flow": "client_credentials", "client_id": "me", "client_secret": "s3cret-wrong"}),
     );
     let mut proxy = fixture.proxy();
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("invalid_client") && !failure.contains("s3cret"), "{failure}");
     assert!(!failure.contains("dynamic-mcp login"), "{failure}");
 }

@@ -1,17 +1,18 @@
-//! `completion/complete`.
+//! `completion/complete`: routing by prompt or resource template, and unchanged params and results.
 
 use serde_json::{Value, json};
 
-use super::{WEIRD, all, result_of, two, weird_member};
-use crate::support::{Proxy, servers};
+use super::{WEIRD, full_config, same_uris_config, two_schemes_config, weird_member};
+use crate::support::Proxy;
 
 const ARGUMENT: &str =
     r#""argument":{"name":"id","value":"\u00e9","x":-0.0},"context":{"arguments":{"n":1e400}}"#;
 
-/// The params that arrived upstream, and that the result came back as it was.
-fn completed(proxy: &mut Proxy, more: &str) -> String {
+/// Sends a completion request with these members in its params, and asserts that the members of params and result pass
+/// unchanged. Returns the params that the upstream received.
+fn upstream_params(proxy: &mut Proxy, more: &str) -> String {
     let params = format!("{{{more},{ARGUMENT},{WEIRD}}}");
-    let result = result_of(proxy, "completion/complete", &params);
+    let result = proxy.raw_result("completion/complete", &params);
     assert!(result.ends_with(&format!(r#"],"total":1.0}},{WEIRD}}}"#)), "{result}");
     let values = result.split(r#"{"values":["#).nth(1).unwrap();
     let arrived: String = serde_json::Deserializer::from_str(values).into_iter().next().unwrap().unwrap();
@@ -23,9 +24,9 @@ fn completed(proxy: &mut Proxy, more: &str) -> String {
 }
 
 #[test]
-fn it_goes_to_the_group_of_the_prompt_or_the_template() {
-    let mut proxy = Proxy::new(&two());
-    ["g", "h"].into_iter().for_each(|group| _ = proxy.upstream_pid(group));
+fn a_completion_is_routed_by_its_prompt_or_template() {
+    let mut proxy = Proxy::new(&two_schemes_config());
+    proxy.connect(["g", "h"]);
     for (more, reference) in [
         (r#""ref":{"type":"ref/prompt","name":"h__greet","x":1.0}"#, r#""name":"greet""#),
         (r#""group":"h","ref":{"type":"ref/prompt","name":"greet"}"#, r#""name":"greet""#),
@@ -33,25 +34,26 @@ fn it_goes_to_the_group_of_the_prompt_or_the_template() {
         (r#""ref":{"type":"ref/resource","uri":"h://item/7"}"#, r#""uri":"h://item/7""#),
         (r#""group":"h","ref":{"type":"ref/resource","uri":"g://item/{id}"}"#, r#""uri":"g://item/{id}""#),
     ] {
-        let arrived = completed(&mut proxy, more);
+        let arrived = upstream_params(&mut proxy, more);
         assert!(arrived.contains(reference), "{reference} in {arrived}");
         assert_eq!(arrived.contains(r#""x":1.0"#), more.contains(r#""x":1.0"#), "{arrived}");
     }
 }
 
 #[test]
-fn a_template_listed_under_our_uri_goes_to_its_group_under_its_own() {
-    let mut proxy = Proxy::new(&servers([("g", all(&[])), ("h", all(&[]))]));
-    ["g", "h"].into_iter().for_each(|group| _ = proxy.upstream_pid(group));
-    let templates = proxy.ask("resources/templates/list", json!({}));
-    let ours = &templates["result"]["resourceTemplates"][1]["uriTemplate"];
-    let arrived = completed(&mut proxy, &format!(r#""ref":{{"type":"ref/resource","uri":{ours}}}"#));
+fn a_rewritten_template_reaches_its_group_with_its_original_uri() {
+    let mut proxy = Proxy::new(&same_uris_config());
+    proxy.connect(["g", "h"]);
+    let templates = proxy.request("resources/templates/list", json!({}));
+    let rewritten = &templates["result"]["resourceTemplates"][1]["uriTemplate"];
+    let arrived =
+        upstream_params(&mut proxy, &format!(r#""ref":{{"type":"ref/resource","uri":{rewritten}}}"#));
     assert!(arrived.contains(r#""uri":"mem://item/{id}""#), "{arrived}");
 }
 
 #[test]
-fn what_refers_to_nothing_is_refused() {
-    let mut proxy = Proxy::new(&two());
+fn references_that_match_no_group_are_refused() {
+    let mut proxy = Proxy::new(&two_schemes_config());
     proxy.upstream_pid("g");
     for reference in [
         Value::Null,
@@ -62,13 +64,13 @@ fn what_refers_to_nothing_is_refused() {
         json!({"type": "ref/resource"}),
         json!({"type": "ref/resource", "uri": "x://{y}"}),
     ] {
-        let code = proxy.refused("completion/complete", json!({"ref": reference, "argument": {}}));
+        let code = proxy.error_code("completion/complete", json!({"ref": reference, "argument": {}}));
         assert_eq!(code, -32602, "{reference}");
     }
 }
 
 #[test]
-fn a_revision_without_a_capability_for_it_has_it_all_the_same() {
-    let mut proxy = Proxy::new(&servers([("g", all(&["--version", "2024-11-05"]))]));
-    completed(&mut proxy, r#""ref":{"type":"ref/prompt","name":"g__greet"}"#);
+fn a_revision_without_the_capability_gets_completions() {
+    let mut proxy = Proxy::new(&full_config(&["--version", "2024-11-05"]));
+    upstream_params(&mut proxy, r#""ref":{"type":"ref/prompt","name":"g__greet"}"#);
 }

@@ -1,7 +1,7 @@
-//! Nothing that one side says is another when it arrives: generated bodies through one running program.
+//! Property tests: generated messages pass through a running program byte for byte.
 //!
-//! Bodies have members of every result there is, and of none; numbers that no type holds; text in every spelling. They
-//! are compared byte for byte.
+//! The generated bodies have members of every result and unknown ones, numbers that no type can represent, and text with
+//! every kind of escape.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{all, client, heard, reply, send_tool};
-use crate::support::{Message, Proxy, servers, text_of};
+use super::full_config;
+use crate::support::{Message, Proxy, text_of};
 
-/// For each method: generated bodies are small, and what is wrong is wrong with most of them.
+/// Cases of each test. A few suffice, because a fault affects most generated bodies.
 const CASES: u32 = 48;
 
 const NUMBERS: [&str; 12] = [
@@ -33,6 +33,7 @@ const NUMBERS: [&str; 12] = [
     "0.1000000000000000055511151231257827",
 ];
 
+/// The text of strings is put together from these.
 const PIECES: [&str; 18] = [
     "a",
     "é",
@@ -54,7 +55,7 @@ const PIECES: [&str; 18] = [
     "]",
 ];
 
-/// Names that results of other methods have, that we know, and that nobody knows.
+/// Names of members of several results, names that the program knows, and unknown names.
 const NAMES: [&str; 24] = [
     "messages",
     "tools",
@@ -86,7 +87,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(select(&PIECES[..]), 0..6).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
 }
 
-/// Any JSON, as somebody may write it.
+/// Any JSON in any notation.
 fn value() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         select(&["null", "true", "false", "[]", "{}", r#""""#][..]).prop_map(str::to_owned),
@@ -100,12 +101,12 @@ fn value() -> impl Strategy<Value = String> {
             (prop::collection::vec(inner.clone(), 0..5), space())
                 .prop_map(|(values, space)| format!("[{space}{}]", values.join(&format!("{space},")))),
             (members(select(&NAMES[..]), inner), space())
-                .prop_map(|(all, space)| format!("{{{all}{space}}}")),
+                .prop_map(|(members, space)| format!("{{{members}{space}}}")),
         ]
     })
 }
 
-/// Members of an object, without its braces. No name is there twice.
+/// Members of an object, without its braces and without duplicate names.
 fn members(
     names: impl Strategy<Value = &'static str>,
     values: impl Strategy<Value = String>,
@@ -120,13 +121,13 @@ fn body() -> impl Strategy<Value = String> {
     members(select(&NAMES[..]), value()).prop_map(|members| format!("{{{members}}}"))
 }
 
-/// Members of params: by names that no request has.
+/// Members of params with names that no request has.
 fn unknown_members() -> impl Strategy<Value = String> {
     const UNKNOWN: [&str; 5] = ["x-unknown", "x-ö", "messages", "contents", r"x-\u0041"];
     members(select(&UNKNOWN[..]), value())
 }
 
-/// A request through the program: its method, and its params without what they are to carry.
+/// Requests that the program forwards: the method, and the members of the params that route it.
 const REQUESTS: [(&str, &str); 10] = [
     ("tools/call", r#""name":"call_dynamic_tool","arguments":{"group":"g","name":"args","args":{}}"#),
     ("tools/call", r#""name":"g__args","arguments":{}"#),
@@ -143,10 +144,10 @@ const REQUESTS: [(&str, &str); 10] = [
     ),
 ];
 
-/// Runs `case` with generated values in one session.
+/// Checks a property of generated values in one session.
 fn for_all<T: std::fmt::Debug>(values: impl Strategy<Value = T>, case: impl Fn(&mut Proxy, T)) {
-    let everything = json!({"roots": {}, "sampling": {}, "elicitation": {}});
-    let mut proxy = client(&servers([("g", all(&[]))]), everything);
+    let capabilities = json!({"roots": {}, "sampling": {}, "elicitation": {}});
+    let mut proxy = Proxy::with_capabilities(&full_config(&[]), capabilities);
     proxy.upstream_pid("g");
     let proxy = RefCell::new(proxy);
     let config =
@@ -158,43 +159,44 @@ fn for_all<T: std::fmt::Debug>(values: impl Strategy<Value = T>, case: impl Fn(&
     TestRunner::new(config).run(&values, run).unwrap_or_else(|error| panic!("{error}"));
 }
 
-fn ask(proxy: &mut Proxy, (method, params): (&str, &str), more: &str) -> Message {
-    let id = proxy.send_raw(method, &format!("{{{params},{more}}}"));
-    proxy.answer(id)
+/// Sends a request with these additional members in its params.
+fn send_with_members(proxy: &mut Proxy, (method, params): (&str, &str), more: &str) -> Message {
+    let id = proxy.send_raw_request(method, &format!("{{{params},{more}}}"));
+    proxy.response(id)
 }
 
 #[test]
-fn results() {
+fn results_pass_byte_for_byte() {
     for_all(body(), |proxy, body| {
         for request in REQUESTS {
-            let answer = ask(proxy, request, &format!(r#""x-result":{body}"#));
-            assert_eq!(answer.raw("result"), Some(&*body), "{request:?}");
+            let response = send_with_members(proxy, request, &format!(r#""x-result":{body}"#));
+            assert_eq!(response.raw("result"), Some(&*body), "{request:?}");
         }
     });
 }
 
 #[test]
-fn errors() {
+fn errors_pass_byte_for_byte() {
     let codes =
         select(&["-32603", "-32002", "-32042", "-31005", "0", "1e3", "123456789012345678901234567890"][..]);
     for_all((codes, text(), value(), unknown_members()), |proxy, (code, message, data, more)| {
         let comma = if more.is_empty() { "" } else { "," };
         let error = format!(r#"{{"code":{code},"message":{message},"data":{data}{comma}{more}}}"#);
         for request in REQUESTS {
-            let answer = ask(proxy, request, &format!(r#""x-error":{error}"#));
-            assert_eq!(answer.raw("error"), Some(&*error), "{request:?}");
+            let response = send_with_members(proxy, request, &format!(r#""x-error":{error}"#));
+            assert_eq!(response.raw("error"), Some(&*error), "{request:?}");
         }
     });
 }
 
 #[test]
-fn params() {
+fn params_pass_byte_for_byte() {
     for_all((unknown_members(), body()), |proxy, (more, meta)| {
         let comma = if more.is_empty() { "" } else { "," };
         let sent = format!(r#""_meta":{meta},"x-echo":true{comma}{more}"#);
         for request in REQUESTS {
-            let answer = ask(proxy, request, &sent);
-            let result = answer.raw("result").unwrap_or_else(|| panic!("{request:?}: {}", answer.line));
+            let response = send_with_members(proxy, request, &sent);
+            let result = response.raw("result").unwrap_or_else(|| panic!("{request:?}: {}", response.line));
             let arrived = result.strip_prefix(r#"{"echo":"#).unwrap().strip_suffix('}').unwrap();
             let of = |object: &str| -> BTreeMap<String, String> {
                 let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(object).unwrap();
@@ -210,13 +212,13 @@ fn params() {
 }
 
 #[test]
-fn arguments() {
+fn arguments_pass_byte_for_byte() {
     for_all(body(), |proxy, args| {
-        let id = send_tool(proxy, "g", "args", &args);
-        let wanted = format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quoted(&args));
-        assert_eq!(proxy.answer(id).raw("result"), Some(&*wanted));
-        let id = proxy.send_raw("tools/call", &format!(r#"{{"name":"g__args","arguments":{args}}}"#));
-        assert_eq!(proxy.answer(id).raw("result"), Some(&*wanted));
+        let id = proxy.send_raw_call("g", "args", &args);
+        let expected = format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quoted(&args));
+        assert_eq!(proxy.response(id).raw("result"), Some(&*expected));
+        let id = proxy.send_raw_request("tools/call", &format!(r#"{{"name":"g__args","arguments":{args}}}"#));
+        assert_eq!(proxy.response(id).raw("result"), Some(&*expected));
     });
 }
 
@@ -225,30 +227,31 @@ fn quoted(text: &str) -> String {
 }
 
 #[test]
-fn questions_and_their_answers() {
+fn requests_to_the_client_and_their_responses_pass_byte_for_byte() {
     for_all((body(), body()), |proxy, (params, outcome)| {
         for method in ["roots/list", "sampling/createMessage", "elicitation/create"] {
             let args = format!(r#"{{"method":"{method}","params":{params}}}"#);
-            let call = send_tool(proxy, "g", "ask", &args);
-            let asked = heard(proxy, method);
-            assert_eq!(asked.raw("params"), Some(&*params), "{method}");
-            reply(proxy, &asked, &format!(r#""result":{outcome}"#));
-            let answered = proxy.answer(call).json();
-            let line = text_of(&answered["result"]);
+            let call = proxy.send_raw_call("g", "ask", &args);
+            let request = proxy.wait_for_message(method);
+            assert_eq!(request.raw("params"), Some(&*params), "{method}");
+            proxy.respond(&request, &format!(r#""result":{outcome}"#));
+            let response = proxy.response(call).json();
+            let line = text_of(&response["result"]);
             assert!(line.ends_with(&format!(r#""result":{outcome}}}"#)), "{outcome} in {line}");
         }
     });
 }
 
 #[test]
-fn notifications() {
+fn notifications_pass_byte_for_byte() {
     let methods = ["notifications/message", "notifications/resources/updated", "notifications/x-unknown"];
     for_all(unknown_members(), |proxy, members| {
         let params = format!("{{{members}}}");
         for method in methods {
-            let id = send_tool(proxy, "g", "tell", &format!(r#"{{"method":"{method}","params":{params}}}"#));
-            proxy.answer(id);
-            assert_eq!(heard(proxy, method).raw("params"), Some(&*params), "{method}");
+            let id =
+                proxy.send_raw_call("g", "tell", &format!(r#"{{"method":"{method}","params":{params}}}"#));
+            proxy.response(id);
+            assert_eq!(proxy.wait_for_message(method).raw("params"), Some(&*params), "{method}");
         }
     });
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Reply, Server, proxy, remote};
-use crate::support::{Proxy, SOON, text_of, with};
+use crate::support::{Proxy, TEST_TIMEOUT, merged, text_of};
 
 /// How long a failed group is not retried after its failure.
 const COOL_DOWN: Duration = Duration::from_secs(5);
@@ -101,13 +101,13 @@ fn the_message_says_why_a_group_cannot_connect() {
     let mut proxy = Proxy::new(&json!({"mcpServers": entries.collect::<serde_json::Map<_, _>>()}));
     let calls: Vec<_> = cases.iter().map(|case| proxy.send_call(case.name, "echo", json!({}))).collect();
     for (case, id) in cases.iter().zip(calls) {
-        let result = proxy.answer(id).json()["result"].take();
+        let result = proxy.response(id).json()["result"].take();
         let (name, text) = (case.name, text_of(&result));
         assert!(text.contains(case.message), "{name}: {text}");
         assert!(!text.contains("s3cret"), "{name}: {text}");
         assert_eq!(text.contains("Call again in"), case.is_retried, "{name}: {text}");
         assert_eq!(text.contains("Call again in 33 seconds"), name == "busy", "{name}: {text}");
-        assert_eq!(proxy.group(name)["state"], "failed");
+        assert_eq!(proxy.group_status(name)["state"], "failed");
     }
     assert_eq!(elsewhere.requests().len(), 0, "nothing is sent to another origin");
 }
@@ -144,15 +144,15 @@ fn a_call_that_fails_does_not_end_the_connection() {
         ("moved", "redirects to http://127.0.0.1:9"),
         ("busy", "HTTP 503 Service Unavailable); it asks clients to retry after 3600 s"),
     ] {
-        let begin = Instant::now();
-        let failure = proxy.failure("g", "echo", json!({"how": how}));
+        let start = Instant::now();
+        let failure = proxy.call_failure("g", "echo", json!({"how": how}));
         assert!(failure.contains(message), "{how}: {failure}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "{how}: it fails before its timeout");
+        assert!(start.elapsed() < Duration::from_secs(20), "{how}: it fails before its timeout");
     }
     let arguments = json!({"group": "g", "name": "echo", "args": {"how": "error"}});
-    let refused = proxy.ask("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}));
+    let refused = proxy.request("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}));
     assert_eq!(refused["error"]["message"], "no such page", "the server's own error: {refused}");
-    assert_eq!(proxy.text("g", "echo", json!({"text": "on"})), "on");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "on"})), "on");
     assert_eq!(server.requests_of("initialize").len(), 1);
     assert_eq!(server.requests_of("tools/call").len(), 9, "no call was repeated");
 }
@@ -165,7 +165,7 @@ fn a_read_only_call_is_repeated_when_its_answer_breaks_off() {
         first.then(|| Reply::events(|out| out.cut(": hello\n\n")))
     });
     let mut proxy = proxy(&server);
-    assert_eq!(proxy.text("g", "look", json!({"text": "seen"})), "seen");
+    assert_eq!(proxy.call_text("g", "look", json!({"text": "seen"})), "seen");
     assert_eq!(server.requests_of("tools/call").len(), 2);
 }
 
@@ -182,12 +182,12 @@ fn an_answer_that_never_completes_runs_into_the_timeout() {
         })
     });
     let mut proxy = Proxy::new(&remote(&server, json!({"timeout": {"tools": 1}})));
-    proxy.tools(json!({"group": "g"}));
-    let begin = Instant::now();
-    let failure = proxy.failure("g", "echo", json!({}));
-    assert!(failure.contains("no answer within 1 s"), "{failure}");
-    assert!(begin.elapsed() < Duration::from_secs(5));
-    assert_eq!(proxy.group("g")["state"], "connected");
+    proxy.get_dynamic_tools(json!({"group": "g"}));
+    let start = Instant::now();
+    let failure = proxy.call_failure("g", "echo", json!({}));
+    assert!(failure.contains("did not answer within 1 s"), "{failure}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(proxy.group_status("g")["state"], "connected");
     server.wait_for_requests("notifications/cancelled", 1);
 }
 
@@ -199,10 +199,10 @@ fn a_busy_server_is_retried_after_the_time_it_asks_for() {
         first.then(|| Reply::status(429).with_header("Retry-After", "1"))
     });
     let mut proxy = proxy(&server);
-    proxy.tools(json!({"group": "g"}));
-    let begin = Instant::now();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
-    assert!(begin.elapsed() >= Duration::from_secs(1));
+    proxy.get_dynamic_tools(json!({"group": "g"}));
+    let start = Instant::now();
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
+    assert!(start.elapsed() >= Duration::from_secs(1));
     assert_eq!(server.requests_of("tools/call").len(), 2);
 }
 
@@ -221,7 +221,7 @@ fn retry_after_may_be_a_date_by_the_servers_clock() {
     let mut proxy = proxy(&server);
     let mut call = |when: &str, clock: bool| {
         let before = server.requests_of("tools/call").len();
-        let failure = proxy.failure("g", "echo", json!({"when": when, "clock": clock}));
+        let failure = proxy.call_failure("g", "echo", json!({"when": when, "clock": clock}));
         (failure, server.requests_of("tools/call").len() - before)
     };
     let (failure, calls) = call("Fri, 01 Jan 2027 12:00:40 GMT", true);
@@ -242,40 +242,40 @@ fn an_expired_login_is_reported_at_once_and_ends_the_connection() {
     let is_expired = expired.clone();
     let server = Server::start(move |_| is_expired.load(Ordering::Relaxed).then(|| Reply::status(401)));
     let mut proxy = proxy(&server);
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     expired.store(true, Ordering::Relaxed);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("login needed: run `dynamic-mcp login g`"), "{failure}");
     assert!(failure.contains("Tell the user.") && !failure.contains("Call again in"), "{failure}");
     assert_eq!(server.requests_of("tools/call").len(), 2);
-    assert_eq!(proxy.group("g")["state"], "failed");
+    assert_eq!(proxy.group_status("g")["state"], "failed");
     expired.store(false, Ordering::Relaxed);
     std::thread::sleep(COOL_DOWN);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "back"})), "back");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "back"})), "back");
 }
 
 #[test]
 fn a_refused_token_from_the_config_is_reported_as_such() {
     let server = server_replying(|| Reply::status(401));
     let mut proxy = Proxy::new(&remote(&server, json!({"headers": {"authorization": "Bearer s3cret"}})));
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("the server rejected the `Authorization` header in \"headers\""), "{failure}");
-    assert!(failure.contains("will not help"), "{failure}");
+    assert!(failure.contains("does not help"), "{failure}");
 }
 
 #[test]
 fn a_server_that_comes_back_is_found_by_the_call_that_missed_it() {
     let server = Server::start(|_| None);
-    let mut proxy = Proxy::new(&with(remote(&server, json!({})), json!({})));
-    proxy.text("g", "echo", json!({}));
+    let mut proxy = Proxy::new(&merged(remote(&server, json!({})), json!({})));
+    proxy.call_text("g", "echo", json!({}));
     server.close();
     let id = proxy.send_call("g", "echo", json!({"text": "found"}));
-    proxy.until_logged("connect failed");
+    proxy.wait_for_log("connect failed");
     let restarted = Server::on(TcpListener::bind(server.address()).unwrap(), None, |_| None);
-    let begin = Instant::now();
-    let result = proxy.answer(id).json()["result"].take();
+    let start = Instant::now();
+    let result = proxy.response(id).json()["result"].take();
     assert_eq!(text_of(&result), "found");
-    assert!(begin.elapsed() < SOON);
+    assert!(start.elapsed() < TEST_TIMEOUT);
     assert_eq!(
         (restarted.requests_of("initialize").len(), restarted.requests_of("tools/call").len()),
         (1, 1)

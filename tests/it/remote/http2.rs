@@ -15,7 +15,7 @@ use tokio::sync::{Barrier, mpsc, watch};
 use super::Request;
 use super::server::default_reply;
 use super::tls::private_ca;
-use crate::support::{Proxy, Setup, servers, text_of, until};
+use crate::support::{Proxy, ProxyCommand, pure_config, text_of, wait_until};
 
 /// What the server does with a request.
 enum Behavior {
@@ -145,10 +145,10 @@ impl Http2Server {
 
     /// The program with this server as its only group, `g`.
     fn proxy(&self) -> Proxy {
-        let setup = Setup::new();
-        std::fs::write(setup.dir().join("ca.pem"), &self.pem).unwrap();
+        let command = ProxyCommand::new();
+        std::fs::write(command.home().join("ca.pem"), &self.pem).unwrap();
         let url = format!("https://127.0.0.1:{}/mcp", self.port);
-        setup.config(&servers([("g", json!({"url": url, "ca_file": "ca.pem"}))])).ready()
+        command.config(&pure_config([("g", json!({"url": url, "ca_file": "ca.pem"}))])).start_initialized()
     }
 }
 
@@ -203,20 +203,20 @@ fn concurrent_calls_and_the_get_stream_share_one_connection() {
         _ => Behavior::Answer,
     });
     let mut proxy = server.proxy();
-    proxy.tools(json!({"group": "g"}));
-    until("the stream is open", || server.count_requests("GET") == 1);
+    proxy.get_dynamic_tools(json!({"group": "g"}));
+    wait_until("the stream is open", || server.count_requests("GET") == 1);
     for _ in 0..2 {
         let ids: Vec<_> =
             (0..CALLS).map(|n| proxy.send_call("g", "echo", json!({"text": n.to_string()}))).collect();
         for (n, id) in ids.into_iter().enumerate() {
-            assert_eq!(text_of(&proxy.answer(id).json()["result"]), n.to_string());
+            assert_eq!(text_of(&proxy.response(id).json()["result"]), n.to_string());
         }
     }
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/message",
         "params": {"level": "emergency", "data": "from the stream"}});
     notify.send(notification.to_string()).unwrap();
     loop {
-        let message = proxy.next().unwrap();
+        let message = proxy.next_message().unwrap();
         if message.method() == Some("notifications/message") {
             assert_eq!(message.json()["params"]["data"], "from the stream");
             break;
@@ -230,13 +230,13 @@ fn concurrent_calls_and_the_get_stream_share_one_connection() {
 fn a_reset_stream_fails_only_its_call() {
     let server = server_with("reset", || Behavior::Reset(Reason::INTERNAL_ERROR));
     let mut proxy = server.proxy();
-    let failure = proxy.failure("g", "echo", json!({"text": "reset"}));
+    let failure = proxy.call_failure("g", "echo", json!({"text": "reset"}));
     assert!(
         failure.contains("the connection broke before the answer was complete: stream error"),
         "{failure}"
     );
     assert_eq!(server.count_requests("tools/call"), 1, "it may have run");
-    assert_eq!(proxy.text("g", "echo", json!({"text": "on"})), "on");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "on"})), "on");
     assert_eq!((server.count_requests("initialize"), server.connections()), (1, 1));
 }
 
@@ -248,7 +248,7 @@ fn a_call_that_was_refused_unprocessed_is_repeated() {
         _ => Behavior::Answer,
     });
     let mut proxy = server.proxy();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "refused"})), "refused");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "refused"})), "refused");
     assert_eq!(server.count_requests("tools/call"), 2);
 }
 
@@ -258,12 +258,12 @@ fn after_a_graceful_shutdown_accepted_calls_are_answered_and_new_ones_reconnect(
     let server = server_with("last", move || Behavior::ShutDownGracefully(changed.clone()));
     let mut proxy = server.proxy();
     let last = proxy.send_call("g", "echo", json!({"text": "last"}));
-    until("it was called", || server.count_requests("tools/call") == 1);
-    until("another connection is made", || {
-        proxy.text("g", "echo", json!({"text": "next"})) == "next" && server.connections() == 2
+    wait_until("it was called", || server.count_requests("tools/call") == 1);
+    wait_until("another connection is made", || {
+        proxy.call_text("g", "echo", json!({"text": "next"})) == "next" && server.connections() == 2
     });
     answer_now.send(String::new()).unwrap();
-    assert_eq!(text_of(&proxy.answer(last).json()["result"]), "last");
+    assert_eq!(text_of(&proxy.response(last).json()["result"]), "last");
     assert_eq!(server.count_requests("initialize"), 1);
 }
 
@@ -276,10 +276,10 @@ fn a_call_on_a_closed_connection_is_repeated_only_if_it_is_read_only() {
             _ => Behavior::ShutDown(reason),
         });
         let mut proxy = server.proxy();
-        let failure = proxy.failure("g", "echo", json!({"text": "gone"}));
+        let failure = proxy.call_failure("g", "echo", json!({"text": "gone"}));
         assert!(failure.contains("the connection broke before the answer was complete: "), "{failure}");
         assert_eq!(server.count_requests("tools/call"), 1, "it may have run");
-        assert_eq!(proxy.text("g", "look", json!({"text": "gone"})), "gone", "it is read-only");
+        assert_eq!(proxy.call_text("g", "look", json!({"text": "gone"})), "gone", "it is read-only");
         assert_eq!(server.count_requests("tools/call"), 3);
         assert_eq!((server.count_requests("initialize"), server.connections()), (1, 3));
     }

@@ -45,7 +45,11 @@ fn the_transport_is_detected() {
         let server = http_sse_server("/messages?session=1", refuses);
         let mut proxy = proxy(&server);
         for n in 0..3 {
-            assert_eq!(proxy.text("g", "echo", json!({"text": n.to_string()})), n.to_string(), "{refuses}");
+            assert_eq!(
+                proxy.call_text("g", "echo", json!({"text": n.to_string()})),
+                n.to_string(),
+                "{refuses}"
+            );
         }
         let posts = server.requests_of("POST");
         assert_eq!(
@@ -64,7 +68,7 @@ fn the_transport_is_not_tried_where_the_config_or_the_status_excludes_it() {
     {
         let server = http_sse_server("/messages?session=1", refuses);
         let mut proxy = Proxy::new(&remote(&server, entry));
-        let failure = proxy.failure("g", "echo", json!({}));
+        let failure = proxy.call_failure("g", "echo", json!({}));
         let message = if refuses == 401 { "login needed".to_owned() } else { format!("HTTP {refuses}") };
         assert!(failure.contains(&message), "{failure}");
         // A login reads metadata by GET. No stream is opened.
@@ -79,12 +83,12 @@ fn the_transport_is_not_tried_where_the_config_or_the_status_excludes_it() {
 fn only_the_transport_that_the_config_sets_is_used() {
     let server = http_sse_server("messages?session=1", 500);
     let mut proxy = Proxy::new(&remote(&server, json!({"type": "sse"})));
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x", "a relative endpoint");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x", "a relative endpoint");
     assert!(server.requests_of("POST").iter().all(|post| post.path == "/messages?session=1"));
     // The end of the stream ends the connection.
-    let lost = proxy.failure("g", "echo", json!({"text": "end"}));
+    let lost = proxy.call_failure("g", "echo", json!({"text": "end"}));
     assert!(lost.contains("the server ended its event stream"), "{lost}");
-    assert_eq!(proxy.text("g", "echo", json!({"text": "again"})), "again");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "again"})), "again");
     assert_eq!(server.requests_of("initialize").len(), 2);
 }
 
@@ -95,7 +99,7 @@ fn messages_are_not_sent_to_another_origin() {
     let server = http_sse_server(endpoint, 405);
     let config = remote(&server, json!({"type": "sse", "headers": {"Authorization": "Bearer s3cret"}}));
     let mut proxy = Proxy::new(&config);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("does not send messages to another origin"), "{failure}");
     assert_eq!(canary.requests().len(), 0);
 }

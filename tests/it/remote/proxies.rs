@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 
 use super::{Reply, Server, remote, tls};
-use crate::support::{Proxy, Setup, servers, text_of};
+use crate::support::{Proxy, ProxyCommand, pure_config, text_of};
 
 /// The credentials in the proxy URLs, `user:s3cret-word`.
 const BASIC: &str = "Basic dXNlcjpzM2NyZXQtd29yZA==";
@@ -74,11 +74,11 @@ impl TunnelProxy {
 
 /// The program with these variables, logging everything.
 fn start_with_env(config: &Value, vars: &[(&str, &str)], pem: Option<&str>) -> Proxy {
-    let setup = vars.iter().fold(Setup::new(), |setup, (name, value)| setup.env(name, value));
+    let command = vars.iter().fold(ProxyCommand::new(), |command, (name, value)| command.env(name, value));
     if let Some(pem) = pem {
-        std::fs::write(setup.dir().join("ca.pem"), pem).unwrap();
+        std::fs::write(command.home().join("ca.pem"), pem).unwrap();
     }
-    setup.args(&["--log-level", "trace"]).config(config).ready()
+    command.args(&["--log-level", "trace"]).config(config).start_initialized()
 }
 
 /// Fails if the log, the status or `message` shows credentials.
@@ -101,7 +101,7 @@ fn an_https_server_is_reached_through_a_tunnel() {
         let vars = [(name, &*tunnels.url()), ("NO_PROXY", no_proxy)];
         let mut proxy = start_with_env(&remote(&server, json!({"ca_file": "ca.pem"})), &vars, Some(&pem));
         for _ in 0..3 {
-            assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+            assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
         }
         let requests = tunnels.requests();
         assert_eq!(requests.is_empty(), expected == 0, "{name} {no_proxy}: {requests:?}");
@@ -117,17 +117,17 @@ fn an_https_server_is_reached_through_a_tunnel() {
 fn an_http_server_is_requested_from_the_proxy() {
     let web = Server::start(|_| None);
     let url = web.origin.replace("http://", "http://user:s3cret-word@");
-    let config = servers([("g", json!({"url": "http://far.invalid/mcp"}))]);
+    let config = pure_config([("g", json!({"url": "http://far.invalid/mcp"}))]);
     for name in ["HTTP_PROXY", "http_proxy"] {
         let mut proxy = start_with_env(&config, &[(name, &url)], None);
-        assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
         assert_no_credentials_shown(&mut proxy, "");
     }
     assert!(web.requests().iter().all(|request| request.path == "http://far.invalid/mcp"));
     assert!(web.requests().iter().all(|request| request.header("proxy-authorization") == BASIC));
     let before = web.requests().len();
     let mut proxy = start_with_env(&config, &[("HTTP_PROXY", &url), ("no_proxy", ".invalid")], None);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("http://far.invalid cannot be reached"), "{failure}");
     assert_eq!(web.requests().len(), before);
 }
@@ -149,12 +149,12 @@ fn a_failing_proxy_is_named_and_the_server_is_not_blamed() {
     ];
     let calls = cases.map(|(url, proxied, reason, is_retried)| {
         let mut proxy =
-            start_with_env(&servers([("g", json!({"url": url}))]), &[("ALL_PROXY", &proxied)], None);
+            start_with_env(&pure_config([("g", json!({"url": url}))]), &[("ALL_PROXY", &proxied)], None);
         let id = proxy.send_call("g", "echo", json!({}));
         (proxy, id, proxied, reason, is_retried)
     });
     for (mut proxy, id, proxied, reason, is_retried) in calls {
-        let answer = proxy.answer(id).json();
+        let answer = proxy.response(id).json();
         let failure = text_of(&answer["result"]);
         let named = proxied.replace("user:s3cret-word@", "");
         let message = format!("the proxy {named} (set in the environment) {reason}");
@@ -169,6 +169,6 @@ fn a_certificate_error_behind_a_proxy_is_the_servers() {
     let (server, _) = tls::self_signed_server();
     let tunnels = TunnelProxy::start(200);
     let mut proxy = start_with_env(&remote(&server, json!({})), &[("HTTPS_PROXY", &tunnels.url())], None);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains(&format!("the TLS certificate of {} was rejected", server.origin)), "{failure}");
 }

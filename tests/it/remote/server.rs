@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
 
-use crate::support::until;
+use crate::support::wait_until;
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
@@ -274,7 +274,7 @@ impl Server {
         }
         let address = self.address();
         let _wakes_the_listener = TcpStream::connect(&address);
-        until("it stopped listening", || TcpStream::connect(&address).is_err());
+        wait_until("it stopped listening", || TcpStream::connect(&address).is_err());
     }
 
     /// Host and port.
@@ -307,7 +307,7 @@ impl Server {
 
     /// Waits until this many of them were received, and returns them.
     pub(crate) fn wait_for_requests(&self, method: &str, count: usize) -> Vec<Request> {
-        until(&format!("{count} {method}"), || self.requests_of(method).len() >= count);
+        wait_until(&format!("{count} {method}"), || self.requests_of(method).len() >= count);
         self.requests_of(method)
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::server::default_reply;
 use super::{Reply, Request, Server, proxy, remote};
-use crate::support::{Proxy, as_configured, text_of, until, with};
+use crate::support::{Proxy, config_of, merged, text_of, wait_until};
 
 /// A server that knows only the last session it has created, and how many it has created. `refuses`: its reply to
 /// requests of other sessions.
@@ -34,9 +34,9 @@ fn not_found(_: &Request) -> Reply {
 fn a_session_is_used_for_all_requests_and_ended() {
     let (server, _) = session_server(not_found);
     let mut proxy = proxy(&server);
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     proxy.close_stdin();
-    let (status, took) = proxy.ends();
+    let (status, took) = proxy.wait_for_exit();
     assert!(status.success() && took < Duration::from_millis(1500), "{took:?}");
     for request in server.requests() {
         let session = if request.rpc_method() == "initialize" { "" } else { "session-1" };
@@ -62,11 +62,11 @@ fn a_server_that_does_not_answer_delete_does_not_delay_the_exit() {
         _ => None,
     });
     let mut proxy = proxy(&server);
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     let id = proxy.send_call("g", "echo", json!({}));
-    proxy.answer(id);
+    proxy.response(id);
     proxy.close_stdin();
-    let (status, took) = proxy.ends();
+    let (status, took) = proxy.wait_for_exit();
     assert!(status.success() && took < Duration::from_millis(1500), "{took:?}");
     assert_eq!(server.requests_of("DELETE").len(), 1);
 }
@@ -83,12 +83,12 @@ fn calls_on_an_ended_session_run_once_on_a_new_one() {
     for refuses in [not_found, not_found_with_error, bad_request] {
         let (server, created) = session_server(refuses);
         let mut proxy = proxy(&server);
-        proxy.text("g", "echo", json!({}));
+        proxy.call_text("g", "echo", json!({}));
         created.store(7, Ordering::SeqCst);
         let calls: Vec<_> =
             (0..8).map(|n| proxy.send_call("g", "echo", json!({"text": format!("call {n}")}))).collect();
         for (n, id) in calls.into_iter().enumerate() {
-            assert_eq!(text_of(&proxy.answer(id).json()["result"]), format!("call {n}"));
+            assert_eq!(text_of(&proxy.response(id).json()["result"]), format!("call {n}"));
         }
         assert_eq!(server.requests_of("initialize").len(), 2);
         let runs_on_new_session = |n: usize| {
@@ -108,12 +108,12 @@ fn calls_on_an_ended_session_run_once_on_a_new_one() {
 fn the_session_of_an_idle_or_discovery_connection_is_ended() {
     let (server, _) = session_server(not_found);
     let entry = json!({"url": server.url(), "idle_timeout": 0.5});
-    let mut proxy = Proxy::new(&as_configured([("g", entry)]));
+    let mut proxy = Proxy::new(&config_of([("g", entry)]));
     server.wait_for_requests("DELETE", 1);
     assert_eq!(server.requests_of("tools/call").len(), 0, "the connection was made for the catalog");
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     server.wait_for_requests("DELETE", 2);
-    until("the group is idle", || proxy.group("g")["state"] == "discovered");
+    wait_until("the group is idle", || proxy.group_status("g")["state"] == "discovered");
     assert_eq!(server.requests_of("initialize").len(), 2);
 }
 
@@ -121,10 +121,10 @@ fn the_session_of_an_idle_or_discovery_connection_is_ended() {
 fn an_eager_group_reconnects_when_its_session_has_ended() {
     let (server, created) = session_server(not_found);
     let entry = json!({"url": server.url(), "lazy_startup": "eager"});
-    let mut proxy = Proxy::new(&as_configured([("g", entry)]));
-    until("the group is connected", || proxy.group("g")["state"] == "connected");
+    let mut proxy = Proxy::new(&config_of([("g", entry)]));
+    wait_until("the group is connected", || proxy.group_status("g")["state"] == "connected");
     created.store(7, Ordering::SeqCst);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
     assert_eq!(server.requests_of("initialize").len(), 2);
 }
 
@@ -133,15 +133,15 @@ fn a_group_that_a_reload_changes_is_reconnected() {
     let (old, _) = session_server(not_found);
     let (new, _) = session_server(not_found);
     let mut proxy = proxy(&old);
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     std::fs::write(proxy.config_file(), remote(&new, json!({})).to_string()).unwrap();
     old.wait_for_requests("DELETE", 1);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "new"})), "new");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "new"})), "new");
     assert_eq!(new.requests_of("tools/call").len(), 1);
-    let headers = with(json!({"url": new.url()}), json!({"headers": {"X-Key": "other"}}));
-    let config = crate::support::servers([("g", headers)]);
+    let headers = merged(json!({"url": new.url()}), json!({"headers": {"X-Key": "other"}}));
+    let config = crate::support::pure_config([("g", headers)]);
     std::fs::write(proxy.config_file(), config.to_string()).unwrap();
     new.wait_for_requests("DELETE", 1);
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     assert_eq!(new.requests_of("tools/call").last().unwrap().header("x-key"), "other");
 }

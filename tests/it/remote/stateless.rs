@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use super::{Reply, Request, Server, event, proxy};
-use crate::support::until;
+use crate::support::wait_until;
 
 const REVISION: &str = "2026-07-28";
 
@@ -65,20 +65,20 @@ fn the_era_is_found_by_the_error_and_headers_mirror_each_request() {
         let server = strict_server(error_code);
         let mut proxy = proxy(&server);
         let args = json!({"text": "x", "region": "Zürich", "count": 42});
-        assert_eq!(proxy.text("g", "echo", args), "called", "{error_code}");
-        assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
-        proxy.until_logged("Connecting to g");
+        assert_eq!(proxy.call_text("g", "echo", args), "called", "{error_code}");
+        assert_eq!(proxy.group_status("g")["protocolVersion"], REVISION);
+        proxy.wait_for_log("Connecting to g");
         assert_eq!(proxy.log().matches("Connecting to g").count(), 1, "one attempt");
         let call = server.requests_of("tools/call").remove(0);
         assert_eq!(call.header("mcp-name"), "echo");
         assert_eq!(call.header("mcp-param-region"), "=?base64?WsO8cmljaA==?=");
         assert_eq!(call.header("mcp-param-count"), "42");
-        assert_eq!(proxy.text("g", "wärmer", json!({})), "called");
+        assert_eq!(proxy.call_text("g", "wärmer", json!({})), "called");
         assert_eq!(server.requests_of("tools/call")[1].header("mcp-name"), "=?base64?d8Okcm1lcg==?=");
-        let read = proxy.ask("resources/read", json!({"uri": "x://ü", "group": "g"}));
+        let read = proxy.request("resources/read", json!({"uri": "x://ü", "group": "g"}));
         assert_eq!(read["result"]["contents"][0]["text"], "read", "{read}");
         proxy.close_stdin();
-        proxy.ends();
+        proxy.wait_for_exit();
         let invalid: Vec<_> = server.requests().into_iter().filter(|request| !is_valid(request)).collect();
         assert_eq!(
             invalid.iter().map(Request::rpc_method).collect::<Vec<_>>(),
@@ -106,8 +106,8 @@ fn the_era_is_found_by_the_revision_in_the_answer_to_initialize() {
             _ => Some(stateless_reply(request)),
         });
         let mut proxy = proxy(&server);
-        assert_eq!(proxy.text("g", "echo", json!({"region": "x"})), "called");
-        assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
+        assert_eq!(proxy.call_text("g", "echo", json!({"region": "x"})), "called");
+        assert_eq!(proxy.group_status("g")["protocolVersion"], REVISION);
         assert_eq!(server.requests_of("tools/call")[0].header("mcp-param-region"), "x");
         assert_eq!(server.requests_of("initialize")[0].header("mcp-method"), "initialize");
         let invalid: Vec<_> = server.requests().into_iter().filter(|request| !is_valid(request)).collect();
@@ -123,9 +123,9 @@ fn an_answered_handshake_is_used_if_the_stateless_era_fails() {
         _ => None,
     });
     let mut proxy = proxy(&server);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "x");
-    assert_eq!(proxy.group("g")["protocolVersion"], REVISION);
-    proxy.until_logged("speaks a protocol revision that dynamic-mcp does not know");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
+    assert_eq!(proxy.group_status("g")["protocolVersion"], REVISION);
+    proxy.wait_for_log("uses a protocol revision that dynamic-mcp does not know");
     let methods: Vec<_> =
         server.requests_of("POST").iter().map(|post| post.rpc_method().to_owned()).collect();
     let expected = ["initialize", "server/discover", "initialize", "notifications/initialized", "tools/list"];
@@ -139,10 +139,10 @@ fn an_answered_handshake_is_used_if_the_stateless_era_fails() {
 #[test]
 fn a_tool_with_an_invalid_header_declaration_is_removed() {
     let mut proxy = proxy(&strict_server(-32022));
-    let tools = proxy.tools(json!({"group": "g", "lazy": true}));
+    let tools = proxy.get_dynamic_tools(json!({"group": "g", "lazy": true}));
     assert!(tools.contains("echo") && !tools.contains("wrong"), "{tools}");
-    assert!(proxy.failure("g", "wrong", json!({})).contains("wrong"));
-    proxy.until_logged("x-mcp-header is invalid");
+    assert!(proxy.call_failure("g", "wrong", json!({})).contains("wrong"));
+    proxy.wait_for_log("x-mcp-header is invalid");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_call_is_cancelled_by_closing_its_stream() {
     let id = proxy.send_call("g", "echo", json!({}));
     server.wait_for_requests("tools/call", 1);
     proxy.notify("notifications/cancelled", json!({"requestId": id}));
-    until("the stream is closed", || closed.load(Ordering::Relaxed));
+    wait_until("the stream is closed", || closed.load(Ordering::Relaxed));
     assert_eq!(server.requests_of("notifications/cancelled").len(), 0);
 }
 
@@ -203,8 +203,10 @@ fn list_changes_come_on_a_subscription_that_is_renewed() {
         })
     });
     let mut proxy = proxy(&server);
-    proxy.text("g", "echo", json!({}));
-    until("the subscription is renewed", || proxy.tools(json!({"group": "g"})).contains("late"));
+    proxy.call_text("g", "echo", json!({}));
+    wait_until("the subscription is renewed", || {
+        proxy.get_dynamic_tools(json!({"group": "g"})).contains("late")
+    });
     assert_eq!(listens.load(Ordering::SeqCst), 2);
     assert_eq!(server.requests_of("server/discover").len(), 1);
 }
@@ -223,7 +225,7 @@ fn a_stream_that_breaks_off_is_not_resumed() {
         })
     });
     let mut proxy = proxy(&server);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("broke before the answer was complete"), "{failure}");
     assert_eq!(server.requests_of("GET").len(), 0);
 }
@@ -259,16 +261,16 @@ fn a_call_with_outdated_headers_is_repeated_with_those_of_the_current_list() {
         })
     });
     let mut proxy = proxy(&server);
-    proxy.text("g", "echo", json!({"text": "x"}));
+    proxy.call_text("g", "echo", json!({"text": "x"}));
     changed.store(true, Ordering::SeqCst);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "called");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "called");
     let calls = server.requests_of("tools/call");
     let sent: Vec<_> = calls.iter().map(|call| call.header("mcp-param-text")).collect();
     assert_eq!(sent, ["", "", "x"], "repeated once, with the new header");
     assert_eq!(calls[1].text, calls[2].text);
     let lists = server.requests_of("tools/list").len();
     let arguments = json!({"group": "g", "name": "never", "args": {}});
-    let refused = proxy.ask("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}));
+    let refused = proxy.request("tools/call", json!({"name": "call_dynamic_tool", "arguments": arguments}));
     assert_eq!(refused["error"]["message"], "Header mismatch", "there are no other headers: {refused}");
     assert_eq!(
         (server.requests_of("tools/call").len(), server.requests_of("tools/list").len()),
@@ -294,8 +296,8 @@ fn without_a_common_revision_the_other_era_is_not_tried() {
             _ => Some(unsupported_revision(request, &["2030-01-01"])),
         });
         let mut proxy = proxy(&server);
-        let failure = proxy.failure("g", "echo", json!({}));
-        assert!(failure.contains("Unsupported protocol version; it speaks 2030-01-01"), "{failure}");
+        let failure = proxy.call_failure("g", "echo", json!({}));
+        assert!(failure.contains("Unsupported protocol version; it supports 2030-01-01"), "{failure}");
         let methods: Vec<_> =
             server.requests().iter().map(|request| request.rpc_method().to_owned()).collect();
         let expected =
@@ -314,7 +316,7 @@ fn a_server_that_refuses_a_revision_it_names_is_asked_once_more() {
         Some(if refuses { unsupported_revision(request, &[REVISION]) } else { stateless_reply(request) })
     });
     let mut proxy = proxy(&server);
-    assert_eq!(proxy.text("g", "echo", json!({})), "called");
+    assert_eq!(proxy.call_text("g", "echo", json!({})), "called");
     assert_eq!((server.requests_of("initialize").len(), server.requests_of("server/discover").len()), (1, 2));
 }
 
@@ -331,10 +333,10 @@ fn a_server_that_withdraws_the_revision_is_reconnected_in_another_and_the_call_r
         false => Some(unsupported_revision(request, &[REVISION])),
     });
     let mut proxy = proxy(&server);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "x"})), "called");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "called");
     is_downgraded.store(true, Ordering::SeqCst);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "older"})), "older");
-    assert_eq!(proxy.group("g")["protocolVersion"], "2025-11-25");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "older"})), "older");
+    assert_eq!(proxy.group_status("g")["protocolVersion"], "2025-11-25");
     let calls = server.requests_of("tools/call");
     let revisions: Vec<_> = calls.iter().map(|call| call.header("mcp-protocol-version")).collect();
     assert_eq!(revisions, [REVISION, REVISION, "2025-11-25"]);

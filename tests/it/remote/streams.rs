@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Reply, Server, event, proxy};
-use crate::support::{text_of, until};
+use crate::support::{text_of, wait_until};
 
 #[test]
 fn progress_and_requests_come_before_the_answer_on_its_stream() {
@@ -34,28 +34,28 @@ fn progress_and_requests_come_before_the_answer_on_its_stream() {
         })
     });
     let mut proxy = proxy(&server);
-    proxy.tools(json!({"group": "g"}));
+    proxy.get_dynamic_tools(json!({"group": "g"}));
     let arguments = json!({"group": "g", "name": "echo", "args": {}});
     let params =
         json!({"name": "call_dynamic_tool", "arguments": arguments, "_meta": {"progressToken": "mine"}});
-    let id = proxy.send("tools/call", params);
+    let id = proxy.send_request("tools/call", params);
     for n in 1..=2 {
-        let notification = proxy.next().unwrap().json();
+        let notification = proxy.next_message().unwrap().json();
         assert_eq!(
             (&notification["params"]["progressToken"], &notification["params"]["progress"]),
             (&json!("mine"), &json!(n))
         );
     }
-    let answer = proxy.next().unwrap();
+    let answer = proxy.next_message().unwrap();
     assert_eq!(answer.id().unwrap(), id.to_string());
     assert_eq!(text_of(&answer.json()["result"]), "done");
-    until("the ping is answered", || {
+    wait_until("the ping is answered", || {
         server
             .requests_of("POST")
             .iter()
             .any(|post| post.body["id"] == "their-1" && post.body["result"].is_object())
     });
-    proxy.text("g", "echo", json!({}));
+    proxy.call_text("g", "echo", json!({}));
     // A stream that is read to its end leaves its connection for the next call.
     assert!(server.connections() <= 4, "{}", server.connections());
 }
@@ -84,10 +84,10 @@ fn an_answer_that_breaks_off_is_resumed_where_it_stopped() {
         })
     });
     let mut proxy = proxy(&server);
-    proxy.tools(json!({"group": "g"}));
-    let begin = Instant::now();
-    assert_eq!(proxy.text("g", "echo", json!({})), "resumed");
-    assert!(begin.elapsed() >= Duration::from_millis(900), "it waits for the `retry` interval");
+    proxy.get_dynamic_tools(json!({"group": "g"}));
+    let start = Instant::now();
+    assert_eq!(proxy.call_text("g", "echo", json!({})), "resumed");
+    assert!(start.elapsed() >= Duration::from_millis(900), "it waits for the `retry` interval");
     assert_eq!(server.requests_of("tools/call").len(), 1, "the call is not repeated");
     let resumed_from: Vec<_> =
         server.requests_of("GET").iter().map(|get| get.header("last-event-id").to_owned()).collect();
@@ -101,7 +101,7 @@ fn an_answer_that_cannot_be_resumed_fails() {
         request.is_tool_call().then(|| Reply::events(|out| out.cut("retry: 10\nid: 7\ndata:\n\n")))
     });
     let mut proxy = proxy(&server);
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains("broke before the answer was complete"), "{failure}");
     assert_eq!(server.requests_of("tools/call").len(), 1);
     assert_eq!(server.requests_of("GET").last().unwrap().header("last-event-id"), "7");
@@ -135,19 +135,21 @@ fn the_get_stream_is_delivered_and_resumed() {
         _ => None,
     });
     let mut proxy = proxy(&server);
-    assert!(!proxy.tools(json!({"group": "g"})).contains("t1"));
+    assert!(!proxy.get_dynamic_tools(json!({"group": "g"})).contains("t1"));
     server.wait_for_requests("GET", 1);
     for round in 1..=2 {
         tools.fetch_add(1, Ordering::SeqCst);
         sender.send(Some(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))).unwrap();
         let name = format!("t{round}");
-        until("the new tool is listed", || proxy.tools(json!({"group": "g"})).contains(&name));
+        wait_until("the new tool is listed", || {
+            proxy.get_dynamic_tools(json!({"group": "g"})).contains(&name)
+        });
         sender.send(None).unwrap();
         let get = server.wait_for_requests("GET", round + 1).pop().unwrap();
         assert_eq!(get.header("last-event-id"), "own-1");
     }
     assert_eq!(server.requests_of("initialize").len(), 1);
-    proxy.text("g", "t0", json!({}));
+    proxy.call_text("g", "t0", json!({}));
 }
 
 #[test]

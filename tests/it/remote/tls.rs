@@ -7,7 +7,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 
 use super::{Server, remote};
-use crate::support::{Proxy, Setup, servers, until};
+use crate::support::{Proxy, ProxyCommand, pure_config, wait_until};
 
 /// A server with a self-signed certificate, and that certificate as PEM.
 pub(super) fn self_signed_server() -> (Server, String) {
@@ -36,17 +36,17 @@ pub(crate) fn private_ca() -> (rustls::ServerConfig, String) {
 #[test]
 fn a_ca_file_is_trusted() {
     let (server, pem) = self_signed_server();
-    let setup = Setup::new();
-    fs::write(setup.dir().join("ca.pem"), pem).unwrap();
-    let mut proxy = setup.config(&remote(&server, json!({"ca_file": "ca.pem"}))).ready();
-    assert_eq!(proxy.text("g", "echo", json!({"text": "secure"})), "secure");
+    let command = ProxyCommand::new();
+    fs::write(command.home().join("ca.pem"), pem).unwrap();
+    let mut proxy = command.config(&remote(&server, json!({"ca_file": "ca.pem"}))).start_initialized();
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "secure"})), "secure");
 }
 
 #[test]
 fn an_untrusted_certificate_is_reported_with_the_reason_and_the_remedy() {
     let (server, _) = self_signed_server();
     let mut proxy = Proxy::new(&remote(&server, json!({})));
-    let failure = proxy.failure("g", "echo", json!({}));
+    let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(
         failure.contains("was rejected: invalid peer") || failure.contains("was rejected: UnknownIssuer"),
         "{failure}"
@@ -65,10 +65,10 @@ fn other_tls_errors_are_reported() {
         (format!("https://127.0.0.1:{}/mcp", port(&plain)), "cannot be reached: "),
         (format!("http://127.0.0.1:{}/mcp", port(&secure)), "before the answer was complete: "),
     ] {
-        let setup = Setup::new();
-        fs::write(setup.dir().join("ca.pem"), &pem).unwrap();
-        let config = servers([("g", json!({"url": url, "ca_file": "ca.pem"}))]);
-        let failure = setup.config(&config).ready().failure("g", "echo", json!({}));
+        let command = ProxyCommand::new();
+        fs::write(command.home().join("ca.pem"), &pem).unwrap();
+        let config = pure_config([("g", json!({"url": url, "ca_file": "ca.pem"}))]);
+        let failure = command.config(&config).start_initialized().call_failure("g", "echo", json!({}));
         assert!(failure.contains(message), "{url}: {failure}");
     }
     assert_eq!((secure.requests().len(), plain.requests().len()), (0, 0));
@@ -78,12 +78,12 @@ fn other_tls_errors_are_reported() {
 fn an_unusable_ca_file_is_named() {
     let (server, _) = self_signed_server();
     for (text, reason) in [(None, "No such file"), (Some("hello"), "contains no PEM certificate")] {
-        let setup = Setup::new();
+        let command = ProxyCommand::new();
         if let Some(text) = text {
-            fs::write(setup.dir().join("ca.pem"), text).unwrap();
+            fs::write(command.home().join("ca.pem"), text).unwrap();
         }
-        let mut proxy = setup.config(&remote(&server, json!({"ca_file": "ca.pem"}))).ready();
-        let failure = proxy.failure("g", "echo", json!({}));
+        let mut proxy = command.config(&remote(&server, json!({"ca_file": "ca.pem"}))).start_initialized();
+        let failure = proxy.call_failure("g", "echo", json!({}));
         assert!(failure.contains("ca.pem") && failure.contains(reason), "{failure}");
     }
 }
@@ -91,16 +91,16 @@ fn an_unusable_ca_file_is_named() {
 #[test]
 fn a_ca_file_that_blocks_delays_only_its_own_group() {
     let (server, _) = self_signed_server();
-    let setup = Setup::new();
-    let pipe = setup.dir().join("ca.pem");
+    let command = ProxyCommand::new();
+    let pipe = command.home().join("ca.pem");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
     let plain = Server::start(|_| None);
     let slow = json!({"url": server.url(), "ca_file": "ca.pem", "timeout": {"connect": "1s"}, "lazy_startup": "eager"});
-    let config = servers([("slow", slow), ("g", json!({"url": plain.url()}))]);
-    let mut proxy = setup.config(&config).ready();
-    until("the group has failed", || proxy.group("slow")["attempts"] != 0);
-    assert_eq!(proxy.text("g", "echo", json!({"text": "in"})), "in");
-    let error = proxy.group("slow")["error"].take().to_string();
+    let config = pure_config([("slow", slow), ("g", json!({"url": plain.url()}))]);
+    let mut proxy = command.config(&config).start_initialized();
+    wait_until("the group has failed", || proxy.group_status("slow")["attempts"] != 0);
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
+    let error = proxy.group_status("slow")["error"].take().to_string();
     assert!(error.contains("ca.pem took longer than 1 s"), "{error}");
     // Lets the blocked reader reach the end of the file.
     drop(fs::File::options().write(true).open(&pipe).unwrap());

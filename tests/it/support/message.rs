@@ -1,18 +1,21 @@
-//! A line of the program's stdout, which must be a JSON-RPC message.
+//! A JSON-RPC message on a line of its own.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Keeps its bytes: what passes through may hold numbers that no `Value` does.
+/// A message or a batch. It keeps its bytes, because a `Value` cannot represent every number that a test sends.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
+    /// The whole line.
     pub(crate) line: String,
+    /// The members of a single message as bytes; empty for a batch.
     members: BTreeMap<String, String>,
 }
 
 impl Message {
+    /// Asserts that the line is a JSON-RPC message or a batch of them.
     pub(crate) fn parse(line: String) -> Self {
         if line.starts_with('[') {
             let batch: Vec<Box<RawValue>> =
@@ -35,7 +38,7 @@ impl Message {
                 | ["jsonrpc", "method"]
                 | ["jsonrpc", "method", "params"]
         );
-        assert!(is_message && members["jsonrpc"] == "\"2.0\"", "no JSON-RPC message: {line}");
+        assert!(is_message && members["jsonrpc"] == "\"2.0\"", "not a JSON-RPC message: {line}");
         Self { members, line }
     }
 
@@ -44,6 +47,7 @@ impl Message {
         self.members.get(name).map(String::as_str)
     }
 
+    /// The bytes of the id.
     pub(crate) fn id(&self) -> Option<&str> {
         self.raw("id")
     }
@@ -56,14 +60,14 @@ impl Message {
         serde_json::from_str(&self.line).unwrap_or_else(|error| panic!("{error}: {}", self.line))
     }
 
-    /// The code of the error it carries.
-    pub(crate) fn code(&self) -> Option<i64> {
+    /// The code of its error.
+    pub(crate) fn error_code(&self) -> Option<i64> {
         let error: BTreeMap<String, Box<RawValue>> = serde_json::from_str(self.raw("error")?).ok()?;
         error.get("code")?.get().parse().ok()
     }
 }
 
-/// The first text of a tool's result.
+/// The text of a tool result's first content block.
 pub(crate) fn text_of(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"))
 }

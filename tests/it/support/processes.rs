@@ -1,15 +1,15 @@
-//! Who descends from the program, read from /proc. Linux only.
+//! The descendants of the program, read from /proc (Linux only).
 
 use std::fs;
 
-/// Processes by pid and start time, so that a pid used again is not taken for them.
+/// Processes by pid and start time, because the system may assign a pid again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Processes(pub(crate) Vec<(u32, String)>);
 
 impl Processes {
-    /// All that descend from `pid`, without itself.
-    pub(crate) fn below(pid: u32) -> Self {
-        let mut all: Vec<_> = fs::read_dir("/proc")
+    /// All descendants of `pid`.
+    pub(crate) fn descendants_of(pid: u32) -> Self {
+        let mut processes: Vec<_> = fs::read_dir("/proc")
             .unwrap()
             .flatten()
             .filter_map(|entry| {
@@ -20,7 +20,7 @@ impl Processes {
             .collect();
         let (mut parents, mut found) = (vec![pid], Vec::new());
         while let Some(parent) = parents.pop() {
-            for (pid, _, start) in all.extract_if(.., |(_, of, _)| *of == parent) {
+            for (pid, _, start) in processes.extract_if(.., |(_, ppid, _)| *ppid == parent) {
                 parents.push(pid);
                 found.push((pid, start));
             }
@@ -28,14 +28,15 @@ impl Processes {
         Self(found)
     }
 
-    /// Those that still run. Zombies do not.
+    /// The pids of those that still run. Zombies do not run.
     pub(crate) fn running(&self) -> Vec<u32> {
-        let runs = |pid: u32, start: &str| stat(pid).is_some_and(|stat| stat[19] == start && stat[0] != "Z");
-        self.0.iter().filter(|(pid, start)| runs(*pid, start)).map(|(pid, _)| *pid).collect()
+        let is_running =
+            |pid: u32, start: &str| stat(pid).is_some_and(|stat| stat[19] == start && stat[0] != "Z");
+        self.0.iter().filter(|(pid, start)| is_running(*pid, start)).map(|(pid, _)| *pid).collect()
     }
 
-    /// The one that supervises the others.
-    pub(crate) fn warden(&self) -> u32 {
+    /// The pid of the warden process.
+    pub(crate) fn warden_pid(&self) -> u32 {
         let is_warden = |pid: u32| {
             fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == "dmcp-warden\n")
         };
@@ -50,6 +51,7 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     Some(rest.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-pub(crate) fn alive(pid: u32) -> bool {
+/// Whether a process runs. A zombie does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| stat[0] != "Z")
 }

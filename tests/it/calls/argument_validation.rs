@@ -1,0 +1,66 @@
+//! Arguments are checked against the tool's schema before the call is sent to the upstream.
+
+use serde_json::{Value, json};
+
+use crate::support::{InputRecord, Proxy, pure_config, scripted_upstream, text_of};
+
+/// Definitions of tools with a strict schema, an invalid one, and one under another name.
+const STRICT: &str = r#"{"name":"added_strict","description":"Strict.","inputSchema":{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","maximum":5}},"required":["query"],"additionalProperties":false}},{"name":"added_odd","inputSchema":{"type":"object","properties":{"a":{"type":"nonsense"}}}},{"name":"added_parameters","parameters":{"type":"object","required":["a"]}}"#;
+
+/// A session with an upstream that has these tools, and the record of its input.
+fn recorded_proxy() -> (Proxy, InputRecord) {
+    let record = InputRecord::new();
+    let entry = record.attached_to(scripted_upstream(&["--definitions", STRICT]));
+    (Proxy::new(&pure_config([("g", entry)])), record)
+}
+
+/// Calls a tool by its exposed name and returns the result.
+fn call_exposed(proxy: &mut Proxy, name: &str, arguments: Value) -> Value {
+    proxy.request("tools/call", json!({"name": name, "arguments": arguments}))["result"].take()
+}
+
+#[test]
+fn invalid_arguments_are_refused_with_the_violation_and_the_signature() {
+    let (mut proxy, record) = recorded_proxy();
+    for (args, violation) in [
+        (json!({}), "\n- query is missing\n"),
+        (json!({"query": 3}), "\n- query: 3 is not of type \"string\"\n"),
+        (json!({"query": "a", "limit": 6}), "\n- limit: 6 is greater than the maximum of 5\n"),
+        (
+            json!({"query": "a", "limits": 6}),
+            "\n- limits: there is no such parameter; did you mean `limit`?\n",
+        ),
+    ] {
+        for result in [
+            proxy.call_tool("g", "added_strict", args.clone()),
+            call_exposed(&mut proxy, "g__added_strict", args),
+        ] {
+            assert_eq!(result["isError"], true, "{result}");
+            let text = text_of(&result);
+            assert!(text.starts_with("The arguments do not fit tool added_strict of group g"), "{text}");
+            assert!(text.contains(violation), "{text}");
+            let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
+            assert!(text.ends_with(signature), "{text}");
+        }
+    }
+    assert_eq!(record.lines_of("tools/call").len(), 0, "the upstream gets no call");
+    assert!(proxy.call_failure("g", "added_parameters", json!({})).contains("- a is missing"));
+    assert_eq!(proxy.call_text("g", "added_strict", json!({"query": "a"})), r#"{"query":"a"}"#);
+    assert_eq!(record.lines_of("tools/call").len(), 1);
+}
+
+#[test]
+fn arguments_that_cannot_be_checked_are_passed_on() {
+    let (mut proxy, _record) = recorded_proxy();
+    let id = proxy.send_raw_request(
+        "tools/call",
+        r#"{"name":"g__added_strict","arguments":{"query":"a","limit":1e400}}"#,
+    );
+    assert_eq!(text_of(&proxy.response(id).json()["result"]), r#"{"query":"a","limit":1e400}"#);
+    for _ in 0..3 {
+        assert_eq!(proxy.call_text("g", "added_odd", json!({"a": 1})), r#"{"a":1}"#);
+    }
+    proxy.wait_for_log("the arguments of this tool are not checked");
+    let warnings = proxy.log().matches("the arguments of this tool are not checked").count();
+    assert_eq!(warnings, 1, "{}", proxy.log());
+}

@@ -1,0 +1,247 @@
+//! Upstreams' tools with exposed names (`group__tool`): the flat surface and `expose` list them, and every surface calls
+//! them.
+
+use serde_json::{Value, json};
+
+use super::members_of;
+use crate::support::{
+    Proxy, ProxyCommand, config_of, merged, pure_config, scripted_upstream, text_of, wait_until,
+};
+
+/// A session with this surface in which discovery is finished.
+fn discovered_proxy(config: Value, surface: &str) -> Proxy {
+    let mut proxy = Proxy::new(&merged(config, json!({"settings": {"surface": surface}})));
+    wait_until("ready", || proxy.status()["status"] == "ready");
+    proxy
+}
+
+fn tool_names(proxy: &mut Proxy) -> Vec<String> {
+    members_of(&proxy.request("tools/list", json!({})), "tools", "name")
+}
+
+/// Calls a tool by this name and returns the result.
+fn call_exposed(proxy: &mut Proxy, name: &str, arguments: Value) -> Value {
+    let mut response = proxy.request("tools/call", json!({"name": name, "arguments": arguments}));
+    assert!(response["result"].is_object(), "{name}: {response}");
+    response["result"].take()
+}
+
+#[test]
+fn the_flat_surface_has_every_tool_verbatim_and_get_status() {
+    let mut proxy = discovered_proxy(
+        config_of([("g", scripted_upstream(&[])), ("h", scripted_upstream(&["--tools", "2"]))]),
+        "flat",
+    );
+    let id = proxy.send_request("tools/list", json!({}));
+    let list = proxy.response(id);
+    let echo = r#"{"name":"g__echo","title":"Echo","description":"Returns its text.\n\nThe text"#;
+    assert!(list.line.contains(echo), "{}", list.line);
+    let rest =
+        r#""annotations":{"openWorldHint":false},"_meta":{"x/y":{"deep":[1,2.50,1e3]}},"x-unknown":null}"#;
+    assert!(list.line.contains(rest) && list.line.contains("18446744073709551615"), "{}", list.line);
+    let tool_names = tool_names(&mut proxy);
+    for name in ["g__echo", "h__echo", "h__generated_1", "get_status"] {
+        assert_eq!(tool_names.iter().filter(|listed| *listed == name).count(), 1, "{name} in {tool_names:?}");
+    }
+    // No group was known at the start, so all of our own tools are listed, too.
+    assert!(tool_names.contains(&"call_dynamic_tool".to_owned()), "{tool_names:?}");
+}
+
+#[test]
+fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
+    let cache = tempfile::TempDir::new().unwrap();
+    let entry = merged(scripted_upstream(&[]), json!({"cwd": "/"}));
+    let config = merged(config_of([("g", entry)]), json!({"settings": {"surface": "flat"}}));
+    let start = || {
+        let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
+        command.config(&config).start_initialized()
+    };
+    let mut first = start();
+    wait_until("ready", || first.status()["status"] == "ready");
+    first.close_stdin();
+    first.wait_for_exit();
+    let tool_names = tool_names(&mut start());
+    assert_eq!(tool_names.last().unwrap(), "get_status");
+    assert!(tool_names[..tool_names.len() - 1].iter().all(|name| name.starts_with("g__")), "{tool_names:?}");
+}
+
+#[test]
+fn tools_are_called_by_their_exposed_names_on_both_surfaces() {
+    for surface in ["flat", "meta"] {
+        let config = config_of([("g", scripted_upstream(&[])), ("h", scripted_upstream(&["--tools", "1"]))]);
+        let mut proxy = discovered_proxy(config, surface);
+        assert_eq!(text_of(&call_exposed(&mut proxy, "g__echo", json!({"text": "x"}))), "x");
+        assert_eq!(
+            text_of(&call_exposed(&mut proxy, "h__generated_0", json!({"group": "y"}))),
+            r#"{"group":"y"}"#
+        );
+        assert_eq!(
+            text_of(&call_exposed(&mut proxy, "generated_0", json!({"a": 1}))),
+            r#"{"a":1}"#,
+            "unique"
+        );
+        assert_eq!(
+            text_of(&call_exposed(&mut proxy, "g__args", Value::Null)),
+            "{}",
+            "no arguments are an empty object"
+        );
+        for name in ["nothing", "nobody__echo"] {
+            let code = proxy.error_code("tools/call", json!({"name": name, "arguments": {}}));
+            assert_eq!(code, -32602, "{name}");
+        }
+        let params = r#"{"x-unknown":2.50,"name":"g__params","_meta":{"x":[1e400]},"arguments":{"a":-0.0,"b":"\u00e9"}}"#;
+        let id = proxy.send_raw_request("tools/call", params);
+        let received = text_of(&proxy.response(id).json()["result"]).to_owned();
+        for part in
+            [r#""x-unknown":2.50"#, r#""name":"params""#, r#"{"x":[1e400]}"#, r#"{"a":-0.0,"b":"\u00e9"}"#]
+        {
+            assert!(received.contains(part), "{part} in {received}");
+        }
+    }
+}
+
+#[test]
+fn a_call_by_exposed_name_connects_its_group() {
+    let mut proxy = Proxy::new(&pure_config([("g", scripted_upstream(&[])), ("h", scripted_upstream(&[]))]));
+    assert_eq!(text_of(&call_exposed(&mut proxy, "g__echo", json!({"text": "x"}))), "x");
+    assert_eq!(
+        (&proxy.group_status("g")["state"], &proxy.group_status("h")["state"]),
+        (&json!("connected"), &json!("pending"))
+    );
+}
+
+#[test]
+fn an_exposed_name_of_an_unknown_group_is_resolved() {
+    let config = pure_config([("my group", scripted_upstream(&["--protocol"]))]);
+    let mut proxy = Proxy::new(&config);
+    assert_eq!(text_of(&call_exposed(&mut proxy, "my_group__echo", json!({"text": "x"}))), "x");
+    let broken = json!({"command": "/no/such/program"});
+    let mut proxy = Proxy::new(&pure_config([("g", broken), ("h", scripted_upstream(&[]))]));
+    for (name, part) in [("g__echo", "/no/such/program"), ("h__nothing", "no tool \"nothing\"")] {
+        let result = call_exposed(&mut proxy, name, json!({}));
+        assert!(result["isError"] == true && text_of(&result).contains(part), "{name}: {result}");
+    }
+}
+
+#[test]
+fn names_that_clients_reject_are_replaced_and_resolved() {
+    let long = "a group with a name that is far too long for anybody";
+    let entry = scripted_upstream(&["--protocol"]);
+    let config = config_of([("my group", entry.clone()), (long, scripted_upstream(&[]))]);
+    let mut proxy = discovered_proxy(config, "flat");
+    let tool_names = tool_names(&mut proxy);
+    assert!(tool_names.iter().all(|name| name.len() <= 46), "{tool_names:?}");
+    let echo = tool_names.iter().filter(|name| name.starts_with("a_group")).nth(1).unwrap().clone();
+    assert_eq!(text_of(&call_exposed(&mut proxy, "my_group__echo", json!({"text": "x"}))), "x");
+    // The second tool of each is `read_only_echo`.
+    assert_eq!(text_of(&call_exposed(&mut proxy, &echo, json!({"text": "y"}))), "y");
+    let hashed = tool_names.iter().find(|name| name.starts_with("my_group__long_")).unwrap();
+    let mut fresh = Proxy::new(&pure_config([("my group", entry)]));
+    for proxy in [&mut proxy, &mut fresh] {
+        assert_eq!(text_of(&call_exposed(proxy, hashed, json!({"n": 1}))), r#"{"n":1}"#, "in both sessions");
+    }
+}
+
+#[test]
+fn a_denied_tool_is_neither_listed_nor_called() {
+    for surface in ["flat", "meta"] {
+        let entry = merged(
+            scripted_upstream(&["--tools", "1"]),
+            json!({"tools": {"deny": ["generated_*", "cwd"]}, "expose": ["*"]}),
+        );
+        let mut proxy = discovered_proxy(config_of([("g", entry)]), surface);
+        let list = proxy.request("tools/list", json!({})).to_string();
+        assert!(!list.contains("generated_0") && !list.contains("cwd"), "{list}");
+        for name in ["g__generated_0", "generated_0", "g__cwd", "g__CWD", "cwd"] {
+            let response = proxy.request("tools/call", json!({"name": name, "arguments": {}}));
+            let refused = response["error"]["code"] == -32602 || response["result"]["isError"] == true;
+            assert!(refused, "{surface} {name}: {response}");
+        }
+        for lazy in [true, false] {
+            let list = proxy.request("tools/list", json!({"lazy": lazy})).to_string();
+            assert!(
+                list.contains("g__echo") && !list.contains("generated_0") && !list.contains("cwd"),
+                "{list}"
+            );
+        }
+        assert_eq!(proxy.error_code("tools/describe", json!({"name": "g__cwd"})), -32602);
+        let batch = proxy.request("tools/describe_batch", json!({"names": ["g__generated_0", "g__pid"]}));
+        assert_eq!(members_of(&batch, "tools", "name"), ["g__pid"]);
+        assert_eq!(proxy.group_status("g")["tools"], 20, "denied tools do not count");
+        proxy.call_failure("g", "generated_0", json!({}));
+        proxy.call_failure("g", "g__cwd", json!({}));
+        assert!(!proxy.get_dynamic_tools(json!({"group": "g", "lazy": true})).contains("generated_0"));
+    }
+}
+
+#[test]
+fn exposed_tools_are_listed_beside_our_own_tools() {
+    let invalid =
+        r#"{"name":"added_invalid","inputSchema":{}},{"name":"added_fine","inputSchema":{"type":"object"}}"#;
+    let g = merged(scripted_upstream(&["--definitions", invalid]), json!({"expose": ["echo", "added_*"]}));
+    let config = config_of([("g", g), ("h", scripted_upstream(&[]))]);
+    let settings = json!({"settings": {"expose": ["pid"]}});
+    let mut proxy = Proxy::new(&merged(config, settings));
+    wait_until("ready", || proxy.status()["status"] == "ready");
+    let tool_names = tool_names(&mut proxy);
+    let (own_tools, exposed_tools): (Vec<_>, Vec<_>) =
+        tool_names.iter().partition(|name| !name.contains("__"));
+    assert!(own_tools.len() >= 4, "{tool_names:?}");
+    assert_eq!(
+        exposed_tools,
+        ["g__echo", "g__added_fine", "h__pid"],
+        "the globs of the group, or else those of the settings"
+    );
+    let id = proxy.send_request("tools/list", json!({}));
+    let line = proxy.response(id).line;
+    let meta = r#""_meta":{"x/y":{"deep":[1,2.50,1e3]},"anthropic/alwaysLoad":true},"x-unknown":null}"#;
+    assert!(line.contains(r#"{"name":"g__echo","title":"Echo","#) && line.contains(meta), "{line}");
+    assert_eq!(text_of(&call_exposed(&mut proxy, "g__echo", json!({"text": "x"}))), "x");
+}
+
+#[test]
+fn the_flat_list_omits_invalid_definitions_but_their_tools_can_be_called() {
+    let invalid = r#"{"name":"added_invalid","inputSchema":{}}"#;
+    let mut proxy =
+        discovered_proxy(config_of([("g", scripted_upstream(&["--definitions", invalid]))]), "flat");
+    let tool_names = tool_names(&mut proxy);
+    assert!(
+        tool_names.contains(&"g__pid".to_owned()) && !tool_names.contains(&"g__added_invalid".to_owned()),
+        "{tool_names:?}"
+    );
+    assert_eq!(
+        text_of(&call_exposed(&mut proxy, "g__added_invalid", json!({}))),
+        "{}",
+        "the tool can be called"
+    );
+}
+
+#[test]
+fn a_bare_name_of_several_groups_is_refused_with_their_names() {
+    let mut proxy =
+        discovered_proxy(config_of([("g", scripted_upstream(&[])), ("h", scripted_upstream(&[]))]), "meta");
+    let result = call_exposed(&mut proxy, "echo", json!({"text": "x"}));
+    assert!(result["isError"] == true && text_of(&result).contains("g, h"), "{result}");
+    assert_eq!(proxy.error_code("tools/call", json!({"name": "ecko", "arguments": {}})), -32602);
+}
+
+#[test]
+fn a_bare_name_belongs_to_the_group_that_allows_it() {
+    let denied = merged(scripted_upstream(&["--name", "G"]), json!({"tools": {"deny": ["echo"]}}));
+    let mut proxy = discovered_proxy(config_of([("g", denied), ("h", scripted_upstream(&[]))]), "meta");
+    assert_eq!(text_of(&call_exposed(&mut proxy, "echo", json!({"text": "x"}))), "x");
+    let text = proxy.call_meta_tool("call_dynamic_tool", json!({"name": "echo", "args": {"text": "y"}}));
+    assert_eq!(text_of(&text), "y");
+}
+
+#[test]
+fn the_flat_list_includes_tools_that_an_upstream_adds() {
+    let mut proxy =
+        discovered_proxy(config_of([("g", scripted_upstream(&["--list-changed-on-call"]))]), "flat");
+    call_exposed(&mut proxy, "g__echo", json!({"text": "x"}));
+    let is_listed = |proxy: &mut Proxy| tool_names(proxy).contains(&"g__added_0".to_owned());
+    while !is_listed(&mut proxy) {
+        proxy.next_server_message();
+    }
+    assert_eq!(text_of(&call_exposed(&mut proxy, "g__added_0", json!({"x": 1}))), r#"{"x":1}"#);
+}
