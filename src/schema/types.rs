@@ -73,6 +73,7 @@ pub struct TypeWriter<'s> {
 }
 
 impl<'s> TypeWriter<'s> {
+    /// A writer for the schema `root`, in which references are resolved.
     pub fn new(root: &'s Value) -> Self {
         let uses = reference::count_references(root);
         Self { root, uses, names: Vec::new(), open: vec!["#"], written: 0, lossless: true }
