@@ -52,7 +52,7 @@ impl LoginService for OAuthLogins {
         let store = self.store.clone();
         Box::pin(async move {
             if let Some(store) = store {
-                store.shutdown.close_and_wait().await;
+                store.finish().await;
             }
         })
     }

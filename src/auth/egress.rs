@@ -8,7 +8,8 @@
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
 use super::secret::sanitize;
-use crate::transport::remote::proxy;
+use crate::transport::remote::reqwest_error::root_cause;
+use crate::transport::remote::{USER_AGENT, proxy};
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use parking_lot::Mutex;
@@ -57,7 +58,7 @@ impl Egress {
             policy: EgressPolicy::new(server, allow_private),
         };
         let client = Client::builder()
-            .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
+            .user_agent(USER_AGENT)
             .timeout(REQUEST_TIMEOUT)
             .redirect(redirect::Policy::none())
             .dns_resolver(Arc::new(allowed.clone()))
@@ -162,8 +163,12 @@ impl Egress {
         let origin = url.origin().ascii_serialization();
         let failed = |error: &reqwest::Error| {
             let proxy = proxy::connect_error(error, &url).map(|error| error.to_string());
-            let what = || format!("the request to {origin} failed: {}", root_cause(error));
-            AuthError::Unreachable(proxy.unwrap_or_else(what))
+            let cause = || match error.is_timeout() {
+                true => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
+                false => root_cause(error),
+            };
+            let failure = || format!("the request to {origin} failed: {}", cause());
+            AuthError::Unreachable(proxy.unwrap_or_else(failure))
         };
         let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
@@ -236,18 +241,6 @@ pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str])
         }
         Ok(OAuthErrorResponse { error, .. }) => sanitize(&error, secrets),
         Err(_) => format!("HTTP status {}", response.status()),
-    }
-}
-
-/// The innermost cause of an error. The outer ones contain the URL, which may hold a secret.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    match error.is_timeout() {
-        true => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
-        false => innermost.to_string(),
     }
 }
 

@@ -160,9 +160,9 @@ pub fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
         .with_data(json!({ "group": group.as_str() }))
 }
 
-/// A capability that the group does not have.
+/// A capability that the group does not have. `capability` may be a phrase.
 pub fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
-    RpcError::new(LACKS_CAPABILITY, format!("group {group} has no {capability}"))
+    RpcError::new(LACKS_CAPABILITY, format!("group {group} does not support {capability}"))
         .with_data(json!({ "group": group.as_str(), "capability": capability }))
 }
 

@@ -88,12 +88,14 @@ pub enum LaunchError {
         path: PathBuf,
     },
     /// The working directory does not exist, or is not a directory.
-    #[error("working directory {cwd:?} cannot be used; create it, or set \"cwd\" to one that exists")]
+    #[error(
+        "working directory {cwd:?} cannot be used ({reason}); create it, or set \"cwd\" to one that exists"
+    )]
     Cwd {
         /// The absolute path of the directory.
         cwd: PathBuf,
         /// Why it cannot be used.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -169,7 +171,7 @@ fn usable_working_dir(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<P
     });
     match is_usable {
         Ok(()) => Ok(cwd),
-        Err(source) => Err(LaunchError::Cwd { cwd, source }),
+        Err(reason) => Err(LaunchError::Cwd { cwd, reason }),
     }
 }
 

@@ -127,9 +127,7 @@ impl From<OpenError> for UpstreamError {
             OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
             OpenError::Remote(error) => Self::Remote(error),
-            OpenError::TimedOut(after) => {
-                Self::TimedOut { step: "the start of its process", after, stderr: String::new() }
-            }
+            error @ OpenError::TimedOut(_) => Self::Spawn { message: error.to_string() },
         }
     }
 }

@@ -84,7 +84,7 @@ fn the_working_directory_is_the_entrys_then_ours_then_home() {
     assert_eq!(working_dir(dir.path(), Some("home")).unwrap(), home);
     assert_eq!(working_dir(dir.path(), Some("~/sub")).unwrap(), home.join("sub"));
     let missing = working_dir(dir.path(), Some("nowhere")).unwrap_err();
-    assert!(matches!(&missing, LaunchError::Cwd { source, .. } if source.kind() == io::ErrorKind::NotFound));
+    assert!(matches!(&missing, LaunchError::Cwd { reason, .. } if reason.kind() == io::ErrorKind::NotFound));
     assert!(missing.to_string().contains("nowhere"), "{missing}");
 }
 

@@ -7,7 +7,7 @@
 use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
 use super::reqwest_error::root_cause;
-use super::{proxy, tls};
+use super::{USER_AGENT, proxy, tls};
 use crate::config::HttpConfig;
 use crate::wire::{Raw, raw};
 use reqwest::header::{
@@ -250,7 +250,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 
 fn build_client(tls: ClientConfig, connect_timeout: Duration) -> Result<Client, RemoteError> {
     let builder = Client::builder()
-        .user_agent(concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION")))
+        .user_agent(USER_AGENT)
         .connect_timeout(connect_timeout)
         .redirect(redirect::Policy::custom(follow_within_origin))
         .tls_backend_preconfigured(tls);
