@@ -10,7 +10,7 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::interaction::login_offer;
 use crate::front::interaction::subscriptions::Subscriptions;
 use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedCalls};
-use crate::front::passthrough::{completion, prompts, resource_subscriptions, resources, tasks};
+use crate::front::passthrough::{completion, prompts, resources, tasks, topic_subscriptions};
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
@@ -114,14 +114,14 @@ impl Dispatcher {
             Method::ResourceTemplatesList => Box::pin(resources::templates(invocation)),
             Method::ResourcesRead => Box::pin(resources::read(invocation)),
             Method::ResourcesSubscribe => {
-                Box::pin(resource_subscriptions::subscribe(subscriptions(), invocation))
+                Box::pin(topic_subscriptions::subscribe(subscriptions(), invocation))
             }
             Method::ResourcesUnsubscribe => {
-                Box::pin(resource_subscriptions::unsubscribe(subscriptions(), invocation))
+                Box::pin(topic_subscriptions::unsubscribe(subscriptions(), invocation))
             }
             Method::SubscriptionsListen => {
                 let id = request.id.clone();
-                Box::pin(resource_subscriptions::listen(subscriptions(), invocation, id))
+                Box::pin(topic_subscriptions::listen(subscriptions(), invocation, id))
             }
             Method::PromptsList => Box::pin(prompts::list(invocation)),
             Method::PromptsGet => Box::pin(prompts::get(invocation)),

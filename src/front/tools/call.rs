@@ -104,7 +104,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
         _ => result,
     };
-    Ok(Ok(tasks::adopt(&call.context, group, forwarded.lease, &call.params, result)))
+    Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
 }
 
 /// A call as it is forwarded.

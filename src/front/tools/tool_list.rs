@@ -8,7 +8,7 @@ use crate::config::{GroupName, Mode, SurfaceKind};
 use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::list_changes::ListContents;
 use crate::front::passthrough::aggregate::{self, ListKind};
-use crate::front::passthrough::routing;
+use crate::front::passthrough::uri_owner;
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::schema::definition;
@@ -140,13 +140,13 @@ pub fn known_definitions(
 
 /// Replaces the URI of the definition's app by the one that clients can read.
 fn with_client_app_uri(groups: &GroupManager, group: &GroupName, definition: &Raw) -> Raw {
-    if memmem::find(definition, routing::APP_SCHEME.as_bytes()).is_none() {
+    if memmem::find(definition, uri_owner::APP_SCHEME.as_bytes()).is_none() {
         return definition.clone();
     }
     let ui = raw::get(definition, "_meta").and_then(|meta| raw::get(&meta, "ui"));
     let uri = ui.as_ref().and_then(|ui| raw::get_str(ui, "resourceUri"));
     let (Some(ui), Some(uri)) = (ui, uri) else { return definition.clone() };
-    let uri = routing::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
+    let uri = uri_owner::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
     let ui = raw::set(&ui, "resourceUri", json!(uri).to_string().as_bytes());
     raw::set_in(definition, "_meta", "ui", &ui)
 }

@@ -6,8 +6,9 @@
 
 use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
+use super::headers::USER_AGENT;
 use super::reqwest_error::root_cause;
-use super::{USER_AGENT, proxy, tls};
+use super::{proxy, tls};
 use crate::config::HttpConfig;
 use crate::wire::{Raw, raw};
 use reqwest::header::{
