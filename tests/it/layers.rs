@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 mod imports;
 mod source;
+mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
 const LAYERS: [(&str, &[&str]); 18] = [

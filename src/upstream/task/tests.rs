@@ -444,3 +444,14 @@ async fn a_caller_that_gave_up_holds_no_lease() {
 
 #[path = "tests/refresh.rs"]
 mod refresh;
+
+#[test]
+fn jitter_varies_over_its_range() {
+    let values: Vec<f64> = (0..200).map(|_| jitter()).collect();
+    assert!(values.iter().all(|value| (-1.0..=1.0).contains(value)), "{values:?}");
+    for (what, is_there) in [("below", -1.0..-0.5), ("around", -0.5..0.5), ("above", 0.5..1.01)]
+        .map(|(what, range)| (what, values.iter().any(|value| range.contains(value))))
+    {
+        assert!(is_there, "no value {what} zero: {values:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::rc::{Rc, Weak};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::{Message, wait_until};
+use super::{Message, wait_until, write_all};
 
 /// A D-Bus address without a bus, so that no test uses the keyring of the developer.
 pub(crate) const DISABLED_DBUS: &str = "disabled:";
@@ -172,7 +172,13 @@ impl Proxy {
 
     /// Writes `text` to its stdin as it is.
     pub(crate) fn write(&mut self, text: &str) {
-        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.write_bytes(text.as_bytes());
+    }
+
+    /// Writes these bytes to its stdin.
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
+        let written = write_all(self.stdin.as_mut().unwrap(), bytes);
+        written.unwrap_or_else(|error| panic!("cannot write to stdin: {error}; the log:\n{}", self.log()));
     }
 
     pub(crate) fn write_line(&mut self, line: &str) {
