@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getsid};
 
+use crate::support::is_alive;
+
 use super::{
     new_tag, processes_with, rounds, run, run_alone, send_signal, sh, unruly_program, wait_until, warden,
 };
@@ -46,7 +48,7 @@ impl OwnerProcess {
     async fn assert_nothing_left(mut self) {
         self.process.wait().unwrap();
         wait_until("nothing left", || processes_with(&self.tag).is_empty()).await;
-        wait_until("no warden", || !fs::exists(format!("/proc/{}/exe", self.warden)).unwrap()).await;
+        wait_until("no warden", || !is_alive(self.warden)).await;
     }
 }
 
