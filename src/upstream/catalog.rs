@@ -2,6 +2,7 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
+use crate::private_files::{PrivateFileError, open_private};
 use crate::protocol::Era;
 use crate::text::summary;
 use crate::wire::{Raw, raw};
@@ -169,9 +170,11 @@ impl Catalog {
 
 /// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
-    let text = std::fs::read(file).inspect_err(|error| {
-        tracing::debug!(file = %file.display(), %error, "failed to read a cached catalog");
-    });
+    let read = || -> Result<String, PrivateFileError> {
+        let io_error = |error| PrivateFileError::Io { path: file.to_owned(), error };
+        std::io::read_to_string(open_private(file)?).map_err(io_error)
+    };
+    let text = read().inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
     let text = Raw::from(text.ok()?);
     let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
     let body = Definitions {

@@ -9,10 +9,11 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
+    ("private_files", &[]),
     ("wire", &["protocol"]),
     ("config", &[]),
     ("dirs", &["config"]),
@@ -21,9 +22,9 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["config", "protocol", "wire"]),
-    ("auth", &["config", "transport"]),
-    ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
-    ("cache", &["config", "upstream"]),
+    ("auth", &["config", "private_files", "transport"]),
+    ("upstream", &["config", "private_files", "protocol", "rules", "text", "transport", "wire"]),
+    ("cache", &["config", "private_files", "upstream"]),
     ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
     (
         "front",

@@ -5,6 +5,7 @@
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
 //! - `lifetime`, `warden`: how the program and its processes end;
+//! - `isolation`: what other processes and users can read and change;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
@@ -15,6 +16,7 @@ mod config;
 mod demo;
 mod fidelity;
 mod front;
+mod isolation;
 mod layers;
 mod lifetime;
 mod matrix;

@@ -9,6 +9,8 @@ use nix::unistd::Pid;
 
 use crate::support::{PipeReader, wait_for_child, write_all};
 
+use crate::support::is_alive;
+
 use super::{
     new_tag, processes_with, rounds, run, run_alone, send_signal, sh, unruly_program, wait_until, warden,
 };
@@ -47,7 +49,7 @@ impl OwnerProcess {
     async fn assert_nothing_left(mut self) {
         wait_for_child(&mut self.process);
         wait_until("nothing left", || processes_with(&self.tag).is_empty()).await;
-        wait_until("no warden", || !fs::exists(format!("/proc/{}/exe", self.warden)).unwrap()).await;
+        wait_until("no warden", || !is_alive(self.warden)).await;
     }
 }
 
