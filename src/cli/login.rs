@@ -8,6 +8,7 @@ use crate::auth::{
 use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides};
+use crate::text;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -169,7 +170,8 @@ async fn log_in(
         return Err(CommandError::new(EXIT_LOGIN_NEEDED, message));
     };
     let granted = response.redeem().await?;
-    let scopes = if granted.is_empty() { String::new() } else { format!(" ({})", granted.join(", ")) };
+    let scopes =
+        if granted.is_empty() { String::new() } else { format!(" ({})", text::visible(&granted.join(", "))) };
     Ok(format!("logged in{scopes}; running instances use it from now on"))
 }
 

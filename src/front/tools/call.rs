@@ -13,7 +13,7 @@ use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::schema::signature::signature;
 use crate::schema::validate::ArgumentVerdict;
-use crate::text::shorten;
+use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::lease::Lease;
@@ -198,7 +198,7 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
     let snapshot = group.snapshot();
     let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
     let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-    Err(lookup::unknown_tool(group.name.as_str(), name, known))
+    Err(lookup::unknown_tool(&group.name, name, known))
 }
 
 /// Finds the group of a call: the named one, the one whose name begins the tool's name, or the only one that has such a
@@ -223,17 +223,18 @@ fn choose_group<'a>(
     if let Some((group, tool)) = lookup::split(&all, tool) {
         return Ok((group.clone(), tool));
     }
-    let names = |groups: &mut dyn Iterator<Item = &Upstream>| {
-        groups.map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
+    let names =
+        |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
         [group] => Ok((group.clone(), tool)),
         [] => Err(format!(
-            "Argument \"group\" is missing, and no known group has a tool {tool:?}. The groups: {}.",
+            "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
+            quoted(tool),
             names(&mut all.iter())
         )),
         ref several => Err(format!(
-            "Argument \"group\" is missing, and several groups have a tool {tool:?}: {}.",
+            "Argument \"group\" is missing, and several groups have a tool {}: {}.",
+            quoted(tool),
             names(&mut several.iter().copied())
         )),
     }
@@ -264,7 +265,7 @@ fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, arg
     // A cached catalog may be outdated, so it never rejects a call.
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
-    let label = format_args!("{}__{}", group.name, tool.name);
+    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let validator = &context.session.validator;
     let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
         return None;

@@ -111,7 +111,7 @@ fn choose<'a>(
             Some(tool) => chosen.push(tool),
             None => {
                 let known = tools.iter().map(|tool| tool.name.as_str());
-                missing.push(lookup::unknown_tool(group.name.as_str(), name, known));
+                missing.push(lookup::unknown_tool(&group.name, name, known));
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::schema::signature::signature;
 use crate::search::{SearchGroup, SearchIndex};
-use crate::text::shorten;
+use crate::text::{name, quoted, shorten, visible};
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
@@ -118,12 +118,12 @@ impl ToolSearch {
         }
         if lines.is_empty() {
             lines.push(format!(
-                "No known tool matches {:?}. Use other words, or list a group's tools with get_dynamic_tools.",
-                shorten(&query.query, MAX_SUMMARY)
+                "No known tool matches {}. Use other words, or list a group's tools with get_dynamic_tools.",
+                quoted(&shorten(&query.query, MAX_SUMMARY))
             ));
         }
         if !unknown.is_empty() {
-            let names = unknown.iter().map(GroupName::as_str).collect::<Vec<_>>().join(", ");
+            let names = unknown.iter().map(GroupName::to_string).collect::<Vec<_>>().join(", ");
             lines.push(format!(
                 "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
             ));
@@ -188,8 +188,8 @@ fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
 
 fn summary_line(group: &GroupName, tool: &Tool) -> String {
     match tool.summary.is_empty() {
-        true => format!("{group} / {}", tool.name),
-        false => format!("{group} / {}: {}", tool.name, shorten(&tool.summary, MAX_SUMMARY)),
+        true => format!("{group} / {}", name(&tool.name)),
+        false => format!("{group} / {}: {}", name(&tool.name), shorten(&tool.summary, MAX_SUMMARY)),
     }
 }
 
@@ -201,6 +201,9 @@ fn how_to_call(group: &GroupName, tool: &Tool, definition: &Raw) -> String {
             let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
             format!("  {}", signature.replace('\n', "\n  "))
         }
-        None => format!("  get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": [tool.name] })),
+        None => {
+            let arguments = json!({ "group": group.as_str(), "tools": [tool.name] });
+            format!("  get_dynamic_tools {}", visible(&arguments.to_string()))
+        }
     }
 }

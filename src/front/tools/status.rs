@@ -2,6 +2,7 @@
 
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
+use crate::text::one_line;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::CatalogSource;
 use crate::upstream::lifecycle::State;
@@ -89,9 +90,9 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
         "cached": catalog.map(|catalog| matches!(catalog.source, CatalogSource::Cached(_))),
         "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
-        "server": info.and_then(|info| info.title.as_deref()),
-        "version": info.and_then(|info| info.version.as_deref()),
-        "protocolVersion": info.map(|info| info.protocol_version.as_str()),
+        "server": info.and_then(|info| info.title.as_deref()).map(one_line),
+        "version": info.and_then(|info| info.version.as_deref()).map(one_line),
+        "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
     })
 }
 

@@ -174,7 +174,8 @@ pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
         })
         .collect();
     let pairs = known.iter().flat_map(|(group, tools)| tools.iter().map(move |tool| (group, tool.as_str())));
-    ExposedNames::new(pairs)
+    let names: Vec<_> = groups.config().servers.iter().map(|(name, _)| name.clone()).collect();
+    ExposedNames::new(&names, pairs)
 }
 
 /// The `instructions` of `initialize` and `server/discover`.
