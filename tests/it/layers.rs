@@ -8,7 +8,7 @@ mod imports;
 mod source;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
@@ -21,12 +21,16 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("search", &[]),
     ("transport", &["config", "protocol", "wire"]),
     ("auth", &["config", "transport"]),
-    ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
+    ("pins", &["config", "text", "wire"]),
+    ("upstream", &["config", "pins", "protocol", "rules", "text", "transport", "wire"]),
     ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
     (
         "front",
-        &["config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire"],
+        &[
+            "config", "groups", "pins", "protocol", "random", "rules", "schema", "search", "text",
+            "upstream", "wire",
+        ],
     ),
     (
         "cli",
@@ -37,6 +41,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "dirs",
             "front",
             "groups",
+            "pins",
             "protocol",
             "telemetry",
             "transport",
