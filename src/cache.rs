@@ -32,7 +32,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
 /// read.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The name of the index file.
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.

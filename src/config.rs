@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, ServerOrigin, StdioConfig, Timeouts, ToolRules,
 };
 
 mod de;

@@ -203,7 +203,7 @@ fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
         "oauth" => r#"[{"client_id": "y"}, {"client_id": "z"}]"#,
         "enabled" => "[true, null]",
         "disabled" => "[false, null]",
-        "stateful" => "[true, false]",
+        "stateful" | "trust_annotations" | "pin_tools" => "[true, false]",
         "lazy_startup" => r#"["eager", "pure"]"#,
         "idle_timeout" => "[1, 2]",
         "timeout" => r#"[{"wait": 1}, {"wait": 2}]"#,

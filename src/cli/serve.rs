@@ -7,7 +7,7 @@
 
 use super::Cli;
 use super::cache::cache_dir;
-use super::paths::{config_files, token_store};
+use super::paths::{config_files, pins_dir, token_store};
 use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::load;
@@ -17,6 +17,7 @@ use crate::config::{Config, Mode, Overrides};
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
+use crate::pins::PinStore;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::warden::Warden;
 use crate::transport::{Transport, warden};
@@ -53,7 +54,9 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
         logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
     };
     let clients = Arc::new(ClientRegistry::default());
-    let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
+    let (cache, pins) = (Cache::open(cache_dir(cli, env)), PinStore::new(pins_dir(env)));
+    let groups = GroupManager::new(config, transport, clients.clone(), cache, pins);
+    groups.load_pins(&groups.config()).await;
     let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
     let stop = async {

@@ -104,9 +104,15 @@ pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) ->
     format!("Several groups have a tool {tool}: {names}. Use call_dynamic_tool and name the group.")
 }
 
-/// A tool that the read-only variant does not call.
-pub fn not_read_only(group: &GroupName, tool: &str) -> String {
+/// A tool that the read-only variant does not call. `claimed`: whether the server says that it is read-only.
+pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
     let tool = quoted(tool);
+    if claimed {
+        return format!(
+            "Tool {tool} of group {group} says that it is read-only, which does not count (trust_annotations is false in \
+             the config), so it was not called. Use call_dynamic_tool."
+        );
+    }
     format!(
         "Tool {tool} of group {group} is not marked as read-only, so it was not called. Use call_dynamic_tool."
     )

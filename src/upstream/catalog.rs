@@ -2,6 +2,7 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
+use crate::pins::definition::DefinitionDigest;
 use crate::private_files::{PrivateFileError, open_private};
 use crate::protocol::Era;
 use crate::text::summary;
@@ -89,6 +90,8 @@ pub struct Tool {
     /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
     #[serde(default, rename = "task")]
     pub requires_task: bool,
+    /// Identifies the whole definition.
+    pub digest: DefinitionDigest,
 }
 
 impl Catalog {
@@ -323,6 +326,7 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         read_only: hint("readOnlyHint"),
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
+        digest: DefinitionDigest::of(&definition),
     };
     Some((tool, definition))
 }

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
@@ -23,12 +23,16 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("search", &[]),
     ("transport", &["config", "protocol", "text", "wire"]),
     ("auth", &["config", "private_files", "text", "transport"]),
-    ("upstream", &["config", "private_files", "protocol", "rules", "text", "transport", "wire"]),
+    ("upstream", &["config", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"]),
     ("cache", &["config", "private_files", "upstream"]),
-    ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("pins", &["config", "text", "wire"]),
     (
         "front",
-        &["config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire"],
+        &[
+            "config", "groups", "pins", "protocol", "random", "rules", "schema", "search", "text",
+            "upstream", "wire",
+        ],
     ),
     (
         "cli",
@@ -39,6 +43,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "dirs",
             "front",
             "groups",
+            "pins",
             "protocol",
             "telemetry",
             "text",

@@ -293,6 +293,7 @@ async fn find_by_connecting(
 /// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
 async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
     let (groups, flows) = (context.groups(), &context.session.login_flows);
+    groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(raw::get(params, "arguments").as_ref());
     let group = group.and_then(|name| name.map(|name| lookup::group_in(&all, &name).cloned()).transpose());

@@ -7,7 +7,7 @@ use crate::front::interaction::approval_token::Approval;
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
-use crate::front::{lookup, tool_errors};
+use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
@@ -131,14 +131,17 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::lost_state(&group.name).into());
         }
         let tool = find_tool(group, self.name).await?;
+        refuse_changed(group, &tool)?;
         let snapshot = group.snapshot();
         let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
-        if self.call.read_only && !tool.read_only && !rules.read_only(&tool.name) {
-            return Err(tool_errors::not_read_only(&group.name, &tool.name).into());
+        if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
+            return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
         let needs_approval = rules.asks(&tool.name);
         let params = self.approve(group, &tool, needs_approval).await?;
+        // The server may have changed it since.
+        refuse_changed(group, &tool)?;
         let name = Value::from(tool.name.as_str()).to_string();
         let members = [("name", name.as_bytes()), ("arguments", &self.arguments.args)];
         let params = raw::set_all(&params, &members);
@@ -146,7 +149,7 @@ impl Outgoing for OutgoingCall<'_> {
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
-            repeatable: !is_stateful && (tool.read_only || tool.idempotent),
+            repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
             may_become_task: raw::get(&params, "task").is_some(),
             run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
             params,
@@ -256,7 +259,18 @@ async fn check_arguments(
         return Ok(());
     }
     group.refresh().await;
+    // The error would show the new definition.
+    refuse_changed(group, tool)?;
     validation_error(context, group, tool, args).map_or(Ok(()), Err)
+}
+
+/// Refuses a tool that changed and is not approved.
+///
+/// # Errors
+///
+/// The text for the model.
+fn refuse_changed(group: &Upstream, tool: &Tool) -> Result<(), String> {
+    changed_tools::refusal(group, &tool.name).map_or(Ok(()), Err)
 }
 
 /// Returns why the arguments do not fit, as text for the model; `None` if they fit or the schema is not known.

@@ -113,7 +113,10 @@ fn server_config(mode: Mode) -> ServerConfig {
         features: Features::default(),
         tools: ToolRules::default(),
         expose: vec![],
+        trust_annotations: true,
+        pin_tools: false,
         launch_text: crate::config::LaunchText::default(),
+        origin: crate::config::ServerOrigin::default(),
         endpoint: Endpoint::Stdio(stdio),
     }
 }
@@ -127,6 +130,7 @@ fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedS
         name: GroupName::new("g"),
         server: Ok(Arc::new(server)),
         cached: None,
+        pins: GroupPins::none(&GroupName::new("g")),
         predecessor: None,
     };
     let (upstream, task) = create(spec, fake.clone(), shared.clone());
