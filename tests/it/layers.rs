@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
