@@ -45,6 +45,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let files = config_files(cli, env);
     let mut watcher = ConfigWatcher::new(files.clone());
     let config = read_config(&files, cli, env);
+    watcher.set_referenced(config.referenced.clone());
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
     let transport = Transport {
@@ -93,6 +94,7 @@ async fn follow_config(
         // It runs on another thread, so that a large file or a slow disk delays no call.
         let read = tokio::task::spawn_blocking(move || load::load(&files, &env, &overrides));
         if let Ok(config) = read.await {
+            watcher.set_referenced(config.referenced.clone());
             groups.apply(config).await;
         }
     }
