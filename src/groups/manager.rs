@@ -259,8 +259,11 @@ impl GroupManager {
             // Catalogs may have been read while the connections were closed.
             cache.flush().await;
         };
-        let all = async { tokio::join!(closing, cache.flush(), transport.logins.flush()) };
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
+        let all = async { tokio::join!(closing, cache.flush()) };
+        let all = tokio::time::timeout(SHUTDOWN_TIMEOUT, all);
+        // A token request may take longer. Then the process waits for it once the client has its last answers.
+        let logins = tokio::time::timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
+        if tokio::join!(all, logins).0.is_err() {
             tracing::warn!("not everything ended in time; the rest is killed");
         }
     }
