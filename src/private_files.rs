@@ -262,7 +262,8 @@ fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     fs::metadata(dir).map(drop).map_err(|error| PrivateFileError::io(dir, error))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 

@@ -30,10 +30,14 @@ pub fn unavailable(group: &GroupName, error: &AcquireError, login: Option<&str>)
             format!("Group {group} is not available: {error}\n{advice}")
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
-        AcquireError::StillConnecting(waited) => format!(
-            "Group {group} is initializing ({} s so far), please retry in 10 seconds",
-            waited.as_secs()
-        ),
+        AcquireError::StillConnecting { waited, last_failure } => {
+            let last_failure =
+                last_failure.as_ref().map(|error| format!("\nIts last failure: {error}")).unwrap_or_default();
+            format!(
+                "Group {group} is initializing ({} s so far), please retry in 10 seconds{last_failure}",
+                waited.as_secs()
+            )
+        }
     }
 }
 
