@@ -2,7 +2,7 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
-use crate::protocol::Era;
+use crate::protocol::{Era, meta};
 use crate::text::summary;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,9 @@ pub struct Tool {
     /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
     #[serde(default, rename = "task")]
     pub requires_task: bool,
+    /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
+    #[serde(default, rename = "user")]
+    pub requires_user: bool,
 }
 
 impl Catalog {
@@ -313,6 +316,8 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
     let annotations = raw::get(&definition, "annotations");
     let hint =
         |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
+    let meta = raw::get(&definition, "_meta");
+    let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
     let support = raw::get(&definition, "execution").and_then(|how| raw::get_str(&how, "taskSupport"));
     let tool = Tool {
         name,
@@ -320,6 +325,7 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         read_only: hint("readOnlyHint"),
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
+        requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
     };
     Some((tool, definition))
 }
