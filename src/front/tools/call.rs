@@ -3,7 +3,7 @@
 use super::arguments::CallArguments;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
-use crate::front::interaction::approval_token::Approval;
+use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
@@ -91,8 +91,7 @@ impl From<ForwardError> for CallStop {
 
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
-    let mut outgoing =
-        OutgoingCall { call, arguments, name, approved: false, wraps_result: false, tool: None };
+    let mut outgoing = OutgoingCall { call, arguments, name, approved: None, carried: None, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
     let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
     let result = match forwarded.reply {
@@ -100,8 +99,10 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         Err(error) => return Ok(Err(error)),
     };
     let group = &forwarded.group.name;
-    let result = match (&outgoing.tool, outgoing.wraps_result) {
-        (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
+    let result = match (&outgoing.tool, outgoing.carried) {
+        (Some(tool), Some(demand)) => {
+            Approval { group, tool, args: &arguments.args, demand }.wrap_result(&result)
+        }
         _ => result,
     };
     Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
@@ -115,10 +116,10 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
-    /// Whether the user has approved the call.
-    approved: bool,
-    /// Whether the result has to carry the user's approval to the next round.
-    wraps_result: bool,
+    /// The tool for which the user has approved the call.
+    approved: Option<String>,
+    /// Who wanted the approval that the result has to carry to the next round, if it has to.
+    carried: Option<ApprovalDemand>,
     /// The tool's own name, once it is found.
     tool: Option<String>,
 }
@@ -138,8 +139,14 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
-        let needs_approval = rules.asks(&tool.name);
-        let params = self.approve(group, &tool, needs_approval).await?;
+        let demand = match rules.asks(&tool.name) {
+            true => Some(ApprovalDemand::Config),
+            false if tool.requires_user && self.call.context.can_elicit_forms() => {
+                Some(ApprovalDemand::Server)
+            }
+            false => None,
+        };
+        let params = self.approve(group, &tool, demand).await?;
         // The server may have changed it since.
         refuse_changed(group, &tool)?;
         let name = Value::from(tool.name.as_str()).to_string();
@@ -161,20 +168,23 @@ impl Outgoing for OutgoingCall<'_> {
 
 impl OutgoingCall<'_> {
     /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream.
-    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Raw, CallStop> {
+    async fn approve(
+        &mut self,
+        group: &Upstream,
+        tool: &Tool,
+        demand: Option<ApprovalDemand>,
+    ) -> Result<Raw, CallStop> {
         let params = &self.call.params;
-        if !needed {
-            return Ok(params.clone());
-        }
-        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args };
-        if !self.approved {
+        let Some(demand) = demand else { return Ok(params.clone()) };
+        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args, demand };
+        if self.approved.as_ref() != Some(&tool.name) {
             match approval::request(&self.call.context, params, &approval).await? {
-                ApprovalOutcome::Approved => self.approved = true,
+                ApprovalOutcome::Approved => self.approved = Some(tool.name.clone()),
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
-        self.wraps_result = self.call.context.era == Era::Stateless;
-        Ok(if self.wraps_result { approval.unwrap_params(params) } else { params.clone() })
+        self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
+        Ok(if self.carried.is_some() { approval.unwrap_params(params) } else { params.clone() })
     }
 }
 
