@@ -200,7 +200,13 @@ impl GroupPins {
                 }
                 // If the file is gone or is about another program, what this process has seen still counts.
                 if let Some(record) = record.filter(|record| record.is_about(&self.target)) {
-                    state.record = Some(record);
+                    let record = match &state.unsaved {
+                        None => Some(record),
+                        Some(seen) => {
+                            PinRecord::observe(Some(record), &self.target, seen, state.pinned, unix_time_s())
+                        }
+                    };
+                    state.record = record;
                 }
             }
             Err(problem) => self.set_problem(&mut state, problem),

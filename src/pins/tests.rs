@@ -122,6 +122,21 @@ async fn a_change_is_refused_before_anything_is_written_and_until_it_is_approved
 }
 
 #[tokio::test]
+async fn what_is_seen_while_the_file_is_written_is_not_forgotten() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see(FIRST);
+    // The first poll takes what has to be written.
+    let mut writing = std::pin::pin!(process.store.synchronize());
+    assert!(futures_util::poll!(&mut writing).is_pending());
+    process.see(CHANGED);
+    writing.await;
+    assert_eq!(process.group.changes().tools["a"].parts, ["description"]);
+    process.store.synchronize().await;
+    assert_eq!(world.approve(None), Ok(2));
+}
+
+#[tokio::test]
 async fn another_process_knows_what_was_first_seen() {
     let world = World::new();
     let (first, second) = (world.process().await, world.process().await);

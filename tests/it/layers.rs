@@ -44,6 +44,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "pins",
             "protocol",
             "telemetry",
+            "text",
             "transport",
             "upstream",
             "wire",
