@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::support::{Proxy, ProxyCommand, merged, scripted_upstream, text_of, wait_until};
 
@@ -230,7 +231,7 @@ fn a_running_process_notices_an_approval_within_two_seconds() {
     for name in ["generated_x", "generated_new"] {
         proxy.call_failure("g", name, json!({}));
         server.approve(&[name]);
-        let approved = std::time::Instant::now();
+        let approved = Instant::now();
         wait_until("the approval counts", || proxy.call_tool("g", name, json!({}))["isError"] != true);
         assert!(approved.elapsed().as_millis() < 2000, "{:?}", approved.elapsed());
     }
