@@ -7,7 +7,7 @@ use crate::auth::{
 };
 use crate::config::load;
 use crate::config::vars::Env;
-use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides};
+use crate::config::{Config, Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides, ServerConfig};
 use crate::text;
 use clap::Args;
 use std::cell::Cell;
@@ -144,24 +144,36 @@ fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<E
     }
 }
 
-/// Returns the config and the account of the remote server with this name.
-fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load::load(&config_files(cli, env), env, &Overrides::default());
-    let group = GroupName::new(name);
-    let invalid_config = |message: String| CommandError::new(EXIT_CONFIG, message);
-    let server = match config.server(&group) {
-        Some(Ok(server)) => server,
-        Some(Err(error)) => return Err(invalid_config(error.to_string())),
-        None if !config.errors.is_empty() => return Err(invalid_config(config.errors[0].to_string())),
+/// Returns the server with this name.
+///
+/// # Errors
+///
+/// The config does not have it, or it is invalid.
+pub(super) fn find_server<'c>(
+    config: &'c Config,
+    name: &GroupName,
+) -> Result<&'c ServerConfig, CommandError> {
+    let invalid_config = |message: String| Err(CommandError::new(EXIT_CONFIG, message));
+    match config.server(name) {
+        Some(Ok(server)) => Ok(server),
+        Some(Err(error)) => invalid_config(error.to_string()),
+        None if !config.errors.is_empty() => invalid_config(config.errors[0].to_string()),
         None => {
             let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
             let known = match names.is_empty() {
                 true => "there are no servers in the config".to_owned(),
                 false => format!("the config has {}", names.join(", ")),
             };
-            return Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")));
+            Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")))
         }
-    };
+    }
+}
+
+/// Returns the config and the account of the remote server with this name.
+fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
+    let config = load::load(&config_files(cli, env), env, &Overrides::default());
+    let group = GroupName::new(name);
+    let server = find_server(&config, &group)?;
     let Endpoint::Http(http) = &server.endpoint else {
         let message = "it is a local program, which gets its credentials from `env` in the config";
         return Err(CommandError::new(EXIT_USAGE, message));
@@ -172,7 +184,7 @@ fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Acc
     }
     let store = token_store(env, &config.settings, true);
     let store = store.ok_or_else(|| {
-        invalid_config("there is no directory for logins because HOME is not set".to_owned())
+        CommandError::new(EXIT_CONFIG, "there is no directory for logins because HOME is not set")
     })?;
     Ok((http.clone(), Account::new(&group, http, store)?))
 }

@@ -45,8 +45,10 @@ impl Snapshot {
 
     /// The tools that are refused now because they changed.
     pub fn refused(&self) -> RefusedTools {
-        let is_pinned = self.server.as_ref().is_some_and(|server| server.pin_tools);
-        RefusedTools::new(self.pins.changes(), is_pinned)
+        match &self.server {
+            Some(server) if server.pin_tools => RefusedTools::new(self.pins.changes(), true),
+            _ => RefusedTools::default(),
+        }
     }
 
     /// How long a caller waits for a connection.
