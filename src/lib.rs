@@ -14,6 +14,8 @@ pub mod cli;
 pub mod config;
 pub mod dirs;
 pub mod front;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod groups;
 pub mod protocol;
 mod random;

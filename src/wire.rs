@@ -18,6 +18,8 @@ use std::io::IoSlice;
 
 pub mod batch;
 pub mod call;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod inbound;
 pub mod lines;
 pub mod log_text;

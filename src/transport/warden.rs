@@ -45,6 +45,8 @@ use protocol::{MAX_FRAME_BYTES, SpawnStep, WardenRequest};
 
 mod client;
 mod descendants;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handle;
 mod ipc;
 mod orphans;

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
@@ -45,6 +45,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "wire",
         ],
     ),
+    ("fuzzing", &["auth", "config", "front", "schema", "transport", "wire"]),
     ("lib", &[]),
 ];
 
