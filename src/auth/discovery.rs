@@ -131,7 +131,7 @@ impl Account {
 }
 
 /// Checks all endpoints before the first is used, so that a login does not stop halfway.
-fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
+pub(super) fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
     let required = [&metadata.authorization_endpoint, &metadata.token_endpoint];
     for endpoint in required.into_iter().chain(&metadata.registration_endpoint) {
         parse_endpoint(endpoint, egress)?;

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
@@ -52,6 +52,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
             "wire",
         ],
     ),
+    ("fuzzing", &["auth", "config", "front", "schema", "transport", "wire"]),
     ("lib", &[]),
 ];
 
