@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
 use super::load::load;
+use super::referenced::ReferencedFiles;
 use super::vars::{Env, ExpandContext, expand};
 use super::{Config, Overrides};
 use serde::de::IgnoredAny;
@@ -70,7 +71,9 @@ pub fn variables(data: &[u8]) {
         return;
     }
     let env = env(Path::new("/"));
-    let expand = |text: &str| expand(text, ExpandContext { env: &env, dir: Path::new("/nowhere") });
+    let files = ReferencedFiles::default();
+    let context = || ExpandContext { env: &env, dir: Path::new("/nowhere"), files: &files };
+    let expand = |text: &str| expand(text, context());
     match expand(text) {
         Ok(expanded) => {
             assert!(expanded.len() <= text.len().max(1) * SECRET.len());
@@ -78,10 +81,7 @@ pub fn variables(data: &[u8]) {
                 assert_eq!(expanded, text);
             }
             // A text beside it changes nothing, and is not changed.
-            let beside = self::expand(
-                &format!("a }} {text}"),
-                ExpandContext { env: &env, dir: Path::new("/nowhere") },
-            );
+            let beside = self::expand(&format!("a }} {text}"), context());
             assert_eq!(beside.ok(), Some(format!("a }} {expanded}")));
         }
         Err(error) => {

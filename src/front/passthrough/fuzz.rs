@@ -1,7 +1,7 @@
 //! Fuzz target: which group a name, a URI or a task belongs to.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
-use super::routing::{self, APP_SCHEME};
+use super::uri_owner::{self, APP_SCHEME};
 use crate::config::GroupName;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::uri_origins::UriOrigins;
@@ -38,7 +38,8 @@ pub fn routing(data: &[u8]) {
 
 /// Names of tools: short, plain, and each with one owner.
 fn check_names(pairs: &[(GroupName, &str)]) {
-    let names = ExposedNames::new(pairs.iter().map(|(group, name)| (group, *name)));
+    let groups: Vec<GroupName> = pairs.iter().map(|(group, _)| group.clone()).collect();
+    let names = ExposedNames::new(&groups, pairs.iter().map(|(group, name)| (group, *name)));
     let mut owners: BTreeMap<&str, (&GroupName, &str)> = BTreeMap::new();
     for (group, name) in pairs {
         // Another name may have the same hash.
@@ -67,21 +68,21 @@ fn check_origin(group: &GroupName, uri: &str) {
 
 /// Every listed URI leads to its group: as it is, or rewritten.
 fn check_uris(lists: &[(GroupName, Vec<ListEntry>)]) {
-    let merged = routing::merge(lists, "uri");
+    let merged = uri_owner::merge(lists, "uri");
     let listed = || lists.iter().flat_map(|(group, list)| list.iter().map(move |entry| (group, entry)));
     assert_eq!(merged.len(), listed().count());
     for ((group, entry), definition) in listed().zip(&merged) {
         let uri = raw::get_str(definition, "uri").expect("a URI");
-        assert_eq!(uri, routing::client_uri(group, &entry.key, lists));
+        assert_eq!(uri, uri_owner::client_uri(group, &entry.key, lists));
         assert_eq!(raw::get(definition, "x"), raw::get(&entry.definition, "x"));
-        let owner = routing::owner(&entry.key, lists, lists);
+        let owner = uri_owner::owner(&entry.key, lists, lists);
         if uri == entry.key {
             assert_eq!(owner, Some(group));
         } else if entry.key.starts_with(APP_SCHEME) {
-            let parsed = routing::parse_rewritten_app(&uri, lists);
+            let parsed = uri_owner::parse_rewritten_app(&uri, lists);
             assert_eq!(parsed, Some((group, entry.key.clone())));
         } else {
-            let parsed = routing::parse_rewritten(&uri);
+            let parsed = uri_owner::parse_rewritten(&uri);
             assert_eq!(parsed, Some((group.as_str().to_owned(), entry.key.clone())));
         }
     }
