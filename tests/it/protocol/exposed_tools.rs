@@ -284,5 +284,7 @@ fn a_tool_whose_name_belongs_to_another_group_has_a_name_of_its_own() {
     assert!(tools.contains(&"a__added_b__echo".to_owned()), "{tools:?}");
     let own = tools.iter().find(|name| name.starts_with("a__added_b_echo_")).unwrap();
     assert_eq!(text_of(&call_exposed(&mut proxy, own, json!({"n": 1}))), r#"{"n":1}"#);
+    let unnamed_group = proxy.call_meta_tool("call_dynamic_tool", json!({"name": own, "args": {"n": 1}}));
+    assert_eq!(text_of(&unnamed_group), r#"{"n":1}"#);
     assert_eq!(proxy.call_text("a", "added_b__echo", json!({"n": 2})), r#"{"n":2}"#);
 }
