@@ -115,6 +115,10 @@ fn an_exposed_name_of_an_unknown_group_is_resolved() {
     let config = pure_config([("my group", scripted_upstream(&["--protocol"]))]);
     let mut proxy = Proxy::new(&config);
     assert_eq!(text_of(&call_exposed(&mut proxy, "my_group__echo", json!({"text": "x"}))), "x");
+    assert_eq!(
+        proxy.call_text("\"my group\"", "echo", json!({"text": "as our texts show it"})),
+        "as our texts show it"
+    );
     let broken = json!({"command": "/no/such/program"});
     let mut proxy = Proxy::new(&pure_config([("g", broken), ("h", scripted_upstream(&[]))]));
     for (name, part) in [("g__echo", "/no/such/program"), ("h__nothing", "no tool \"nothing\"")] {
