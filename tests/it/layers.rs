@@ -26,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("upstream", &["config", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"]),
     ("cache", &["config", "private_files", "upstream"]),
     ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
-    ("pins", &["config", "text", "wire"]),
+    ("pins", &["config", "private_files", "text", "wire"]),
     (
         "front",
         &[
