@@ -8,7 +8,7 @@
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
 //! - `demo`: the command `demo`;
-//! - `layers`: checks of the source tree;
+//! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
@@ -29,6 +29,7 @@ mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod security_doc;
 mod soak;
 mod support;
 mod upstreams;

@@ -9,8 +9,8 @@
 //!                                 SIGTERM, SIGKILL until waitpid reports ECHILD; the same for older wardens
 //! ```
 //!
-//! A warden process that was silent for too long keeps its upstreams beside this one. Whatever ends this one ends those
-//! too, because the other may still be stopped.
+//! A warden process that was silent for too long keeps its upstreams beside this one. When our process ends, this one ends
+//! those too, because the other may still be stopped.
 //!
 //! It never waits for our process to read, never panics on what it reads, writes no logs, and opens no files but those
 //! of /proc.
@@ -26,14 +26,13 @@ use tokio::time::Instant;
 
 use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
-use super::older_wardens::end_older_wardens;
 use super::owner_mark::OwnerId;
 use super::procfs::ProcStat;
 use super::protocol::{StopTimeouts, VERSION, WardenEvent, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
-use super::{orphans, setup};
+use super::{older_wardens, orphans, setup};
 
 /// When our process has died, no client waits for answers of the upstreams.
 const OWNER_LOST_TIMEOUTS: StopTimeouts =
@@ -83,24 +82,29 @@ impl Supervisor {
     }
 
     fn run(mut self) {
-        let timeouts = loop {
+        let reason = loop {
             self.reap();
             self.report_spawns();
             let deadline = self.advance_stops();
             if self.socket.flush().is_err() {
-                break OWNER_LOST_TIMEOUTS;
+                break ShutdownReason::OwnerLost;
             }
             self.wait(deadline);
-            match self.receive() {
-                Ok(()) => {}
-                Err(ShutdownReason::OwnerLost) => break OWNER_LOST_TIMEOUTS,
-                Err(ShutdownReason::Requested(timeouts)) => break timeouts,
+            if let Err(reason) = self.receive() {
+                break reason;
             }
+        };
+        let (timeouts, is_owner_ending) = match reason {
+            ShutdownReason::OwnerLost => (OWNER_LOST_TIMEOUTS, false),
+            ShutdownReason::Requested(timeouts) => (timeouts, true),
         };
         let sigkill_at = from_now(timeouts.sigkill_after);
         self.end_all(timeouts);
-        if let Some(context) = &self.context {
-            end_older_wardens(&self.older_wardens, &context.owner, sigkill_at);
+        if let Some(SpawnContext { owner, .. }) = &self.context
+            && !self.older_wardens.is_empty()
+            && (is_owner_ending || older_wardens::is_owner_dead(owner))
+        {
+            older_wardens::end(&self.older_wardens, owner, sigkill_at);
         }
     }
 

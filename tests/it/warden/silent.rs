@@ -150,6 +150,33 @@ fn a_silent_warden_keeps_its_upstreams_and_another_one_starts_new_ones() {
 }
 
 #[test]
+fn a_retired_warden_that_ends_leaves_the_others_and_their_upstreams_alone() {
+    run_alone(async {
+        let warden = impatient_warden();
+        let tag = new_tag();
+        let mut children = Vec::new();
+        for _ in 0..2 {
+            children.push(spawn_unruly(&warden, "polite", &tag).await);
+            send_signal(warden.pid().unwrap(), Signal::SIGSTOP);
+        }
+        children.push(spawn_unruly(&warden, "daemon", &tag).await);
+        let [first, second, third] = warden.pids()[..] else { panic!("{:?}", warden.pids()) };
+        // The second one wakes up. It knows the first one, which is still silent.
+        send_signal(second, Signal::SIGCONT);
+        let child = children.remove(1);
+        drop(child.stdin);
+        child.handle.stop(SHORT_TIMEOUTS).await;
+        wait_until("the second warden exits", || !is_alive(second)).await;
+        assert_eq!(warden.pids(), [first, third]);
+        for child in &mut children {
+            assert!(echoes(child, "still here").await);
+        }
+        assert!(is_alive(first));
+        assert_eq!(processes_with(&tag).len(), 3);
+    });
+}
+
+#[test]
 fn a_silent_warden_without_upstreams_is_killed() {
     run_alone(async {
         let warden = impatient_warden();
