@@ -8,8 +8,9 @@
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
 //! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout,
-//! and `log_text` makes text of the other side safe for the log.
+//! other side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
+//! message, and `unfinished` joins a message that is written over several lines. `stdio` opens the process's own stdin
+//! and stdout, and `log_text` makes text of the other side safe for the log.
 
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Deserializer};
@@ -19,8 +20,11 @@ use std::io::IoSlice;
 pub mod batch;
 pub mod call;
 pub mod inbound;
+pub mod incoming;
 pub mod lines;
 pub mod log_text;
+pub mod malformed;
+mod open_calls;
 pub mod output;
 pub mod peer;
 pub mod percent;
@@ -28,6 +32,7 @@ pub mod percent;
 pub mod pipe_size;
 pub mod raw;
 pub mod stdio;
+pub mod unfinished;
 
 /// JSON text, usually a slice of the line it came in.
 pub type Raw = Bytes;

@@ -10,7 +10,7 @@
 //! The other direction begins at an upstream: [`ClientRegistry`](clients::ClientRegistry) is what upstreams know of the
 //! clients. A client of the handshake era gets their requests as requests (`client_requests`). A stateless client
 //! cannot be asked that way: its call is suspended (`suspended_calls`), the answer asks for input, and the client's
-//! next request continues the call. `input_required` is the reverse, a stateless server behind a client of the
+//! next request continues the call; `input_channels` finds the call that a request belongs to. `input_required` is the reverse, a stateless server behind a client of the
 //! handshake era; `era_bridge` adapts results.
 //!
 //! `approval` asks the user before a call that the config wants confirmed, and `approval_token` lets a stateless client
@@ -25,6 +25,7 @@ pub mod client_requests;
 pub mod clients;
 pub mod context;
 pub mod era_bridge;
+pub mod input_channels;
 pub mod input_required;
 pub mod invocation;
 pub mod list_changes;

@@ -4,17 +4,16 @@
 //! client gets what it asked for: log messages while a request that wants them is open, and what its subscriptions are
 //! about. It is asked for input through the answers to its own calls.
 
+use super::input_channels::InputChannels;
 use super::listener::{Listener, with_uri};
 use crate::config::GroupName;
 use crate::protocol::capability;
 use crate::protocol::methods::notification;
 use crate::wire::peer::Peer;
-use crate::wire::{Raw, Reply, raw};
+use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
-use tokio::sync::{mpsc, oneshot};
 
 /// The severities of log messages, the least severe first (RFC 5424).
 const LOG_LEVELS: [&str; 8] =
@@ -30,6 +29,8 @@ const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMP
 pub struct Client {
     /// The connection to the client.
     peer: Arc<Peer>,
+    /// The open calls through which a stateless client can be asked for input.
+    pub input_channels: Arc<InputChannels>,
     /// What changes while the client is attached.
     state: Mutex<ClientState>,
     /// Called with what upstreams report about tasks.
@@ -53,9 +54,7 @@ struct ClientState {
     listeners: Vec<Listener>,
     /// The open requests that want log messages of a group, by number.
     log_interests: HashMap<u64, (GroupName, String)>,
-    /// The open calls through which the client can be asked for input, by number. The oldest come first.
-    input_channels: BTreeMap<u64, (GroupName, InputChannel)>,
-    /// The last number that was given to a log interest or an input channel.
+    /// The last number that was given to a log interest.
     last_number: u64,
     /// Tasks that the client created for a group, the latest last.
     tasks: VecDeque<(String, GroupName)>,
@@ -77,39 +76,6 @@ impl Default for Delivery {
     }
 }
 
-/// An open call of a stateless client through which the client can be asked for input.
-#[derive(Clone)]
-pub struct InputChannel {
-    /// The capabilities that the client declared with this call.
-    pub capabilities: Raw,
-    /// Takes what the client is to be asked.
-    pub requests: mpsc::Sender<PendingInput>,
-    /// Whether the call is suspended: the client was asked and has not sent its next request.
-    pub suspended: Arc<AtomicBool>,
-}
-
-/// A request for input that waits until the answer to a call can carry it.
-pub struct PendingInput {
-    /// The method of the request.
-    pub method: String,
-    /// The params of the request.
-    pub params: Option<Raw>,
-    /// Takes the client's answer.
-    pub answer: oneshot::Sender<Reply>,
-}
-
-/// Keeps an input channel registered until it is dropped.
-pub struct InputChannelGuard {
-    client: Arc<Client>,
-    number: u64,
-}
-
-impl Drop for InputChannelGuard {
-    fn drop(&mut self) {
-        self.client.state.lock().input_channels.remove(&self.number);
-    }
-}
-
 /// Lets log messages of a group reach the client until it is dropped.
 pub struct LogInterest {
     client: Arc<Client>,
@@ -125,7 +91,12 @@ impl Drop for LogInterest {
 impl Client {
     /// Creates the client behind this peer.
     pub fn new(peer: Arc<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, state: Mutex::default(), task_observer: OnceLock::new() })
+        Arc::new(Self {
+            peer,
+            input_channels: Arc::default(),
+            state: Mutex::default(),
+            task_observer: OnceLock::new(),
+        })
     }
 
     /// The connection to the client.
@@ -162,29 +133,6 @@ impl Client {
     /// Returns whether the client takes no requests, so that it can only be asked through its own calls.
     pub fn is_stateless(&self) -> bool {
         matches!(self.state.lock().delivery, Delivery::OnRequest)
-    }
-
-    /// Registers a call that is open at `group` as an input channel.
-    pub fn register_input_channel(
-        self: &Arc<Self>,
-        group: &GroupName,
-        channel: InputChannel,
-    ) -> InputChannelGuard {
-        let mut state = self.state.lock();
-        let number = state.next_number();
-        state.input_channels.insert(number, (group.clone(), channel));
-        InputChannelGuard { client: self.clone(), number }
-    }
-
-    /// Returns the oldest input channel at `group` that declared `capability`, preferring calls that are not suspended.
-    pub fn input_channel(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<PendingInput>> {
-        let state = self.state.lock();
-        let channels =
-            state.input_channels.values().filter(|(of, _)| of == group).map(|(_, channel)| channel);
-        let able = channels.filter(|channel| raw::get(&channel.capabilities, capability).is_some());
-        // `min_by_key` returns the first of equal elements.
-        able.min_by_key(|channel| channel.suspended.load(Ordering::Relaxed))
-            .map(|channel| channel.requests.clone())
     }
 
     /// Ends the handshake: sends the deferred notifications, and all later ones at once.

@@ -1,7 +1,8 @@
 //! Sends a request of an upstream to the client: as a request (handshake era), or through the answer to an open call
 //! of the client (stateless era).
 
-use super::client::{Client, PendingInput};
+use super::client::Client;
+use super::input_channels::{CallHint, NoInputChannel, PendingInput};
 use crate::protocol::methods::Method;
 use crate::protocol::{capability, code};
 use crate::upstream::clients::ClientRequest;
@@ -37,8 +38,11 @@ pub async fn send(client: &Arc<Client>, request: ClientRequest) -> Reply {
     };
     let request = ClientRequest { params, ..request };
     if is_stateless {
-        let channel = client.input_channel(&request.group, needed);
-        let channel = channel.ok_or_else(|| unsupported(&request.method))?;
+        let channel = client.input_channels.find(&request.group, &call_hint(&request), needed);
+        let channel = channel.map_err(|why| match why {
+            NoInputChannel::Unsupported => unsupported(&request.method),
+            NoInputChannel::Ambiguous => ambiguous(&request.method),
+        })?;
         send_through(&channel, request.method, request.params).await
     } else {
         send_directly(client, needed, request).await
@@ -61,6 +65,20 @@ fn needed_capability(method: &str) -> Option<&'static str> {
 /// The error for a request that the client does not support.
 pub fn unsupported(method: &str) -> Raw {
     error_object(code::METHOD_NOT_FOUND, &format!("{method} is not supported by this client"), None)
+}
+
+/// What a request says about the call that it belongs to.
+fn call_hint(request: &ClientRequest) -> CallHint {
+    let task = request.params.as_ref().and_then(task_ids::related);
+    CallHint { number: request.call, task }
+}
+
+/// The error for a request of which it is not known to which of several open calls it belongs.
+fn ambiguous(method: &str) -> Raw {
+    let message = format!(
+        "{method} cannot be passed on: several calls are open, and it does not say which one it belongs to"
+    );
+    error_object(code::INTERNAL_ERROR, &message, None)
 }
 
 async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientRequest) -> Reply {

@@ -1,8 +1,9 @@
 //! The context of one request of the client: the session it belongs to, its era, its progress and its cancellation.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
-use super::client::{Client, InputChannel, LogInterest};
+use super::client::{Client, LogInterest};
 use super::client_requests::{self, with_group_name};
+use super::input_channels::InputChannel;
 use super::input_required;
 use super::open_tasks::OpenTasks;
 use crate::config::GroupName;
@@ -20,6 +21,9 @@ use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// The number of a call through which the client cannot be asked for input.
+const NO_INPUT_CHANNEL: u64 = 0;
 
 /// What all requests of one session share.
 pub struct SessionState {
@@ -129,6 +133,7 @@ impl RequestContext {
             group: group.clone(),
             method,
             params: Some(params),
+            call: None,
             progress: None,
             cancel_params: CancelParams::default(),
         };
@@ -173,8 +178,11 @@ impl RequestContext {
         if is_bridged && method.info().may_request_input {
             return input_required::call(client, group, lease, method, params, options).await;
         }
-        let _registered =
-            self.input_channel.as_ref().map(|channel| client.register_input_channel(group, channel.clone()));
+        let task = (method == Method::TasksResult).then(|| raw::get_str(&params, "taskId")).flatten();
+        let channel = self.input_channel.as_ref();
+        let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
+        let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
+        let options = CallOptions { origin: Some(number), ..options };
         lease.call(method.name(), Some(params), self.era, options).await
     }
 }

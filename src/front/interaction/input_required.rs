@@ -79,6 +79,7 @@ async fn responses(client: &Arc<Client>, group: &GroupName, result: &Raw) -> Rep
             group: group.clone(),
             method: raw::get_str(&request, "method").unwrap_or_default(),
             params: raw::get(&request, "params"),
+            call: None,
             progress: None,
             cancel_params: CancelParams::default(),
         };
