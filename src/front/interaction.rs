@@ -15,7 +15,7 @@
 //!
 //! `approval` asks the user before a call that the config wants confirmed, and `approval_token` lets a stateless client
 //! carry the user's consent. `subscriptions` keeps what clients subscribed to alive across reconnects, with one
-//! `subscription_task` for each group. `list_changes` decides when a client is told that a list changed.
+//! `subscription_task` for each group; `subscription_order` lets no later request overtake them. `list_changes` decides when a client is told that a list changed.
 
 pub mod acquire;
 pub mod approval;
@@ -32,6 +32,7 @@ pub mod list_changes;
 pub mod listener;
 pub mod login_offer;
 pub mod open_tasks;
+pub mod subscription_order;
 pub mod subscription_task;
 pub mod subscriptions;
 pub mod suspended_calls;

@@ -5,7 +5,7 @@
 //! about. It is asked for input through the answers to its own calls.
 
 use super::input_channels::InputChannels;
-use super::listener::{Listener, with_uri};
+use super::listener::{Listener, is_at_or_below, with_uri};
 use crate::config::GroupName;
 use crate::protocol::capability;
 use crate::protocol::methods::notification;
@@ -48,8 +48,8 @@ struct ClientState {
     delivery: Delivery,
     /// The log level that the client asked for.
     log_level: Option<String>,
-    /// The client's URIs of resources whose URI was rewritten, by group and the group's own URI.
-    aliases: HashMap<(GroupName, String), String>,
+    /// The resources that the client subscribed to by `resources/subscribe`: its URIs, by group and the group's own URI.
+    subscribed: HashMap<(GroupName, String), String>,
     /// The open `subscriptions/listen` requests.
     listeners: Vec<Listener>,
     /// The open requests that want log messages of a group, by number.
@@ -171,15 +171,14 @@ impl Client {
         self.capability(capability).is_some()
     }
 
-    /// Notes that the client knows `uri` of `group` as `alias`.
-    pub fn set_alias(&self, group: &GroupName, uri: &str, alias: &str) {
-        let key = (group.clone(), uri.to_owned());
-        let aliases = &mut self.state.lock().aliases;
-        if uri == alias {
-            aliases.remove(&key);
-        } else {
-            aliases.insert(key, alias.to_owned());
-        }
+    /// Notes that the client has subscribed to `uri` of `group`, which it knows as `known_as`.
+    pub fn add_subscribed(&self, group: &GroupName, uri: &str, known_as: &str) {
+        self.state.lock().subscribed.insert((group.clone(), uri.to_owned()), known_as.to_owned());
+    }
+
+    /// Notes that the client has ended that subscription.
+    pub fn remove_subscribed(&self, group: &GroupName, uri: &str) {
+        self.state.lock().subscribed.remove(&(group.clone(), uri.to_owned()));
     }
 
     /// Lets log messages of `group` from `level` on reach the client while the guard exists.
@@ -242,16 +241,18 @@ impl Client {
             observer(task);
         }
         let mut state = self.state.lock();
-        match (method, params) {
+        // A client of both eras gets what it asked for in one of them only in that one.
+        let is_listened_to = match (method, params) {
             (notification::RESOURCES_UPDATED, Some(params)) => {
-                state.resource_updated(&self.peer, group, params);
+                state.resource_updated(&self.peer, group, params) && !state.is_subscribed(group, params)
             }
             (notification::TASKS, Some(params)) => state.task_changed(&self.peer, params),
-            _ => {}
-        }
+            _ => false,
+        };
         let is_log = method == notification::MESSAGE;
         let is_wanted = match state.delivery {
             Delivery::OnRequest => is_log && state.has_log_interest(group, params),
+            _ if is_listened_to => false,
             _ => !is_log || is_severe_enough(params, state.log_level.as_deref()),
         };
         if !is_wanted {
@@ -280,25 +281,40 @@ impl ClientState {
         if method != notification::RESOURCES_UPDATED {
             return Some(params.clone());
         }
-        let alias = raw::get_str(params, "uri").and_then(|uri| self.aliases.get(&(group.clone(), uri)));
+        let Some(uri) = raw::get_str(params, "uri") else { return Some(params.clone()) };
+        let alias = self.subscribed.get(&(group.clone(), uri.clone())).filter(|alias| **alias != uri);
         Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
     }
 
-    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) {
-        let Some(uri) = raw::get_str(params, "uri") else { return };
+    /// Returns whether the client has subscribed to the resource, or to one above it, by `resources/subscribe`.
+    fn is_subscribed(&self, group: &GroupName, params: &Raw) -> bool {
+        let Some(uri) = raw::get_str(params, "uri") else { return false };
+        self.subscribed.keys().any(|(of, above)| of == group && is_at_or_below(&uri, above))
+    }
+
+    /// Tells the listeners that want it that a resource was updated. Returns whether there is one.
+    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) -> bool {
+        let Some(uri) = raw::get_str(params, "uri") else { return false };
+        let mut is_wanted = false;
         for listener in &mut self.listeners {
             if let Some(known_as) = listener.resource(group, &uri) {
+                is_wanted = true;
                 let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
                 listener.notify(peer, notification::RESOURCES_UPDATED, params);
             }
         }
+        is_wanted
     }
 
-    fn task_changed(&mut self, peer: &Peer, params: &Raw) {
+    /// Tells the listeners that want it that a task changed. Returns whether there is one.
+    fn task_changed(&mut self, peer: &Peer, params: &Raw) -> bool {
         let id = raw::get_str(params, "taskId").unwrap_or_default();
+        let mut is_wanted = false;
         for listener in self.listeners.iter_mut().filter(|listener| listener.tasks.contains(&id)) {
+            is_wanted = true;
             listener.notify(peer, notification::TASKS, params.clone());
         }
+        is_wanted
     }
 
     /// Returns whether an open request wants this log message.

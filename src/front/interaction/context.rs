@@ -6,6 +6,7 @@ use super::client_requests::{self, with_group_name};
 use super::input_channels::InputChannel;
 use super::input_required;
 use super::open_tasks::OpenTasks;
+use super::subscription_order::SubscriptionOrder;
 use crate::config::GroupName;
 use crate::front::uri_origins::UriOrigins;
 use crate::groups::GroupManager;
@@ -35,6 +36,8 @@ pub struct SessionState {
     pub open_tasks: OpenTasks,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
+    /// Which subscriptions were sent, so that no later request overtakes them.
+    pub subscription_order: Arc<SubscriptionOrder>,
     /// Where URIs in results came from.
     pub uri_origins: Mutex<UriOrigins>,
     /// Checks arguments against the schemas of tools.
@@ -49,6 +52,7 @@ impl SessionState {
             client: client.clone(),
             open_tasks: OpenTasks::default(),
             login_flows: LoginFlows::default(),
+            subscription_order: Arc::default(),
             uri_origins: Mutex::default(),
             validator: ArgumentValidator::default(),
         });
@@ -162,6 +166,7 @@ impl RequestContext {
         params: Raw,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
+        self.session.subscription_order.wait(group).await;
         let client = &self.session.client;
         let _interest: Option<LogInterest> =
             self.log_level.as_ref().map(|level| client.add_log_interest(group, level));

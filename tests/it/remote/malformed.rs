@@ -140,3 +140,22 @@ fn a_question_reaches_the_call_of_a_stateless_client_on_whose_stream_it_came() {
     assert_eq!(next.id(), Some(&*asking.to_string()), "not {older}: {}", next.line);
     assert_eq!(next.json()["result"]["inputRequests"]["1"]["method"], "roots/list", "{}", next.line);
 }
+
+#[test]
+fn a_task_whose_call_was_cancelled_before_the_server_created_it_is_cancelled() {
+    let server = Server::start(|request| {
+        let task = json!({"task": {"taskId": "t-1", "status": "working"}});
+        request.is_tool_call().then(|| {
+            std::thread::sleep(Duration::from_millis(700));
+            Reply::json(request.response(task))
+        })
+    });
+    let mut proxy = Proxy::new(&remote(&server, json!({})));
+    let arguments = json!({"group": "g", "name": "echo", "args": {}});
+    let params = json!({"name": "call_dynamic_tool", "arguments": arguments, "task": {}});
+    let id = proxy.send_request("tools/call", params);
+    server.wait_for_requests("tools/call", 1);
+    proxy.notify("notifications/cancelled", json!({"requestId": id}));
+    let cancelled = server.wait_for_requests("tasks/cancel", 1);
+    assert_eq!(cancelled[0].body["params"], json!({"taskId": "t-1"}));
+}

@@ -108,3 +108,25 @@ fn a_tool_list_that_cannot_be_read_is_the_cause_of_the_failure() {
     let failure = proxy.call_failure("g", "echo", json!({"text": "x"}));
     assert!(failure.contains("the answer to tools/list is not MCP: not JSON: NaN at byte "), "{failure}");
 }
+
+#[test]
+fn a_call_whose_question_was_answered_in_vain_fails_at_once() {
+    let mut proxy = proxy();
+    let start = Instant::now();
+    let question = r#"{"jsonrpc":"2.0","id":"q-1","method":"roots/list"}"#;
+    let refusal = r#"{"jsonrpc":"2.0","id":"q-1","error":{"code":-32602,"message":"no such root"}}"#;
+    let parts = json!([format!("{question}\n"), format!("{refusal}\n")]);
+    let failure = proxy.call_failure("g", "write", json!({"parts": parts, "pause_ms": 300}));
+    let expected = "gave no result: the server refused the answer to its own question: no such root";
+    assert!(failure.contains(expected), "{failure}");
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    // With two open calls it is not known which one the question belongs to.
+    let open = [(); 2].map(|()| proxy.send_call("g", "write", json!({"parts": [format!("{question}\n")]})));
+    proxy.call_text("g", "echo", json!({"text": "x"}));
+    let late = proxy.send_call("g", "write", json!({"parts": [format!("{refusal}\n")]}));
+    proxy.wait_for_log("it is not known which call the question belongs to");
+    proxy.assert_no_message();
+    for id in open.into_iter().chain([late]) {
+        proxy.notify("notifications/cancelled", json!({"requestId": id}));
+    }
+}
