@@ -37,7 +37,8 @@ impl UnreadableMessages {
         self.0.lock().clone()
     }
 
-    fn add(&self, what: String) {
+    /// Adds one. `what` is one line and bounded.
+    pub(super) fn add(&self, what: String) {
         let mut last = self.0.lock();
         let count = last.as_ref().map_or(0, |last| last.count) + 1;
         *last = Some(LastUnreadable { count, what, at: Instant::now() });

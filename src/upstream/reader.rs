@@ -12,6 +12,7 @@ use crate::protocol::{Era, code};
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
+use crate::wire::log_text::LogText;
 use crate::wire::output::Writer;
 use crate::wire::peer::{CallError, CancelParams, Incoming, Peer, Progress};
 use crate::wire::{Raw, Reply, Request, error_object, raw};
@@ -130,6 +131,12 @@ impl Reader {
             Err(error) if self.asked.contains(id) => {
                 let message = raw::get_str(error, "message").unwrap_or_else(|| "no message".to_owned());
                 self.answer_refused(CallError::AnswerRefused(message));
+            }
+            // The server could not read the id of a message of ours, so it is not known which one this answers.
+            Err(error) if &id[..] == b"null" => {
+                let what = format!("an error that names no request: {}", LogText(error));
+                tracing::warn!(%what, "the server refused a message");
+                self.context.live.unreadable.add(what);
             }
             _ => {}
         }

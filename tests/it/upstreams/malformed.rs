@@ -98,6 +98,12 @@ fn a_message_of_no_known_call_is_shown_in_the_status_and_the_log() {
     proxy.send_call("g", "write", json!({"parts": ["INFO NaN\n{\"level\":\"info\",\"id\":1}\n{not json\n"]}));
     assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
     assert_eq!(proxy.group_status("g")["unreadable"]["count"], 1);
+    // The server could not read the id of one of our messages.
+    let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#;
+    proxy.send_call("g", "write", json!({"parts": [format!("{refusal}\n")]}));
+    wait_until("the status shows it", || proxy.group_status("g")["unreadable"]["count"] == 2);
+    let last = proxy.group_status("g")["unreadable"]["last"].to_string();
+    assert!(last.contains("an error that names no request: ") && last.contains("Parse error"), "{last}");
     proxy.assert_no_message();
     proxy.notify("notifications/cancelled", json!({"requestId": open}));
 }
