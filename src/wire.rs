@@ -6,9 +6,11 @@
 //! `params`, `result` and `error` stay slices of the line. A body is never serialized again, so that nothing in it can
 //! change; `raw` edits single members in place where a proxy has to. `output` writes frames in order and never waits.
 //!
-//! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
-//! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
+//! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
+//! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
+//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors
+//! of one outgoing request, `open_calls` the requests that are not answered, `inbound` serves the requests of the other
+//! side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
 //! message, and `unfinished` joins a message that is written over several lines. `stdio` opens the process's own stdin
 //! and stdout, and `log_text` makes text of the other side safe for the log.
 
@@ -18,7 +20,7 @@ use serde_json::value::RawValue;
 use std::io::IoSlice;
 
 pub mod batch;
-pub mod call;
+pub mod call_options;
 pub mod inbound;
 pub mod incoming;
 pub mod lines;

@@ -7,7 +7,7 @@
 
 use super::Cli;
 use super::cache::cache_dir;
-use super::paths::{config_files, token_store};
+use super::paths::{config_files, pins_dir, token_store};
 use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::load;
@@ -17,7 +17,9 @@ use crate::config::{Config, Mode, Overrides};
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
+use crate::pins::PinStore;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::remote::credentials::LoginService;
 use crate::transport::warden::Warden;
 use crate::transport::{Transport, warden};
 use crate::wire::peer::Peer;
@@ -28,6 +30,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the last answers may take to be written after everything else has ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -45,15 +49,16 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let files = config_files(cli, env);
     let mut watcher = ConfigWatcher::new(files.clone());
     let config = read_config(&files, cli, env);
+    watcher.set_referenced(config.referenced.clone());
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
-    let transport = Transport {
-        process_env: Arc::new(ambient),
-        warden: Warden::new(),
-        logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
-    };
+    let logins = Arc::new(OAuthLogins::new(token_store(env, &config.settings, false)));
+    let transport =
+        Transport { process_env: Arc::new(ambient), warden: Warden::new(), logins: logins.clone() };
     let clients = Arc::new(ClientRegistry::default());
-    let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
+    let (cache, pins) = (Cache::open(cache_dir(cli, env)), PinStore::new(pins_dir(env)));
+    let groups = GroupManager::new(config, transport, clients.clone(), cache, pins);
+    groups.load_pins(&groups.config()).await;
     let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
     let stop = async {
@@ -71,7 +76,26 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     if !writing.is_finished() && tokio::time::timeout(FLUSH_TIMEOUT, writing).await.is_err() {
         tracing::debug!("the client did not read its last answers");
     }
+    store_tokens(&*logins).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
+/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
+async fn store_tokens(logins: &dyn LoginService) {
+    let mut stored = std::pin::pin!(logins.flush());
+    if tokio::time::timeout(Duration::ZERO, &mut stored).await.is_ok() {
+        return;
+    }
+    tracing::info!("waiting for new tokens of a login, which would be lost otherwise");
+    #[cfg(unix)]
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        // Fails only for lack of descriptors.
+        nix::unistd::dup2_stdout(null).ok();
+    }
+    if tokio::time::timeout(TOKEN_TIMEOUT, stored).await.is_err() {
+        tracing::warn!("new tokens of a login did not arrive in time and may be lost");
+    }
 }
 
 /// The text for a person who starts the program in a terminal.
@@ -93,6 +117,7 @@ async fn follow_config(
         // It runs on another thread, so that a large file or a slow disk delays no call.
         let read = tokio::task::spawn_blocking(move || load::load(&files, &env, &overrides));
         if let Ok(config) = read.await {
+            watcher.set_referenced(config.referenced.clone());
             groups.apply(config).await;
         }
     }

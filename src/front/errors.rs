@@ -4,6 +4,7 @@
 use super::tool_errors;
 use crate::config::GroupName;
 use crate::protocol::{REVISIONS, code};
+use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
 use crate::wire::peer::CallError;
@@ -112,7 +113,7 @@ pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
 
 /// A tool that is neither ours nor an upstream's.
 pub fn unknown_tool(name: &str) -> RpcError {
-    invalid_params(format!("unknown tool: {name}"))
+    invalid_params(format!("unknown tool: {}", quoted(name)))
 }
 
 /// A resource that no group has.
@@ -177,6 +178,12 @@ pub fn too_many_requests() -> RpcError {
 /// More suspended calls of one client than the limit.
 pub fn too_many_suspended_calls() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
+}
+
+/// A question of an upstream to the user, while as many as the limit wait for the user.
+pub fn too_many_questions(group: &GroupName) -> RpcError {
+    let message = "wait for the user; ask again when some are answered";
+    RpcError::new(code::INTERNAL_ERROR, format!("too many questions of group {group} {message}"))
 }
 
 /// A subscription that the upstream did not confirm in time.

@@ -9,6 +9,7 @@ use super::{task_ids, translate};
 use crate::config::GroupName;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, code};
+use crate::text::{quoted, shorten};
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
@@ -23,6 +24,8 @@ use tokio::sync::Notify;
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
+/// The longest message of a server that an error repeats, in characters.
+const MAX_REASON: usize = 300;
 /// How many requests of one upstream are remembered, to recognize an error that refuses the answer to one.
 const MAX_ASKED: usize = 256;
 
@@ -130,7 +133,7 @@ impl Reader {
             }
             Err(error) if self.asked.contains(id) => {
                 let message = raw::get_str(error, "message").unwrap_or_else(|| "no message".to_owned());
-                self.answer_refused(CallError::AnswerRefused(message));
+                self.answer_refused(CallError::AnswerRefused(quoted(&shorten(&message, MAX_REASON))));
             }
             // The server could not read the id of a message of ours, so it is not known which one this answers.
             Err(error) if &id[..] == b"null" => {

@@ -15,6 +15,7 @@ use super::snapshot::Snapshot;
 use super::stats::CallStats;
 use super::{Command, Grace, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
+use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use futures_util::future::BoxFuture;
 use shared::SharedState;
@@ -45,6 +46,8 @@ pub struct GroupSpec {
     pub server: Result<Arc<ServerConfig>, ConfigError>,
     /// The catalog that the cache has.
     pub cached: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pub pins: Arc<GroupPins>,
     /// The end of the group of this name that the config changed. The first attempt begins after it.
     pub predecessor: Option<BoxFuture<'static, ()>>,
 }
@@ -52,7 +55,7 @@ pub struct GroupSpec {
 /// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
 /// handle is dropped.
 pub fn create(
-    GroupSpec { name, server, cached, predecessor }: GroupSpec,
+    GroupSpec { name, server, cached, pins, predecessor }: GroupSpec,
     connect: impl Connect,
     shared: SharedState,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
@@ -78,7 +81,9 @@ pub fn create(
         connecting: None,
         next_attempt: None,
         attempted: false,
+        lost: None,
         catalog: cached.clone(),
+        pins: pins.clone(),
         live: None,
     }));
     let task = Task {
@@ -97,11 +102,13 @@ pub fn create(
         attempted: false,
         urgent: Arc::default(),
         connection: None,
+        lost: None,
         closing: predecessor,
         refresh_not_before: None,
         refresh: None,
         refresh_waiting: Vec::new(),
         catalog: cached,
+        pins,
     };
     let upstream = Upstream { name, mailbox, snapshot, stats, lost_state };
     (upstream, task.run().instrument(span))
@@ -138,6 +145,8 @@ struct Task<C> {
     urgent: Arc<Notify>,
     /// The live connection.
     connection: Option<Connection>,
+    /// Why the last connection was lost, until another one is made.
+    lost: Option<Arc<UpstreamError>>,
     /// The end of the last connection. The next attempt begins after it.
     closing: Option<BoxFuture<'static, ()>>,
     /// When the catalog may be read again at the server's request.
@@ -148,6 +157,8 @@ struct Task<C> {
     refresh_waiting: Vec<oneshot::Sender<()>>,
     /// What is known of the server.
     catalog: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pins: Arc<GroupPins>,
 }
 
 /// One thing that happened.
@@ -222,6 +233,7 @@ impl<C: Connect> Task<C> {
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());
+                self.pins.set_pinned(server.pin_tools);
                 self.server = Some(server);
                 self.apply(Event::PolicyChanged(policy));
             }
@@ -286,7 +298,7 @@ impl<C: Connect> Task<C> {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
                 self.set_catalog(catalog);
-                self.connection = Some(connection);
+                (self.connection, self.lost) = (Some(connection), None);
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
@@ -295,14 +307,6 @@ impl<C: Connect> Task<C> {
                 self.apply(Event::Failed(Arc::new(error), jitter()));
             }
         }
-    }
-
-    fn set_catalog(&mut self, mut catalog: Catalog) {
-        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
-        if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
-            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
-        }
-        self.catalog = Some(Arc::new(catalog));
     }
 
     /// Gives every waiting caller a lease. If the connection is lost already, they continue to wait.
@@ -319,7 +323,8 @@ impl<C: Connect> Task<C> {
 
     fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        let why = connection.live.lost.get().map(ToString::to_string).unwrap_or_default();
+        self.lost = connection.live.lost.get().cloned();
+        let why = self.lost.as_ref().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
         let stateful = self.server.as_ref().is_some_and(|server| server.stateful);
         if stateful && self.stats.calls() > 0 {
@@ -360,7 +365,9 @@ impl<C: Connect> Task<C> {
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
             next_attempt: self.lifecycle.next_attempt(),
             attempted: self.attempted,
+            lost: self.lost.clone(),
             catalog: self.catalog.clone(),
+            pins: self.pins.clone(),
             live: self.connection.as_ref().map(|connection| connection.live.clone()),
         }
     }

@@ -1,6 +1,6 @@
 //! The requests of one side that are not answered yet, and what outlives them. Plain state; `peer` has the lock.
 
-use super::call::{CallError, Progress};
+use super::call_options::{CallError, Progress};
 use super::{Raw, Reply};
 use std::collections::{HashMap, VecDeque};
 use tokio::sync::{oneshot, watch};

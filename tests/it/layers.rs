@@ -6,27 +6,33 @@ use std::collections::BTreeMap;
 
 mod imports;
 mod source;
+mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
-    ("wire", &["protocol"]),
-    ("config", &[]),
+    ("private_files", &[]),
+    ("wire", &["protocol", "text"]),
+    ("config", &["text"]),
     ("dirs", &["config"]),
-    ("telemetry", &[]),
+    ("telemetry", &["text"]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["config", "protocol", "wire"]),
-    ("auth", &["config", "transport"]),
-    ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
-    ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("transport", &["config", "protocol", "text", "wire"]),
+    ("auth", &["config", "private_files", "text", "transport"]),
+    ("upstream", &["config", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"]),
+    ("cache", &["config", "private_files", "upstream"]),
+    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("pins", &["config", "text", "wire"]),
     (
         "front",
-        &["config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire"],
+        &[
+            "config", "groups", "pins", "protocol", "random", "rules", "schema", "search", "text",
+            "upstream", "wire",
+        ],
     ),
     (
         "cli",
@@ -37,8 +43,10 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "dirs",
             "front",
             "groups",
+            "pins",
             "protocol",
             "telemetry",
+            "text",
             "transport",
             "upstream",
             "wire",

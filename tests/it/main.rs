@@ -4,7 +4,9 @@
 //! - `fidelity`, `matrix`: an index by the behaviors of proxies, and every revision with every other;
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
+//! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`: how the program and its processes end;
+//! - `isolation`: what other processes and users can read and change;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
@@ -15,11 +17,13 @@ mod config;
 mod demo;
 mod fidelity;
 mod front;
+mod isolation;
 mod layers;
 mod lifetime;
 mod matrix;
 mod modes;
 mod oauth;
+mod pins;
 mod protocol;
 mod reload;
 mod remote;

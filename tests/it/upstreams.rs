@@ -12,6 +12,7 @@ mod connection_attempts;
 mod era_bridge;
 mod invalid_configs;
 mod malformed;
+mod many_questions;
 mod stateless;
 
 #[test]

@@ -6,6 +6,7 @@
 
 use super::input_channels::InputChannels;
 use super::listener::{Listener, is_at_or_below, with_uri};
+use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::protocol::capability;
 use crate::protocol::methods::notification;
@@ -33,6 +34,8 @@ pub struct Client {
     pub input_channels: Arc<InputChannels>,
     /// What changes while the client is attached.
     state: Mutex<ClientState>,
+    /// The questions that are open to the user.
+    pub questions: QuestionLimit,
     /// Called with what upstreams report about tasks.
     task_observer: OnceLock<TaskObserver>,
 }
@@ -95,6 +98,7 @@ impl Client {
             peer,
             input_channels: Arc::default(),
             state: Mutex::default(),
+            questions: QuestionLimit::default(),
             task_observer: OnceLock::new(),
         })
     }

@@ -57,7 +57,10 @@ fn a_call_whose_answer_cannot_be_read_fails_at_once_and_says_why() {
     ] {
         let (result, took) = call_write(&mut proxy, text);
         let failure = text_of(&result);
-        assert!(failure.starts_with("Tool write of group g gave no result that can be read: "), "{failure}");
+        assert!(
+            failure.starts_with("Tool \"write\" of group g gave no result that can be read: "),
+            "{failure}"
+        );
         assert!(failure.contains(what) && failure.contains("report this to the author"), "{text}: {failure}");
         assert!(result["isError"] == true && took < AT_ONCE, "{took:?}: {text}");
     }
@@ -88,7 +91,7 @@ fn a_message_of_no_known_call_is_shown_in_the_status_and_the_log() {
     let open = proxy.send_call("g", "write", json!({"parts": ["{\"jsonrpc\":\"2.0\",\"result\":NaN}\n"]}));
     wait_until("the status shows it", || proxy.group_status("g")["unreadable"]["count"] == 1);
     let status = proxy.call_meta_tool("get_status", json!({"group": "g"}));
-    let expected = r#"not JSON: NaN at byte 27: {\"jsonrpc\":\"2.0\",\"result\":NaN}"#;
+    let expected = r#"not JSON: NaN at byte 27: {"jsonrpc":"2.0","result":NaN}"#;
     assert_eq!(status["structuredContent"]["groups"][0]["unreadable"]["last"], expected);
     let text = text_of(&status);
     assert!(text.contains("it sent a message that cannot be read and belongs to no known call"), "{text}");
@@ -123,7 +126,7 @@ fn a_call_whose_question_was_answered_in_vain_fails_at_once() {
     let refusal = r#"{"jsonrpc":"2.0","id":"q-1","error":{"code":-32602,"message":"no such root"}}"#;
     let parts = json!([format!("{question}\n"), format!("{refusal}\n")]);
     let failure = proxy.call_failure("g", "write", json!({"parts": parts, "pause_ms": 300}));
-    let expected = "gave no result: the server refused the answer to its own question: no such root";
+    let expected = "gave no result: the server refused the answer to its own question: \"no such root\"";
     assert!(failure.contains(expected), "{failure}");
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     // With two open calls it is not known which one the question belongs to.
