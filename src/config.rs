@@ -34,6 +34,8 @@ mod de;
 mod duration;
 pub(crate) mod fields;
 pub mod file;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod load;
 mod nearest;
 pub mod referenced;

@@ -15,6 +15,8 @@ pub mod cli;
 pub mod config;
 pub mod dirs;
 pub mod front;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod groups;
 pub mod pins;
 pub mod private_files;

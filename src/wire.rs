@@ -21,6 +21,8 @@ use std::io::IoSlice;
 
 pub mod batch;
 pub mod call_options;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod inbound;
 pub mod incoming;
 pub mod lines;

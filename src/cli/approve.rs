@@ -8,7 +8,7 @@ use crate::config::vars::Env;
 use crate::config::{GroupName, Overrides};
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
-use crate::text::shorten;
+use crate::text::{quoted, shorten};
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -69,7 +69,7 @@ fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<Approv
 
 /// The error of a command that approved nothing.
 fn refused(tool: &str, error: ApproveError) -> CommandError {
-    let quoted = |tool: &str| format!("{:?}", shorten(tool, MAX_DESCRIPTION));
+    let shown = |tool: &str| quoted(&shorten(tool, MAX_DESCRIPTION));
     match error {
         ApproveError::File(why) => CommandError::new(EXIT_FAILURE, why),
         ApproveError::NothingKnown => {
@@ -81,23 +81,23 @@ fn refused(tool: &str, error: ApproveError) -> CommandError {
             CommandError::new(EXIT_FAILURE, "none of its tools has changed")
         }
         ApproveError::NotApproved(NotApproved::ToolNotChanged) => {
-            CommandError::new(EXIT_FAILURE, format!("tool {} has not changed", quoted(tool)))
+            CommandError::new(EXIT_FAILURE, format!("tool {} has not changed", shown(tool)))
         }
         ApproveError::NotApproved(NotApproved::UnknownTool(changed)) => {
-            let named: Vec<_> = changed.iter().take(MAX_NAMED).map(|tool| quoted(tool)).collect();
+            let named: Vec<_> = changed.iter().take(MAX_NAMED).map(|tool| shown(tool)).collect();
             let changed = match (named.is_empty(), changed.len().saturating_sub(MAX_NAMED)) {
                 (true, _) => "none has changed".to_owned(),
                 (false, 0) => format!("changed: {}", named.join(", ")),
                 (false, more) => format!("changed: {}, +{more} more", named.join(", ")),
             };
-            CommandError::new(EXIT_USAGE, format!("there is no tool {}; {changed}", quoted(tool)))
+            CommandError::new(EXIT_USAGE, format!("there is no tool {}; {changed}", shown(tool)))
         }
     }
 }
 
 /// Says in lines of text what changed about a tool, with hidden characters made visible.
 fn describe(tool: &ApprovedTool) -> String {
-    let mut text = format!("{:?}: {}\n", shorten(&tool.name, MAX_DESCRIPTION), tool.parts.join(", "));
+    let mut text = format!("{}: {}\n", quoted(&shorten(&tool.name, MAX_DESCRIPTION)), tool.parts.join(", "));
     let is_described = tool.parts.iter().any(|part| part == "description" || part == "new");
     if !is_described {
         return text;
@@ -124,7 +124,7 @@ fn difference(old: &str, new: &str) -> usize {
 fn excerpt(text: &str, start: usize) -> String {
     let rest: String = text.chars().skip(start).collect();
     let rest = shorten(&rest, MAX_DESCRIPTION);
-    if start > 0 { format!("{:?}", format!("…{rest}")) } else { format!("{rest:?}") }
+    quoted(&if start > 0 { format!("…{rest}") } else { rest })
 }
 
 #[cfg(test)]

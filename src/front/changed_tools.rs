@@ -2,7 +2,7 @@
 
 use crate::config::{GroupName, ServerConfig};
 use crate::pins::changes::WhyRefused;
-use crate::text::shorten;
+use crate::text::{self, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
 
@@ -69,7 +69,7 @@ pub fn joined(entries: impl Iterator<Item = String>, count: usize) -> String {
 
 /// A name that an upstream chose, on one line and with hidden characters made visible.
 pub fn quoted(name: &str) -> String {
-    format!("{:?}", shorten(name, MAX_NAME))
+    text::quoted(&shorten(name, MAX_NAME))
 }
 
 /// Says how a tool differs.

@@ -1,11 +1,11 @@
 //! Reads, writes and locks the files of the pins. Everything that touches a file is here, and blocks.
 //!
-//! A file must be a regular one that belongs to the user and that nobody else can write, because it says which tools
-//! may be called.
+//! A file says which tools may be called, so it is opened only through `private_files`.
 
 use super::record::{PinRecord, VERSION};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use crate::private_files::{open_lock, open_private, remove_stale_temporaries, replace};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,45 +28,16 @@ pub(super) fn read(path: &Path) -> Result<Option<PinRecord>, String> {
         let path = path.display();
         format!("{path} cannot be used: {why}. Repair it, or delete it to trust the tools as they are then")
     };
-    let bytes = match open(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        opened => opened.and_then(read_to_end).map_err(|error| unusable(error.to_string()))?,
+    let file = match open_private(path) {
+        Err(error) if error.is_missing() => return Ok(None),
+        opened => opened.map_err(|error| unusable(error.to_string()))?,
     };
+    let bytes = read_to_end(file).map_err(|error| unusable(error.to_string()))?;
     let record: PinRecord = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
     match record.version {
         VERSION => Ok(Some(record)),
         other => Err(unusable(format!("its format has version {other} instead of {VERSION}"))),
     }
-}
-
-/// Opens a file that is trusted.
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Without O_NONBLOCK, opening a FIFO waits for a writer.
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    }
-    let file = options.open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(io::Error::other("it belongs to another user"));
-        }
-        if metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other("other users can write it"));
-        }
-    }
-    Ok(file)
 }
 
 fn read_to_end(file: File) -> io::Result<Vec<u8>> {
@@ -84,23 +55,14 @@ fn read_to_end(file: File) -> io::Result<Vec<u8>> {
 ///
 /// The file cannot be written. The text names it.
 pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), String> {
-    // The lock makes one name enough, so a process that is killed here leaves one file at most.
-    let temporary = dir.join("write.tmp");
     if !path.exists() {
         forget_deleted_configs(dir);
+        remove_stale_temporaries(dir);
     }
-    let written = || -> io::Result<()> {
-        fs::remove_file(&temporary).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        })?;
-        let mut file = private(File::options().write(true).create_new(true)).open(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(record)?)?;
-        // Otherwise a power failure could leave an empty file, and every tool would be refused.
-        file.sync_all()?;
-        fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
-    };
-    written().map_err(|error| format!("{} cannot be written: {error}", path.display()))
+    let unwritable = |why: String| format!("{} cannot be written: {why}", path.display());
+    let bytes = serde_json::to_vec_pretty(record).map_err(|error| unwritable(error.to_string()))?;
+    // Without `durable`, a power failure could leave an empty file, and every tool would be refused.
+    replace(path, &bytes, true).map_err(|error| unwritable(error.to_string()))
 }
 
 /// Removes the records of config files that do not exist any more, if there are many records. Those of other configs stay,
@@ -128,15 +90,7 @@ fn forget_deleted_configs(dir: &Path) {
 /// There can be no lock, or another process holds it for too long.
 pub(super) fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
-    let open = || -> io::Result<File> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(dir)?;
-        private(File::options().create(true).truncate(false).write(true)).open(&path)
-    };
-    let file = open().map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    let file = open_lock(&path).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
         if file.try_lock().is_ok() {
             return Ok(file);
@@ -144,14 +98,4 @@ pub(super) fn lock(dir: &Path) -> Result<File, String> {
         std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
     Err(format!("another process holds the lock {}", path.display()))
-}
-
-/// Makes new files readable only by their owner, and opens none through a symbolic link.
-fn private(options: &mut OpenOptions) -> &OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    }
-    options
 }

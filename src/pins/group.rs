@@ -5,6 +5,7 @@ use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
 use crate::config::{GroupName, ServerConfig};
+use crate::text::quoted;
 use crate::wire::Raw;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -248,7 +249,8 @@ impl GroupPins {
             if state.changes.tools.get(tool) != Some(change) {
                 let parts = change.parts.join(", ");
                 let effect = if state.pinned { "; it is refused until it is approved" } else { "" };
-                tracing::warn!("tool {tool:?} of group {} changed: {parts}{effect}", self.name);
+                let tool = quoted(tool);
+                tracing::warn!("tool {tool} of group {} changed: {parts}{effect}", self.name);
             }
         }
         state.changes = Arc::new(changes);

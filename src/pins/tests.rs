@@ -260,7 +260,8 @@ async fn only_records_of_deleted_configs_are_forgotten_when_there_are_many() {
     let record = std::fs::read_to_string(world.record()).unwrap();
     let deleted = record.replace("a.json", "deleted.json");
     for n in 0..500 {
-        std::fs::write(world.state().join(format!("{n}.json")), &deleted).unwrap();
+        let path = world.state().join(format!("{n}.json"));
+        crate::private_files::replace(&path, deleted.as_bytes(), false).unwrap();
     }
     world.process_of(&world.server("b.json", "x", true)).await.see_and_write(FIRST).await;
     let left = std::fs::read_dir(world.state()).unwrap().count();

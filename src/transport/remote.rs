@@ -47,6 +47,8 @@ pub mod error;
 pub mod event_stream;
 pub mod exchange;
 mod exchange_error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod get_stream;
 pub mod headers;
 pub mod http_client;

@@ -48,6 +48,8 @@ use protocol::{MAX_FRAME_BYTES, WardenRequest};
 
 mod client;
 mod descendants;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handle;
 mod ipc;
 mod older_wardens;

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
@@ -26,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ("upstream", &["config", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"]),
     ("cache", &["config", "private_files", "upstream"]),
     ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
-    ("pins", &["config", "text", "wire"]),
+    ("pins", &["config", "private_files", "text", "wire"]),
     (
         "front",
         &[
@@ -52,6 +52,7 @@ const LAYERS: [(&str, &[&str]); 20] = [
             "wire",
         ],
     ),
+    ("fuzzing", &["auth", "config", "front", "schema", "transport", "wire"]),
     ("lib", &[]),
 ];
 

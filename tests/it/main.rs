@@ -9,6 +9,7 @@
 //! - `isolation`: what other processes and users can read and change;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
+//! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -28,6 +29,7 @@ mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod soak;
 mod support;
 mod upstreams;
 mod warden;

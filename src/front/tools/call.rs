@@ -1,6 +1,7 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
 use super::arguments::CallArguments;
+use super::tool_list;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
@@ -91,6 +92,7 @@ impl From<ForwardError> for CallStop {
 
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
+    let name = &*name;
     let mut outgoing = OutgoingCall { call, arguments, name, approved: None, carried: None, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
     let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
@@ -214,32 +216,34 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
     Err(lookup::unknown_tool(&group.name, name, known))
 }
 
-/// Finds the group of a call: the named one, the one whose name begins the tool's name, or the only one that has such a
-/// tool. Returns it with the tool's name.
+/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name, or
+/// the only one that has such a tool. Returns it with the tool's name.
 ///
 /// # Errors
 ///
 /// The text for the model.
-fn choose_group<'a>(
-    groups: &GroupManager,
-    arguments: &'a CallArguments,
-) -> Result<(Upstream, &'a str), String> {
+fn choose_group(groups: &GroupManager, arguments: &CallArguments) -> Result<(Upstream, String), String> {
     let tool = &arguments.tool;
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
         let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        return Ok((group, without_prefix.filter(|_| !is_known).unwrap_or(tool)));
+        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool).to_owned();
+        return Ok((group, name));
+    }
+    let exposed = tool_list::exposed_names(groups).resolve(tool);
+    if let Some((Some(group), tool)) = exposed.map(|(group, tool)| (groups.get(&group), tool)) {
+        return Ok((group, tool));
     }
     let all = groups.all();
     if let Some((group, tool)) = lookup::split(&all, tool) {
-        return Ok((group.clone(), tool));
+        return Ok((group.clone(), tool.to_owned()));
     }
     let names =
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
-        [group] => Ok((group.clone(), tool)),
+        [group] => Ok((group.clone(), tool.clone())),
         [] => Err(format!(
             "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
             quoted(tool),
