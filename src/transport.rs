@@ -15,6 +15,7 @@
 //! last clone of the handle ends the connection in any case.
 
 use crate::config::{Endpoint, GroupName, ServerConfig};
+use crate::wire::Raw;
 use child::ChildTransport;
 use launch::ProcessEnv;
 use remote::Remote;
@@ -67,6 +68,14 @@ impl TransportHandle {
         match self {
             Self::Child(_) => None,
             Self::Remote(remote) => remote.end_reason(),
+        }
+    }
+
+    /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
+    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+        match self {
+            Self::Child(_) => None,
+            Self::Remote(remote) => remote.call_of(id),
         }
     }
 

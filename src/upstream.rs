@@ -11,8 +11,8 @@
 //! an atomic count. So requests run concurrently, and an idle timer never closes a connection that is in use.
 //!
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
-//! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, and `translate`
-//! adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
+//! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, `malformed_lines`
+//! handles what is no message, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
 //! replace the latter; `clients` is what an upstream knows of the clients in front.
 
 use crate::config::GroupName;
@@ -36,6 +36,7 @@ mod handshake;
 pub mod lease;
 pub mod lifecycle;
 pub mod list_subscription;
+pub mod malformed_lines;
 pub mod reader;
 pub mod select;
 mod session;

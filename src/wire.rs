@@ -8,9 +8,11 @@
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
-//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout,
-//! and `log_text` makes text of the other side safe for the log.
+//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors
+//! of one outgoing request, `open_calls` the requests that are not answered, `inbound` serves the requests of the other
+//! side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
+//! message, and `unfinished` joins a message that is written over several lines. `stdio` opens the process's own stdin
+//! and stdout, and `log_text` makes text of the other side safe for the log.
 
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Deserializer};
@@ -22,8 +24,11 @@ pub mod call_options;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod inbound;
+pub mod incoming;
 pub mod lines;
 pub mod log_text;
+pub mod malformed;
+mod open_calls;
 pub mod output;
 pub mod peer;
 pub mod percent;
@@ -31,6 +36,7 @@ pub mod percent;
 pub mod pipe_size;
 pub mod raw;
 pub mod stdio;
+pub mod unfinished;
 
 /// JSON text, usually a slice of the line it came in.
 pub type Raw = Bytes;

@@ -148,7 +148,10 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
     let code = match error {
         CallError::TimedOut(_) => TIMED_OUT,
         CallError::Closed { .. } => CLOSED,
-        CallError::TooLong { .. } | CallError::Failed { .. } => code::INTERNAL_ERROR,
+        CallError::TooLong { .. }
+        | CallError::Malformed(_)
+        | CallError::AnswerRefused(_)
+        | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
     let cause = lost.unwrap_or_else(|| error.to_string());
     RpcError::new(code, format!("group {group} did not answer {method}: {error}"))

@@ -165,7 +165,7 @@ impl ClientSession {
         match incoming {
             Incoming::Request(request) => self.request(request),
             Incoming::Notification { method, params } => self.notification(&method, params),
-            Incoming::Handled => {}
+            Incoming::Handled | Incoming::Unmatched { .. } => {}
             Incoming::Malformed(error, line) => {
                 tracing::warn!(?error, line = %LogText(&line), "the client sent a line that is not a message");
                 let id = match &error {

@@ -192,6 +192,15 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
             "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \
              (settings.max_message_bytes). Ask for less at once."
         ),
+        CallError::Malformed(_) => format!(
+            "Tool {tool} of group {group} gave no result that can be read: {error}. \
+             The tool may have done its work, and a repeated call will probably fail in the same way. \
+             Tell the user, who can report this to the author of the server."
+        ),
+        CallError::AnswerRefused(_) => format!(
+            "Tool {tool} of group {group} gave no result: {error}. \
+             It may have done part of its work. Tell the user; a repeated call helps only if another answer is given."
+        ),
         CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
         CallError::Closed { sent } => {
             let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());

@@ -3,7 +3,9 @@
 use super::surface::{Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
-use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
+use crate::config::{
+    Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind,
+};
 use crate::pins::PinStore;
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
@@ -11,7 +13,7 @@ use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{Transport, launch};
-use crate::upstream::catalog::Catalog;
+use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::clients::Clients;
 use crate::upstream::connector::{Connector, KnownEra};
 use crate::upstream::task::shared::SharedState;
@@ -180,8 +182,15 @@ impl GroupManager {
     pub(super) async fn discover(&self, groups: &[Upstream]) {
         let config = self.config();
         let always = config.settings.discovery == DiscoveryMode::Always;
+        let lists_all = config.settings.surface == SurfaceKind::Flat;
         let is_fresh = |group: &Upstream| {
-            group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH_CATALOG_AGE)
+            let snapshot = group.snapshot();
+            let lists = |tool: &Tool| lists_all || snapshot.rules.exposes(&tool.name);
+            snapshot.catalog.as_ref().is_some_and(|catalog| {
+                // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
+                let is_whole = || !catalog.tools.iter().any(lists) || catalog.definitions().is_some();
+                catalog.age() < FRESH_CATALOG_AGE && is_whole()
+            })
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
             Some(Ok(ServerConfig { mode: Mode::Eager, .. })) => true,

@@ -2,6 +2,7 @@
 
 use super::error::UpstreamError;
 use super::lifecycle::Usage;
+use super::malformed_lines::UnreadableMessages;
 use super::translate;
 use crate::protocol::Era;
 use crate::wire::peer::{CallError, CallOptions, Peer};
@@ -82,6 +83,8 @@ pub struct LiveConnection {
     closed: Notify,
     /// Why the connection ended, if it did so by itself.
     pub(super) lost: OnceLock<Arc<UpstreamError>>,
+    /// The unreadable messages that belong to no call.
+    pub(super) unreadable: Arc<UnreadableMessages>,
 }
 
 /// The bit of `leases` that is set once there may be no more.
@@ -99,6 +102,7 @@ impl LiveConnection {
             unused: Notify::new(),
             closed: Notify::new(),
             lost: OnceLock::new(),
+            unreadable: Arc::default(),
         })
     }
 

@@ -120,6 +120,7 @@ impl Session {
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } => self.protocol_error(step, error.to_string()),
+            CallError::Malformed(what) | CallError::AnswerRefused(what) => self.protocol_error(step, what),
             CallError::Closed { .. } => {
                 self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step))
             }

@@ -4,6 +4,7 @@ use super::catalog::Catalog;
 use super::error::UpstreamError;
 use super::lease::{Lease, LiveConnection};
 use super::lifecycle::State;
+use super::malformed_lines::LastUnreadable;
 use crate::config::{Mode, ServerConfig};
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
@@ -69,6 +70,11 @@ impl Snapshot {
     pub fn idle(&self) -> Option<Duration> {
         let usage = self.live.as_ref()?.usage();
         (usage.leases == 0).then(|| usage.last_activity.elapsed())
+    }
+
+    /// The last message of the live connection that could not be read and belongs to no call, if there was one.
+    pub fn unreadable(&self) -> Option<LastUnreadable> {
+        self.live.as_ref()?.unreadable.last()
     }
 
     /// Returns a lease on the live connection, if there is one.

@@ -52,6 +52,12 @@ pub enum CallError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The answer came and cannot be read.
+    #[error("the server's answer is {0}")]
+    Malformed(String),
+    /// The server refused the answer to a question that it had asked during the call.
+    #[error("the server refused the answer to its own question: {0}")]
+    AnswerRefused(String),
     /// The transport failed to deliver this request; the connection stays open.
     #[error("{why}")]
     Failed {
@@ -80,7 +86,7 @@ impl CallError {
         match self {
             Self::Closed { sent } => !sent || repeatable,
             Self::Failed { hint, .. } => *hint == RetryHint::Later && repeatable,
-            Self::TimedOut(_) | Self::TooLong { .. } => false,
+            Self::TimedOut(_) | Self::TooLong { .. } | Self::Malformed(_) | Self::AnswerRefused(_) => false,
         }
     }
 
@@ -101,6 +107,8 @@ pub struct CallOptions {
     pub progress: Option<Progress>,
     /// Whether the answer may be a task, whose progress comes after it (2025-11-25, tasks).
     pub may_become_task: bool,
+    /// The caller's own number for a call that a client made, which `Peer::origin` returns while it is open.
+    pub origin: Option<u64>,
     /// Receives the params of the acknowledgement of a `subscriptions/listen` (2026-07-28).
     pub on_acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Whether dropping the call cancels the request. False for `initialize`, which a client must not cancel (MCP,
@@ -121,6 +129,7 @@ impl CallOptions {
             max_total: timeout,
             progress: None,
             may_become_task: false,
+            origin: None,
             on_acknowledged: None,
             cancellable: true,
             cancel_params: CancelParams::default(),

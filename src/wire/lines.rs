@@ -28,6 +28,10 @@ pub struct LineReader<R> {
     limit: usize,
     /// The line that is being skipped because it exceeds the limit.
     oversized: Option<OversizedLine>,
+    /// A line that was put back.
+    unread: Option<Bytes>,
+    /// Whether the end of the stream was reached.
+    at_end: bool,
 }
 
 /// What is kept of a line that exceeds the limit.
@@ -43,7 +47,16 @@ struct OversizedLine {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, oversized: None }
+        Self {
+            reader,
+            buffer: BytesMut::new(),
+            searched: 0,
+            grown: false,
+            limit,
+            oversized: None,
+            unread: None,
+            at_end: false,
+        }
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
@@ -53,6 +66,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// [`MessageError::TooLong`] for a line that exceeds the limit; the next call reads the line after it.
     pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
+        if let Some(line) = self.unread.take() {
+            return Some(Ok(line));
+        }
         loop {
             while let Some(end) = self.line_end() {
                 let mut line = self.buffer.split_to(end + 1);
@@ -69,9 +85,25 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
                 let last = self.buffer.split().freeze();
                 self.searched = 0;
+                self.at_end = true;
                 return self.finish(last);
             }
         }
+    }
+
+    /// Makes a line the next one, for an owner that joined it from several.
+    pub fn put_back(&mut self, line: Bytes) {
+        self.unread = Some(line);
+    }
+
+    /// Whether the stream has ended, so that the line that was read last may be incomplete.
+    pub fn at_end(&self) -> bool {
+        self.at_end
+    }
+
+    /// The limit for one line, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
@@ -159,7 +191,7 @@ fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
 
 /// Reads `: VALUE` at the start of `text`, where VALUE is a number or a string without escapes. Returns it and the
 /// rest.
-fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
+pub(super) fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
     let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let end = match text.first()? {
         b'"' => memchr(b'"', &text[1..])? + 2,

@@ -1,7 +1,8 @@
 //! Sends a request of an upstream to the client: as a request (handshake era), or through the answer to an open call
 //! of the client (stateless era).
 
-use super::client::{Client, InputChannel, PendingInput};
+use super::client::Client;
+use super::input_channels::{CallHint, InputChannel, NoInputChannel, PendingInput};
 use super::question_limit::TooManyQuestions;
 use crate::front::errors;
 use crate::protocol::methods::Method;
@@ -64,8 +65,11 @@ pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, reque
     let requests = match channel {
         Some(channel) => Some(channel.requests.clone()),
         None if is_stateless => {
-            let requests = client.input_channel(&request.group, needed);
-            Some(requests.ok_or_else(|| unsupported(&request.method))?)
+            let requests = client.input_channels.find(&request.group, &call_hint(&request), needed);
+            Some(requests.map_err(|why| match why {
+                NoInputChannel::Unsupported => unsupported(&request.method),
+                NoInputChannel::Ambiguous => ambiguous(&request.method),
+            })?)
         }
         None => None,
     };
@@ -100,6 +104,20 @@ pub fn unsupported(method: &str) -> Raw {
         &format!("{} is not supported by this client", visible(method)),
         None,
     )
+}
+
+/// What a request says about the call that it belongs to.
+fn call_hint(request: &ClientRequest) -> CallHint {
+    let task = request.params.as_ref().and_then(task_ids::related);
+    CallHint { number: request.call, task }
+}
+
+/// The error for a request of which it is not known to which of several open calls it belongs.
+fn ambiguous(method: &str) -> Raw {
+    let message = format!(
+        "{method} cannot be passed on: several calls are open, and it does not say which one it belongs to"
+    );
+    error_object(code::INTERNAL_ERROR, &message, None)
 }
 
 async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientRequest) -> Reply {

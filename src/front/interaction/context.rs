@@ -1,11 +1,13 @@
 //! The context of one request of the client: the session it belongs to, its era, its progress and its cancellation.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
-use super::client::{Client, InputChannel, LogInterest};
+use super::client::{Client, LogInterest};
 use super::client_requests;
+use super::input_channels::InputChannel;
 use super::input_required::{self, InputCall};
 use super::open_tasks::OpenTasks;
 use super::question_limit::TooManyQuestions;
+use super::subscription_order::SubscriptionOrder;
 use crate::config::GroupName;
 use crate::front::uri_origins::UriOrigins;
 use crate::groups::GroupManager;
@@ -22,6 +24,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// The number of a call through which the client cannot be asked for input.
+const NO_INPUT_CHANNEL: u64 = 0;
+
 /// What all requests of one session share.
 pub struct SessionState {
     /// The groups of this instance.
@@ -32,6 +37,8 @@ pub struct SessionState {
     pub open_tasks: OpenTasks,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
+    /// Which subscriptions were sent, so that no later request overtakes them.
+    pub subscription_order: Arc<SubscriptionOrder>,
     /// Where URIs in results came from.
     pub uri_origins: Mutex<UriOrigins>,
     /// Checks arguments against the schemas of tools.
@@ -46,6 +53,7 @@ impl SessionState {
             client: client.clone(),
             open_tasks: OpenTasks::default(),
             login_flows: LoginFlows::default(),
+            subscription_order: Arc::default(),
             uri_origins: Mutex::default(),
             validator: ArgumentValidator::default(),
         });
@@ -131,6 +139,7 @@ impl RequestContext {
             group: group.clone(),
             method: Method::ElicitationCreate.name().to_owned(),
             params: Some(params.to_string().into()),
+            call: None,
             progress: None,
             cancel_params: CancelParams::default(),
         };
@@ -159,6 +168,7 @@ impl RequestContext {
         params: Raw,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
+        self.session.subscription_order.wait(group).await;
         let client = &self.session.client;
         let _interest: Option<LogInterest> =
             self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
@@ -177,8 +187,11 @@ impl RequestContext {
             let call = InputCall { client, channel: None, group, lease, method, options };
             return call.answer(params, None).await;
         }
+        let task = (method == Method::TasksResult).then(|| raw::get_str(&params, "taskId")).flatten();
         let channel = self.input_channel.as_ref();
-        let _registered = channel.map(|channel| client.register_input_channel(group, channel.clone()));
+        let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
+        let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
+        let options = CallOptions { origin: Some(number), ..options };
         let reply = lease.call(method.name(), Some(params.clone()), self.era, options.clone()).await?;
         if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
             return Ok(reply);

@@ -2,8 +2,9 @@
 //! to the client, and the request to the server is sent again with their answers. So does a result that asks a stateless
 //! client more questions than may be open at a time.
 
-use super::client::{Client, InputChannel};
+use super::client::Client;
 use super::client_requests;
+use super::input_channels::InputChannel;
 use super::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
 use crate::config::GroupName;
 use crate::front::errors;
@@ -91,6 +92,7 @@ impl InputCall<'_> {
                 group: self.group.clone(),
                 method: raw::get_str(&request, "method").unwrap_or_default(),
                 params: raw::get(&request, "params"),
+                call: None,
                 progress: None,
                 cancel_params: CancelParams::default(),
             };

@@ -4,7 +4,7 @@
 //! an `input_required` result with a `requestState`. The call is suspended here until the client sends the same request
 //! again with that state and its responses.
 
-use super::client::{InputChannel, PendingInput};
+use super::input_channels::{InputChannel, PendingInput};
 use crate::front::errors::{self, RpcError};
 use crate::random;
 use crate::wire::inbound::ResponseFuture;

@@ -56,7 +56,8 @@ enum DirectTarget {
 impl Dispatcher {
     /// Creates the dispatcher of a new session.
     pub fn new(state: Arc<SessionState>) -> Self {
-        let subscriptions = Subscriptions::new(state.groups.clone(), state.client.clone());
+        let subscriptions =
+            Subscriptions::new(state.groups.clone(), state.client.clone(), state.subscription_order.clone());
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
     }
 

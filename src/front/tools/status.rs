@@ -93,6 +93,9 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "idleMs": snapshot.idle().map(millis),
+        "unreadable": snapshot.unreadable().map(|last| json!({
+            "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
+        })),
         "calls": group.stats.calls(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
@@ -145,6 +148,17 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Stri
             1 => line.push_str(&format!(", 1 failed attempt\n    {error}")),
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
+    }
+    if let Some(last) = snapshot.unreadable() {
+        let messages = match last.count {
+            1 => "a message that cannot be read and belongs to no known call".to_owned(),
+            n => format!("{n} messages that cannot be read and belong to no known call"),
+        };
+        line.push_str(&format!(
+            "\n    it sent {messages}; the last one, {} ago, is {}",
+            in_largest_unit(last.at.elapsed()),
+            last.what
+        ));
     }
     for note in change_notes(group, snapshot) {
         line.push_str(&format!("\n    {note}"));

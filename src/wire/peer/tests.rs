@@ -1,6 +1,7 @@
 //! Tests two peers with a relay between them, as in the proxy: what must arrive unchanged, and in which order.
 
 use super::*;
+use crate::wire::Request;
 use std::collections::HashMap;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
 
@@ -71,7 +72,7 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
                 }
             }
             Incoming::Notification { method, params } => to.notify(&method, params),
-            Incoming::Handled | Incoming::Malformed(..) => {}
+            Incoming::Handled | Incoming::Unmatched { .. } | Incoming::Malformed(..) => {}
         }
     }
     from.end();

@@ -65,6 +65,56 @@ fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
     assert!(tool_names[..tool_names.len() - 1].iter().all(|name| name.starts_with("g__")), "{tool_names:?}");
 }
 
+/// The files of the cache that have the definitions.
+fn definition_files(cache: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(cache).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        match entry.is_dir() {
+            true => found.extend(definition_files(&entry)),
+            false if entry.ends_with("index.json") || entry.extension().is_none_or(|ext| ext != "json") => {}
+            false => found.push(entry),
+        }
+    }
+    found
+}
+
+#[test]
+fn exposed_tools_whose_cached_definitions_are_lost_are_read_again() {
+    for (mode, loss) in [("hybrid", None), ("hybrid", Some("[")), ("pure", None)] {
+        let cache = tempfile::TempDir::new().unwrap();
+        let entry =
+            merged(scripted_upstream(&[]), json!({"cwd": "/", "expose": ["echo"], "lazy_startup": mode}));
+        let config = config_of([("g", entry)]);
+        let start = || {
+            let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
+            command.config(&config).start_initialized()
+        };
+        let mut first = start();
+        first.connect(["g"]);
+        wait_until("the cache is written", || !definition_files(cache.path()).is_empty());
+        first.close_stdin();
+        first.wait_for_exit();
+        let lists_echo = |proxy: &mut Proxy| tool_names(proxy).contains(&"g__echo".to_owned());
+        assert!(lists_echo(&mut start()), "{mode}: from the cache");
+        for file in definition_files(cache.path()) {
+            match loss {
+                None => std::fs::remove_file(file).unwrap(),
+                Some(text) => std::fs::write(file, text).unwrap(),
+            }
+        }
+        let mut second = start();
+        if mode == "pure" {
+            // Such a group connects at its first use, which brings the tool back.
+            assert!(!lists_echo(&mut second));
+            second.connect(["g"]);
+        }
+        wait_until("the tool is listed", || lists_echo(&mut second));
+        if mode == "pure" {
+            second.wait_for_message("notifications/tools/list_changed");
+        }
+    }
+}
+
 #[test]
 fn tools_are_called_by_their_exposed_names_on_both_surfaces() {
     for surface in ["flat", "meta"] {
