@@ -8,7 +8,8 @@
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
 //! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout,
+//! other side, and `batch` handles messages that come in one array. `budget` limits the memory that
+//! messages of all connections take together. `stdio` opens the process's own stdin and stdout,
 //! and `log_text` makes text of the other side safe for the log.
 
 use bytes::{Buf, Bytes};
@@ -17,6 +18,7 @@ use serde_json::value::RawValue;
 use std::io::IoSlice;
 
 pub mod batch;
+pub mod budget;
 pub mod call;
 pub mod inbound;
 pub mod lines;
@@ -96,6 +98,13 @@ pub enum MessageError {
         bytes: u64,
         /// The limit in bytes.
         limit: usize,
+    },
+    /// The memory for messages is used up.
+    OverBudget {
+        /// Its id, if that could be found in the parts that were kept.
+        id: Option<Raw>,
+        /// Its length in bytes.
+        bytes: u64,
     },
 }
 

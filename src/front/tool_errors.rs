@@ -144,6 +144,9 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
             "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \
              (settings.max_message_bytes). Ask for less at once."
         ),
+        CallError::OverBudget { .. } => format!(
+            "Tool {tool} of group {group} ran, but {error}. Wait for the other answers, then ask for less at once."
+        ),
         CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
         CallError::Closed { sent } => {
             let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());

@@ -118,7 +118,9 @@ impl Session {
                 UpstreamError::TimedOut { step, after, stderr: self.handle.stderr_tail() }
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
-            CallError::TooLong { .. } => self.protocol_error(step, error.to_string()),
+            CallError::TooLong { .. } | CallError::OverBudget { .. } => {
+                self.protocol_error(step, error.to_string())
+            }
             CallError::Closed { .. } => {
                 self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step))
             }

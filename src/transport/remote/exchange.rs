@@ -10,7 +10,7 @@ use super::event_stream::{EventStream, ReconnectState, StreamEnd};
 use super::headers::MCP_SESSION_ID;
 use super::http_client::{self, BodyError, EVENT_STREAM, HttpRequest, JSON};
 use super::http_sse::{self, HttpSseStream};
-use super::message_reader::to_single_line;
+use super::message_reader::{SizeError, to_single_line};
 use super::outgoing::{OutgoingMessage, error_code};
 use crate::config::HttpTransportKind;
 use crate::protocol::code;
@@ -65,8 +65,8 @@ pub struct HttpSseFallback {
 enum ExchangeError {
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    #[error("the answer is longer than the limit ({0} bytes)")]
-    TooLong(u64),
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// A status in 400..500, with a JSON-RPC error as the body.
     #[error("the server answered with HTTP {status}")]
     Rejected { status: StatusCode, response: Raw },
@@ -75,7 +75,7 @@ enum ExchangeError {
 impl From<BodyError> for ExchangeError {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::TooLong(bytes) => Self::TooLong(bytes),
+            BodyError::Size(error) => Self::Size(error),
             BodyError::Interrupted(reason) => RemoteError::connection_lost(&reason).into(),
         }
     }
@@ -185,8 +185,8 @@ impl Exchange {
     }
 
     async fn receive_json(&self, response: Response) -> Result<(), ExchangeError> {
-        let body = http_client::read_body(response, self.connection.max_message_bytes).await?;
-        let body = to_single_line(body);
+        let (body, reservation) = http_client::read_body(response, self.connection.max_message_bytes).await?;
+        let body = reservation.hold(to_single_line(body));
         let message = match Message::parse(&body) {
             Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body),
             Err(MessageError::Batch) => body,
@@ -218,7 +218,7 @@ impl Exchange {
                     self.connection.deliver(line).await;
                     continue;
                 }
-                Err(StreamEnd::TooLong(bytes)) => return Err(ExchangeError::TooLong(bytes)),
+                Err(StreamEnd::Size(error)) => return Err(ExchangeError::Size(error)),
                 Err(StreamEnd::Interrupted(reason)) => reason,
                 Err(StreamEnd::Closed) => "the server ended the stream".to_owned(),
             };
@@ -327,9 +327,7 @@ impl Exchange {
             ExchangeError::Remote(error) if is_handshake || error.ends_connection() => {
                 return connection.end(error, message.id).await;
             }
-            ExchangeError::TooLong(bytes) => {
-                CallError::TooLong { bytes, limit: connection.max_message_bytes }
-            }
+            ExchangeError::Size(error) => error.for_caller(connection.max_message_bytes),
             ExchangeError::Remote(error) => {
                 CallError::Failed { why: error.to_string(), hint: error.retry_hint() }
             }

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
 
 const HOUR: Duration = Duration::from_secs(3600);
