@@ -13,7 +13,9 @@
 //! - Files are replaced as a whole and are readable only by their owner.
 //! - No value of the config is stored, only hashes.
 
+use crate::blocking;
 use crate::config::{Endpoint, ServerConfig};
+use crate::files::{self, MAX_CACHED_BYTES};
 use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,8 @@ const VERSION: u32 = 3;
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
 const MAX_SERVERS: usize = 2000;
+/// How long the files may take to be read or written.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The interval between attempts to take the lock.
@@ -122,26 +126,30 @@ impl CachedCatalogs {
 pub struct Cache {
     /// The directory of the cache; `None` if nothing is cached.
     dir: Option<PathBuf>,
+    /// What the index had when the cache was opened, until it is taken.
+    known: Mutex<CachedCatalogs>,
     /// Catalogs that are not written yet.
     pending: Mutex<BTreeMap<CacheKey, Arc<Catalog>>>,
 }
 
 impl Cache {
-    /// Makes a cache in this directory, which is created when it is needed. Without a directory nothing is cached.
+    /// Opens the cache in this directory, which is created when it is needed, and reads its index. Blocks. Without a
+    /// directory nothing is cached.
     pub fn open(dir: Option<PathBuf>) -> Self {
-        Self { dir, pending: Mutex::default() }
+        let known = dir.clone().map(read_cache).unwrap_or_default();
+        Self { dir, known: Mutex::new(known), pending: Mutex::default() }
     }
 
-    /// Reads the index. Blocks.
-    pub fn read(&self) -> CachedCatalogs {
-        self.dir.clone().map(read_cache).unwrap_or_default()
+    /// Returns the catalogs that `open` found. A second call returns none.
+    pub fn take_known(&self) -> CachedCatalogs {
+        std::mem::take(&mut *self.known.lock())
     }
 
     /// Writes the pending catalogs and reads the index, on a thread that may block.
     pub async fn flush_and_read(&self) -> CachedCatalogs {
         self.flush().await;
         let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
-        tokio::task::spawn_blocking(move || read_cache(dir)).await.unwrap_or_default()
+        blocking::run(FILE_TIMEOUT, move || read_cache(dir)).await.unwrap_or_default()
     }
 
     /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
@@ -155,9 +163,10 @@ impl Cache {
     pub async fn flush(&self) {
         let pending = std::mem::take(&mut *self.pending.lock());
         let Some(dir) = self.dir.clone().filter(|_| !pending.is_empty()) else { return };
-        let written = tokio::task::spawn_blocking(move || write(&dir, &pending)).await;
-        if let Ok(Err(error)) = written {
-            tracing::debug!(%error, "the catalog cache could not be written");
+        match blocking::run(FILE_TIMEOUT, move || write(&dir, &pending)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the catalog cache could not be written"),
+            Err(error) => tracing::debug!("the catalog cache could not be written: it {error}"),
         }
     }
 }
@@ -182,7 +191,7 @@ fn read_cache(dir: PathBuf) -> CachedCatalogs {
 /// Reads the entries of the index. An index that is missing or cannot be used has none.
 fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
     let read = || -> Result<_, String> {
-        let text = match fs::read(dir.join(INDEX)) {
+        let text = match files::read_private(&dir.join(INDEX), MAX_CACHED_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             text => text.map_err(|e| e.to_string())?,
         };
@@ -248,7 +257,12 @@ fn drop_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
 /// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process
 /// holds the lock for too long, or if there can be no lock.
 fn lock(dir: &Path) -> Option<File> {
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    // A FIFO in place of the file must not block.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(dir.join("lock")).ok()?;
     for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
         if file.try_lock().is_ok() {
             return Some(file);

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 pub mod cache;
 pub mod demo;
 pub mod login;
+mod nesting;
 mod paths;
 pub mod serve;
 

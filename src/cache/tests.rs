@@ -33,7 +33,7 @@ async fn write_servers(dir: &Path, servers: usize) {
 async fn a_catalog_is_read_back_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     write_servers(dir.path(), 3).await;
-    let cache = Cache::open(Some(dir.path().to_owned())).read();
+    let cache = Cache::open(Some(dir.path().to_owned())).take_known();
     let known = cache.get(&key(1)).unwrap();
     assert!(known.is_same(&catalog(2)));
     assert_eq!(known.hashes, catalog(2).hashes);
@@ -66,14 +66,14 @@ async fn a_damaged_file_only_loses_its_content() {
         "{\"version\":3,\"servers\":{\"key0\":3}}",
     ] {
         fs::write(dir.path().join(INDEX), index).unwrap();
-        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_none(), "{index}");
         // The next write replaces it.
         write_servers(dir.path(), 1).await;
-        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_some(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_some(), "{index}");
     }
     for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
         fs::write(definitions_file(dir.path(), &key(0)), definitions).unwrap();
-        let known = Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).unwrap();
+        let known = Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
     }
 }
@@ -84,7 +84,7 @@ async fn a_cache_that_cannot_be_written_stays_empty() {
     let file = dir.path().join("a file");
     fs::write(&file, "x").unwrap();
     write_servers(&file.join("dir"), 1).await;
-    assert!(Cache::open(Some(file.join("dir"))).read().get(&key(0)).is_none());
+    assert!(Cache::open(Some(file.join("dir"))).take_known().get(&key(0)).is_none());
     let none = Cache::open(None);
     none.put(key(0), catalog(1));
     none.flush().await;
@@ -106,7 +106,7 @@ async fn instances_that_write_at_the_same_time_keep_each_others_entries() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let cache = Cache::open(Some(dir.path().to_owned())).read();
+    let cache = Cache::open(Some(dir.path().to_owned())).take_known();
     assert!((0..8).all(|n| cache.get(&key(n)).is_some()));
     let temporary = fs::read_dir(dir.path())
         .unwrap()

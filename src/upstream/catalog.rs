@@ -2,6 +2,7 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
+use crate::files::{self, MAX_CACHED_BYTES};
 use crate::protocol::Era;
 use crate::text::summary;
 use crate::wire::{Raw, raw};
@@ -169,7 +170,7 @@ impl Catalog {
 
 /// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
-    let text = std::fs::read(file).inspect_err(|error| {
+    let text = files::read_private(file, MAX_CACHED_BYTES).inspect_err(|error| {
         tracing::debug!(file = %file.display(), %error, "failed to read a cached catalog");
     });
     let text = Raw::from(text.ok()?);

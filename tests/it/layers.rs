@@ -8,30 +8,36 @@ mod imports;
 mod source;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("text", &[]),
+    ("blocking", &[]),
+    ("files", &[]),
     ("random", &[]),
     ("protocol", &[]),
     ("wire", &["protocol"]),
-    ("config", &[]),
+    ("config", &["blocking", "files"]),
     ("dirs", &["config"]),
     ("telemetry", &[]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["config", "protocol", "wire"]),
-    ("auth", &["config", "transport"]),
-    ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
-    ("cache", &["config", "upstream"]),
+    ("transport", &["blocking", "config", "files", "protocol", "wire"]),
+    ("auth", &["blocking", "config", "files", "transport"]),
+    ("upstream", &["config", "files", "protocol", "rules", "text", "transport", "wire"]),
+    ("cache", &["blocking", "config", "files", "upstream"]),
     ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
     (
         "front",
-        &["config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire"],
+        &[
+            "blocking", "config", "groups", "protocol", "random", "rules", "schema", "search", "text",
+            "upstream", "wire",
+        ],
     ),
     (
         "cli",
         &[
             "auth",
+            "blocking",
             "cache",
             "config",
             "dirs",

@@ -4,6 +4,7 @@
 //! - `fidelity`, `matrix`: an index by the behaviors of proxies, and every revision with every other;
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
+//! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
@@ -17,6 +18,7 @@ mod fidelity;
 mod front;
 mod layers;
 mod lifetime;
+mod limits;
 mod matrix;
 mod modes;
 mod oauth;

@@ -2,25 +2,33 @@
 
 use super::stored_login::LoginFile;
 use crate::auth::error::AuthError;
+use crate::blocking;
+use crate::files;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
+
+/// The largest file of a login, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// How long an operation on the file of a login may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs file operations on another thread, so that a slow disk does not delay calls.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
 ) -> Result<T, AuthError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(AuthError::Store("access to the file of the login was aborted".to_owned())))
+    let done = blocking::run(FILE_TIMEOUT, work).await;
+    done.unwrap_or_else(|error| Err(AuthError::Store(format!("access to the file of the login {error}"))))
 }
 
 /// Reads the file of a login. `None` if there is none, or its content is not a login.
 ///
 /// # Errors
 ///
-/// `AuthError::Store` if the file cannot be read, is a symbolic link, or can be read by other users.
+/// `AuthError::Store` if the file cannot be read, is no regular file, or can be read by other users.
 pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
-    let mut file = match private_file_options().read(true).open(path) {
+    let file = match private_file_options().read(true).open(path) {
         // Also `None` if a directory on the way cannot be entered: no login was ever stored there.
         Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
         file => file.map_err(|error| store_error(path, &error))?,
@@ -37,9 +45,8 @@ pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
             return Err(AuthError::Store(message));
         }
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| store_error(path, &error))?;
-    Ok(serde_json::from_str(&text).ok())
+    let text = files::read_regular_file(file, MAX_BYTES).map_err(|error| store_error(path, &error))?;
+    Ok(serde_json::from_slice(&text).ok())
 }
 
 /// Replaces the file of a login.
@@ -74,7 +81,8 @@ pub(super) fn private_file_options() -> fs::OpenOptions {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        // A FIFO in place of the file must not block.
+        options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     }
     options
 }
