@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 /// The largest number of threads. A hung file system or a stdin that is a terminal takes one each.
-const MAX_THREADS: usize = 8;
+const MAX_THREADS: usize = 4;
 /// The time after which an idle thread would end: never.
 const KEEP_ALIVE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 

@@ -5,6 +5,7 @@ use clap::Parser;
 use dynamic_mcp::blocking;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::memory;
 use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::ProcessEnv;
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    memory::configure();
     run(&Cli::parse()).unwrap_or_else(|error| {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE

@@ -8,10 +8,11 @@ mod imports;
 mod source;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
+    ("memory", &[]),
     ("random", &[]),
     ("protocol", &[]),
     ("wire", &["protocol"]),
