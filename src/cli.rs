@@ -1,7 +1,7 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`cache`], and
-//! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
+//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`],
+//! [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub mod approve;
 pub mod cache;
 pub mod demo;
 pub mod login;
@@ -79,6 +80,8 @@ pub enum CliCommand {
         /// The name of the server in the config file
         name: String,
     },
+    /// Accept tools whose definition changed since it was first seen
+    Approve(approve::ApproveArgs),
     /// Print the JSON Schema of the config file
     Schema,
     /// Manage the cache of the servers' tools

@@ -16,6 +16,7 @@
 //! - No message repeats a value, because any value may be a secret.
 //! - Everything here is compared with `PartialEq`, so that a reload can tell what has changed.
 
+use crate::text;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, ServerOrigin, StdioConfig, Timeouts, ToolRules,
 };
 
 mod de;
@@ -58,9 +59,10 @@ impl std::borrow::Borrow<str> for GroupName {
     }
 }
 
+/// Writes the name as it stands in a text: quoted if it is more than one word. `as_str` has the name itself.
 impl fmt::Display for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&text::name(&self.0))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A file is opened without blocking and without a descriptor that children inherit. [`read`] accepts regular files and,
 //! because password managers mount secrets as FIFOs, FIFOs: these are read for at most [`FIFO_TIMEOUT`] and
-//! [`FIFO_BYTES`]. [`read_regular`] accepts regular files only. Both have a limit on the size. They block for as long as
-//! the file system does, so they are called through [`crate::blocking`].
+//! [`FIFO_BYTES`]. [`read_regular`] accepts regular files only; `private_files` uses the last part
+//! of it for those that only this program writes. All have a limit on the size. They block for as long as the file
+//! system does, so they are called through [`crate::blocking`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -45,31 +46,19 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// Fails if it is anything else, is too large, or cannot be read.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    read_regular_file(open(path)?, limit)
-}
-
-/// Reads a regular file of at most `limit` bytes that the caller has opened without blocking.
-///
-/// # Errors
-///
-/// As [`read_regular`].
-pub fn read_regular_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
     match FileKind::of(&file.metadata()?) {
         FileKind::Regular => read_to_limit(file, limit),
         kind => Err(io::Error::other(format!("{kind}, not a regular file"))),
     }
 }
 
-/// Reads a file that only this program writes: the cache, a login, a pin.
+/// Reads an open regular file of at most `limit` bytes.
 ///
 /// # Errors
 ///
-/// Fails if it is not a regular file, is too large, or cannot be read.
-pub fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    read_regular(path, limit)
-}
-
-fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
+/// Fails if it is larger, or cannot be read.
+pub fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // Not trusted: the size of a file may change, and some file systems report 0.
     file.take(limit + 1).read_to_end(&mut content)?;
@@ -256,12 +245,12 @@ mod tests {
         let refused = |outcome: io::Result<Vec<u8>>, why: &str| assert_eq!(message(outcome), why);
         refused(read(Path::new("/dev/zero"), 100), "it is a device, not a file");
         refused(read(dir.path(), 100), "it is a directory, not a file");
-        refused(read_private(&path, 100), "it is a FIFO, not a regular file");
-        refused(read_private(Path::new("/dev/zero"), 100), "it is a device, not a regular file");
+        refused(read_regular(&path, 100), "it is a FIFO, not a regular file");
+        refused(read_regular(Path::new("/dev/zero"), 100), "it is a device, not a regular file");
         assert_eq!(read(Path::new("/dev/null"), 100).unwrap(), b"");
         let file = dir.path().join("file");
         std::fs::write(&file, [b'x'; 100]).unwrap();
-        assert_eq!(read_private(&file, 100).unwrap().len(), 100);
-        assert_eq!(read_private(&file, 99).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_regular(&file, 100).unwrap().len(), 100);
+        assert_eq!(read_regular(&file, 99).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 }

@@ -11,7 +11,9 @@ use dynamic_mcp::transport::launch::ProcessEnv;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // First of all: the warden must have a single thread and no open files.
+    // First of all, for our process and for the warden, which both begin here.
+    hide_from_other_processes();
+    // Then at once: the warden must have a single thread and no open files.
     #[cfg(unix)]
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
@@ -21,6 +23,16 @@ fn main() -> ExitCode {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Keeps other processes of the user, such as the servers that we start, from reading our environment, memory and
+/// descriptors in /proc, and from attaching a debugger (PR_SET_DUMPABLE, ptrace(2)). It also prevents core dumps.
+///
+/// Root and processes with CAP_SYS_PTRACE are not kept out. exec resets this, so servers are as readable as ever.
+fn hide_from_other_processes() {
+    // Fails only where a sandbox forbids prctl(2), and there is nothing to tell it to yet.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false).ok();
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -45,6 +57,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Some(CliCommand::Demo) => demo::demo(&env).await,
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
+            Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
             Some(CliCommand::DemoServer { group, pid_file }) => {

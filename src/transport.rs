@@ -61,7 +61,8 @@ impl TransportHandle {
         }
     }
 
-    /// Returns why the connection accepts no more messages, if that is known before its input ends.
+    /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
+    /// child process.
     pub fn close_reason(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) => None,

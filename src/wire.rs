@@ -6,10 +6,12 @@
 //! `params`, `result` and `error` stay slices of the line. A body is never serialized again, so that nothing in it can
 //! change; `raw` edits single members in place where a proxy has to. `output` writes frames in order and never waits.
 //!
-//! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
-//! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `budget` limits the memory that
-//! messages of all connections take together. `stdio` opens the process's own stdin and stdout,
+//! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
+//! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
+//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors
+//! of one outgoing request, `inbound` serves the requests of the other side, and `batch` handles messages that come in
+//! one array. `budget` limits the memory that the messages of all connections take together. `stdio` opens the process's
+//! own stdin and stdout,
 //! and `log_text` makes text of the other side safe for the log.
 
 use bytes::{Buf, Bytes};
@@ -19,7 +21,7 @@ use std::io::IoSlice;
 
 pub mod batch;
 pub mod budget;
-pub mod call;
+pub mod call_options;
 pub mod inbound;
 pub mod lines;
 pub mod log_text;

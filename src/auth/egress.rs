@@ -8,8 +8,9 @@
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
 use super::secret::sanitize;
+use crate::transport::remote::headers::USER_AGENT;
+use crate::transport::remote::proxy;
 use crate::transport::remote::reqwest_error::root_cause;
-use crate::transport::remote::{USER_AGENT, proxy};
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use parking_lot::Mutex;

@@ -85,7 +85,8 @@ impl Keyring {
         Self(Ok(Arc::new(KeyringState { backend, may_prompt, last_failure: Mutex::default() })))
     }
 
-    /// Has the user unlock the keyring, where it may ask one. That may take a minute, so no lock may be held.
+    /// Asks the user to unlock the keyring, if prompts are allowed. This may take a minute, so the caller must not hold the
+    /// token store's lock, which other processes wait for. A failure is not returned: the next call reports it.
     pub(super) async fn unlock(&self, entry: &KeyringEntry) {
         if self.0.as_ref().is_ok_and(|state| state.may_prompt) {
             // The call that needs the keyring reports the same error.

@@ -1,5 +1,6 @@
 //! Text that must not be shown: tokens, client secrets, authorization codes.
 
+use crate::text::{one_line, shorten};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -26,8 +27,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Makes text from a server fit to be shown: one short line without `secrets`, control characters and invisible
-/// characters.
+/// Makes text from a server fit to be shown: one short line of visible characters, without `secrets`.
 pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
     /// Enough for a sentence: servers also answer with whole pages.
     const MAX_CHARS: usize = 300;
@@ -35,12 +35,5 @@ pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "…");
     }
-    let visible = |c: char| if c.is_control() || is_invisible(c) { ' ' } else { c };
-    let line: String = text.chars().map(visible).take(MAX_CHARS).collect();
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a character can make text look like different text: direction marks, zero-width characters and tags.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    shorten(&one_line(&text), MAX_CHARS)
 }

@@ -8,6 +8,7 @@ use crate::auth::{
 use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides};
+use crate::text;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,15 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The login failed, or the store cannot be used.
-const EXIT_FAILURE: u8 = 1;
+pub(super) const EXIT_FAILURE: u8 = 1;
 /// The name is not that of a server to log in to.
-const EXIT_USAGE: u8 = 2;
+pub(super) const EXIT_USAGE: u8 = 2;
 /// Nobody logged in.
 const EXIT_LOGIN_NEEDED: u8 = 3;
 /// A server cannot be reached.
 const EXIT_UNREACHABLE: u8 = 4;
 /// The config is invalid (`EX_CONFIG` of sysexits.h).
-const EXIT_CONFIG: u8 = 78;
+pub(super) const EXIT_CONFIG: u8 = 78;
 
 /// Log in to a remote server in the browser
 #[derive(Args, Debug)]
@@ -39,15 +40,15 @@ pub struct LoginArgs {
 }
 
 /// Why a command failed.
-struct CommandError {
+pub(super) struct CommandError {
     /// The exit code of the process.
-    exit_code: u8,
+    pub(super) exit_code: u8,
     /// What failed.
-    message: String,
+    pub(super) message: String,
 }
 
 impl CommandError {
-    fn new(exit_code: u8, message: impl Into<String>) -> Self {
+    pub(super) fn new(exit_code: u8, message: impl Into<String>) -> Self {
         Self { exit_code, message: message.into() }
     }
 }
@@ -169,7 +170,8 @@ async fn log_in(
         return Err(CommandError::new(EXIT_LOGIN_NEEDED, message));
     };
     let granted = response.redeem().await?;
-    let scopes = if granted.is_empty() { String::new() } else { format!(" ({})", granted.join(", ")) };
+    let scopes =
+        if granted.is_empty() { String::new() } else { format!(" ({})", text::visible(&granted.join(", "))) };
     Ok(format!("logged in{scopes}; running instances use it from now on"))
 }
 

@@ -9,7 +9,7 @@
 use super::Cli;
 use super::cache::cache_dir;
 use super::nesting::{self, Nesting};
-use super::paths::{config_files, token_store};
+use super::paths::{config_files, pins_dir, token_store};
 use crate::auth::OAuthLogins;
 use crate::blocking;
 use crate::cache::Cache;
@@ -20,6 +20,7 @@ use crate::config::{Config, ConfigError, Mode, Overrides, Settings};
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
+use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::warden::Warden;
@@ -139,7 +140,15 @@ async fn run_session(
         logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
     };
     let clients = Arc::new(ClientRegistry::default());
-    let groups = GroupManager::new(config, transport, clients.clone(), cache);
+    let groups = GroupManager::new(config, transport, clients.clone(), cache, PinStore::new(pins_dir(env)));
+    let config = groups.config();
+    tokio::select! {
+        () = groups.load_pins(&config) => {}
+        signal = signals.next() => {
+            stopped_at_start(signal);
+            return;
+        }
+    }
     let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
     let mut writing = tokio::spawn(writer.run());
     let stop = async {

@@ -78,6 +78,8 @@ pub(crate) const SERVER: &[ConfigField] = &[
     server("includeTools",    &["enabled_tools"],               Any,    NotPart),
     server("excludeTools",    &["disabled_tools"],              Any,    NotPart),
     server("expose",          &[],                              Any,    NotPart),
+    server("trust_annotations", &[],                            Any,    NotPart),
+    server("pin_tools",       &[],                              Any,    NotPart),
 ];
 
 const SETTINGS: &[ConfigField] = &[
@@ -88,6 +90,8 @@ const SETTINGS: &[ConfigField] = &[
     plain("features", &[]),
     plain("tools", &[]),
     plain("expose", &[]),
+    plain("trust_annotations", &[]),
+    plain("pin_tools", &[]),
     plain("inherit_env", &[]),
     plain("surface", &[]),
     plain("tools_budget", &[]),
@@ -121,8 +125,13 @@ const TIMEOUT: &[ConfigField] = &[
 
 const FEATURES: &[ConfigField] = &[plain("tools", &[]), plain("resources", &[]), plain("prompts", &[])];
 
-const TOOLS: &[ConfigField] =
-    &[plain("allow", &[]), plain("deny", &[]), plain("ask", &[]), plain("read_only", &[])];
+const TOOLS: &[ConfigField] = &[
+    plain("allow", &[]),
+    plain("deny", &[]),
+    plain("ask", &[]),
+    plain("read_only", &[]),
+    plain("trust_annotations", &[]),
+];
 
 /// Fields that other clients write and that have no meaning here, in any object.
 const IGNORED: &[&str] = &[

@@ -4,6 +4,7 @@
 use super::tool_errors;
 use crate::config::GroupName;
 use crate::protocol::{REVISIONS, code};
+use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
 use crate::wire::budget::BUDGET_BYTES;
@@ -113,7 +114,7 @@ pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
 
 /// A tool that is neither ours nor an upstream's.
 pub fn unknown_tool(name: &str) -> RpcError {
-    invalid_params(format!("unknown tool: {name}"))
+    invalid_params(format!("unknown tool: {}", quoted(name)))
 }
 
 /// A resource that no group has.

@@ -2,8 +2,8 @@
 //!
 //! # Theory of operation
 //!
-//! `resources`, `resource_subscriptions`, `prompts`, `completion` and `tasks` find the group that a request belongs to:
-//! by its `group` member, by the owner of a URI (`routing`), by an exposed name, or by the id of a task. `forward` is the
+//! `resources`, `topic_subscriptions`, `prompts`, `completion` and `tasks` find the group that a request belongs to:
+//! by its `group` member, by the owner of a URI (`uri_owner`), by an exposed name, or by the id of a task. `forward` is the
 //! only loop that sends a request to an upstream: it gets a lease, sends the request, repeats it once if that is safe,
 //! and offers a missing login. Calls of tools use it, too. The params and the result pass unchanged except for what a
 //! proxy has to rewrite (names, URIs, ids).
@@ -15,8 +15,8 @@ pub mod aggregate;
 pub mod completion;
 pub mod forward;
 pub mod prompts;
-pub mod resource_subscriptions;
 pub mod resources;
-pub mod routing;
 mod task_call;
 pub mod tasks;
+pub mod topic_subscriptions;
+pub mod uri_owner;

@@ -2,6 +2,7 @@
 
 use crate::config::GroupName;
 use crate::groups::login_flows::LoginPurpose;
+use crate::text::{quoted, quoted_list};
 use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
 use crate::wire::Raw;
@@ -90,6 +91,7 @@ pub fn lost_state(group: &GroupName) -> String {
 
 /// Arguments that do not fit the tool's schema. `signature`: what would fit.
 pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
+    let tool = quoted(tool);
     format!(
         "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{mismatch}\n\
          Its signature: {signature}"
@@ -98,12 +100,19 @@ pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signatur
 
 /// A tool's bare name that several groups have.
 pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
-    let names = groups.map(GroupName::as_str).collect::<Vec<_>>().join(", ");
-    format!("Several groups have a tool {tool:?}: {names}. Use call_dynamic_tool and name the group.")
+    let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
+    format!("Several groups have a tool {tool}: {names}. Use call_dynamic_tool and name the group.")
 }
 
-/// A tool that the read-only variant does not call.
-pub fn not_read_only(group: &GroupName, tool: &str) -> String {
+/// A tool that the read-only variant does not call. `claimed`: whether the server says that it is read-only.
+pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
+    let tool = quoted(tool);
+    if claimed {
+        return format!(
+            "Tool {tool} of group {group} says that it is read-only, which does not count (trust_annotations is false in \
+             the config), so it was not called. Use call_dynamic_tool."
+        );
+    }
     format!(
         "Tool {tool} of group {group} is not marked as read-only, so it was not called. Use call_dynamic_tool."
     )
@@ -111,6 +120,7 @@ pub fn not_read_only(group: &GroupName, tool: &str) -> String {
 
 /// A tool that needs the user's approval, and a client that cannot ask for it.
 pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
     format!(
         "The user has to confirm each call of tool {tool} of group {group} (tools.ask in the config), but this client \
          cannot ask the user (it has no form elicitation), so the tool was not called. The user can remove the tool \
@@ -120,6 +130,7 @@ pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
 
 /// A call that the user did not approve. `action`: the action of the elicitation.
 pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
+    let tool = quoted(tool);
     let did = if action == "decline" { "declined" } else { "dismissed" };
     format!(
         "The user {did} this call of tool {tool} of group {group}, so it was not called. \
@@ -129,11 +140,13 @@ pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
 
 /// A result that does not exist in the client's era.
 pub fn untranslatable(group: &GroupName, tool: &str, why: &str) -> String {
+    let tool = quoted(tool);
     format!("Tool {tool} of group {group} gave no result: {why}.")
 }
 
 /// A call that the upstream did not answer. `lost`: how the connection ended, if it did.
 pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
+    let tool = quoted(tool);
     match error {
         CallError::TimedOut(after) => format!(
             "Tool {tool} of group {group} did not answer within {} s and was cancelled. \

@@ -168,8 +168,8 @@ impl LoginFlows {
         Some(flow)
     }
 
-    /// Does the same for a login whose address is only part of the text of an answer. A server with a fixed redirect
-    /// port gets no login here, because that text also names `dynamic-mcp login`, which needs the port.
+    /// Starts a login like [`start`](Self::start), for an answer that has the address only in its text. `None` for a server
+    /// with a fixed redirect port: that text also names `dynamic-mcp login`, which needs the port.
     pub fn start_for_text(
         &self,
         groups: &Arc<GroupManager>,
@@ -192,7 +192,7 @@ impl LoginFlows {
 }
 
 impl GroupManager {
-    /// Returns the config of a remote group.
+    /// Returns the config of a remote group. `None` if the group is unknown, invalid or local.
     pub(super) fn remote_config(&self, group: &GroupName) -> Option<HttpConfig> {
         remote_config(&self.config(), group)
     }

@@ -4,6 +4,9 @@ use super::surface::{Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
+use crate::pins::PinStore;
+use crate::pins::changes::RefusedTools;
+use crate::pins::group::GroupPins;
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::warden::StopTimeouts;
@@ -58,6 +61,8 @@ pub(super) struct Environment {
     pub(super) clients: Arc<dyn Clients>,
     /// The catalogs on disk.
     pub(super) cache: Cache,
+    /// What is remembered of the groups' tools.
+    pub(super) pins: PinStore,
     /// What the tasks of all groups share.
     pub(super) shared: SharedState,
 }
@@ -74,13 +79,20 @@ pub(super) struct Lists {
 impl GroupManager {
     /// A manager without groups. `start` creates them when the first client is there, because the key of the cache
     /// contains what the client can do.
-    pub fn new(config: Config, transport: Transport, clients: Arc<dyn Clients>, cache: Cache) -> Arc<Self> {
+    pub fn new(
+        config: Config,
+        transport: Transport,
+        clients: Arc<dyn Clients>,
+        cache: Cache,
+        pins: PinStore,
+    ) -> Arc<Self> {
+        let shared = SharedState::new(START_SLOTS);
         Arc::new(Self {
             config: watch::Sender::new(Arc::new(config)),
             reload_errors: Mutex::default(),
             groups: DashMap::new(),
             tasks: GroupTasks::default(),
-            environment: Environment { transport, clients, cache, shared: SharedState::new(START_SLOTS) },
+            environment: Environment { transport, clients, cache, pins, shared },
             lists: Lists::default(),
             started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
@@ -196,7 +208,10 @@ impl GroupManager {
     ) {
         let cached = server.as_ref().ok().and_then(|server| known.get(&self.cache_key(server)));
         if let (Some(catalog), Ok(server)) = (&cached, server) {
-            self.lists.surfaces.lock().restore(name, Surface::of(catalog, &server.rules()));
+            let pins = self.environment.pins.group(name, server);
+            pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
+            let refused = RefusedTools::new(pins.changes(), server.pin_tools);
+            self.lists.surfaces.lock().restore(name, Surface::of(catalog, &server.rules(), &refused));
         }
         self.spawn(name, server, cached, predecessor);
     }
@@ -217,7 +232,12 @@ impl GroupManager {
             max_message: self.config().settings.max_message_bytes,
             era: KnownEra::new(era),
         };
+        let pins = match server {
+            Ok(server) => self.environment.pins.group(name, server),
+            Err(_) => GroupPins::none(name),
+        };
         let spec = GroupSpec {
+            pins,
             name: name.clone(),
             server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
             cached,
@@ -249,7 +269,7 @@ impl GroupManager {
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = self.tasks.take();
-        let Environment { transport, cache, .. } = &self.environment;
+        let Environment { transport, cache, pins, .. } = &self.environment;
         let closing = async {
             for group in self.all() {
                 group.stop(Grace::Shutdown).await;
@@ -258,8 +278,10 @@ impl GroupManager {
             transport.warden.shutdown(StopTimeouts::FAST).await;
             // Catalogs may have been read while the connections were closed.
             cache.flush().await;
+            pins.synchronize().await;
         };
-        let all = async { tokio::join!(closing, cache.flush(), transport.logins.flush()) };
+        let all =
+            async { tokio::join!(closing, cache.flush(), pins.synchronize(), transport.logins.flush()) };
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
             tracing::warn!("not everything ended in time; the rest is killed");
         }

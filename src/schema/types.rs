@@ -2,6 +2,7 @@
 
 use super::comments::{self, MAX_VALUE_BYTES, escape_comment};
 use super::reference;
+use crate::text::visible;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -81,7 +82,7 @@ impl<'s> TypeWriter<'s> {
 
     /// Writes a schema of the document.
     pub fn write(&mut self, schema: &'s Value) -> TypeExpression {
-        self.write_nested(schema, 0)
+        self.type_at_depth(schema, 0)
     }
 
     /// Writes the members of an object, and the comments on it. `None` if the schema is more than an object with
@@ -108,14 +109,17 @@ impl<'s> TypeWriter<'s> {
         while let Some((reference, name)) = self.names.get(done).cloned() {
             done += 1;
             if let Some(target) = reference::resolve(self.root, reference) {
-                let body = self.write_nested(target, 0).into_part();
-                lines.push_str(&format!("\ntype {name} = {}", body.text));
+                let body = self.type_at_depth(target, 0).into_part();
+                let text = visible(&body.text);
+                self.lossless &= text == body.text;
+                lines.push_str(&format!("\ntype {} = {text}", visible(&name)));
             }
         }
         lines
     }
 
-    fn write_nested(&mut self, schema: &'s Value, depth: usize) -> TypeExpression {
+    /// Returns the type of a schema: `any`, marked incomplete, beyond `MAX_DEPTH` or `MAX_SCHEMAS`.
+    fn type_at_depth(&mut self, schema: &'s Value, depth: usize) -> TypeExpression {
         self.written += 1;
         match schema {
             Value::Bool(true) => TypeExpression::new("any"),
@@ -140,7 +144,7 @@ impl<'s> TypeWriter<'s> {
             }
         }
         for schema in self.list(schema, "allOf").into_iter().flatten() {
-            parts.push(self.write_nested(schema, depth));
+            parts.push(self.type_at_depth(schema, depth));
         }
         let mut whole = intersection(parts);
         if schema.get("nullable") == Some(&Value::Bool(true)) && !whole.text.ends_with("null") {
@@ -215,7 +219,7 @@ impl<'s> TypeWriter<'s> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let mut members: Vec<String> = Vec::new();
         for (name, schema) in properties.into_iter().flatten() {
-            let TypeExpression { text, default, comments, .. } = self.write_nested(schema, depth);
+            let TypeExpression { text, default, comments, .. } = self.type_at_depth(schema, depth);
             let mark = if required_set.contains(name.as_str()) { "" } else { "?" };
             let default = default.map(|default| format!(" = {default}")).unwrap_or_default();
             let text = format!("{text}{default}");
@@ -227,13 +231,13 @@ impl<'s> TypeWriter<'s> {
         members.extend(undeclared.map(|name| format!("{}: any", property_name(name))));
         let patterns = schema.get("patternProperties").and_then(Value::as_object);
         for (pattern, schema) in patterns.into_iter().flatten() {
-            let member = self.write_nested(schema, depth).into_part();
-            members.push(format!("[/{pattern}/]: {}", member.text));
+            let member = self.type_at_depth(schema, depth).into_part();
+            members.push(format!("[/{}/]: {}", escape_comment(pattern), member.text));
         }
         if let Some(more @ Value::Object(schema)) = schema.get("additionalProperties")
             && !schema.is_empty()
         {
-            let member = self.write_nested(more, depth).into_part();
+            let member = self.type_at_depth(more, depth).into_part();
             members.push(format!("[key: string]: {}", member.text));
         }
         members
@@ -245,20 +249,20 @@ impl<'s> TypeWriter<'s> {
         let Some(Value::Array(first)) = first else {
             return match schema.get("items") {
                 Some(items) => {
-                    TypeExpression::new(format!("{}[]", self.write_nested(items, depth).into_operand()))
+                    TypeExpression::new(format!("{}[]", self.type_at_depth(items, depth).into_operand()))
                 }
                 None => TypeExpression::new("any[]"),
             };
         };
         let mut items: Vec<String> =
-            first.iter().map(|schema| self.write_nested(schema, depth).into_part().text).collect();
+            first.iter().map(|schema| self.type_at_depth(schema, depth).into_part().text).collect();
         let rest = match schema.contains_key("prefixItems") {
             true => schema.get("items"),
             false => schema.get("additionalItems"),
         };
         match rest {
             Some(Value::Bool(false)) => {}
-            Some(rest) => items.push(format!("...{}[]", self.write_nested(rest, depth).into_operand())),
+            Some(rest) => items.push(format!("...{}[]", self.type_at_depth(rest, depth).into_operand())),
             None => items.push("...any[]".to_owned()),
         }
         TypeExpression::new(format!("[{}]", items.join(", ")))
@@ -278,7 +282,7 @@ impl<'s> TypeWriter<'s> {
         }
         if is_used_once && !self.open.contains(&reference) {
             self.open.push(reference);
-            let inline = self.write_nested(target, depth);
+            let inline = self.type_at_depth(target, depth);
             self.open.pop();
             return inline;
         }
@@ -301,7 +305,7 @@ impl<'s> TypeWriter<'s> {
     fn union(&mut self, schemas: &'s [Value], depth: usize) -> TypeExpression {
         let mut parts: Vec<TypeExpression> = Vec::new();
         for schema in schemas {
-            let part = self.write_nested(schema, depth);
+            let part = self.type_at_depth(schema, depth);
             if parts.iter().all(|known| known.text != part.text || known.comments != part.comments) {
                 parts.push(part);
             }

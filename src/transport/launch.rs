@@ -23,11 +23,11 @@ use crate::blocking::{self, BlockingError};
 use crate::config::StdioConfig;
 use process_env::{get_var, set_var};
 
-mod env;
+mod child_env;
 mod path;
 mod process_env;
 
-pub use env::{ANCESTORS_VAR, withheld_vars};
+pub use child_env::{ANCESTORS_VAR, withheld_vars};
 pub use path::PathList;
 pub use process_env::ProcessEnv;
 
@@ -139,7 +139,7 @@ fn prepare_blocking(
     process_env: &ProcessEnv,
     login_path: Option<&OsStr>,
 ) -> Result<Launch, LaunchError> {
-    let mut env = env::child_env(stdio, process_env);
+    let mut env = child_env::child_env(stdio, process_env);
     if let Some(path) = path::extended_path(stdio, process_env, login_path) {
         set_var(&mut env, "PATH", path);
     }

@@ -54,9 +54,6 @@ pub mod proxy;
 pub mod reqwest_error;
 pub mod tls;
 
-/// The `User-Agent` of every request.
-pub const USER_AGENT: &str = concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION"));
-
 /// How many received messages are buffered. Responses are not read on while the buffer is full.
 const MAX_UNREAD_MESSAGES: usize = 2;
 /// How many bytes of the peer's messages are buffered on their way to the driver.

@@ -2,7 +2,9 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
-use crate::files::{self, MAX_CACHED_BYTES};
+use crate::files::MAX_CACHED_BYTES;
+use crate::pins::definition::DefinitionDigest;
+use crate::private_files::read_private;
 use crate::protocol::Era;
 use crate::text::summary;
 use crate::wire::{Raw, raw};
@@ -89,6 +91,8 @@ pub struct Tool {
     /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
     #[serde(default, rename = "task")]
     pub requires_task: bool,
+    /// Identifies the whole definition.
+    pub digest: DefinitionDigest,
 }
 
 impl Catalog {
@@ -170,9 +174,8 @@ impl Catalog {
 
 /// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
-    let text = files::read_private(file, MAX_CACHED_BYTES).inspect_err(|error| {
-        tracing::debug!(file = %file.display(), %error, "failed to read a cached catalog");
-    });
+    let text = read_private(file, MAX_CACHED_BYTES);
+    let text = text.inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
     let text = Raw::from(text.ok()?);
     let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
     let body = Definitions {
@@ -321,6 +324,7 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         read_only: hint("readOnlyHint"),
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
+        digest: DefinitionDigest::of(&definition),
     };
     Some((tool, definition))
 }

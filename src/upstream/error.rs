@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use crate::protocol::code;
+use crate::text::quoted_lines;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
@@ -160,7 +161,7 @@ fn before_answer(step: &Option<&'static str>) -> String {
 fn tail(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        text => format!("; the end of its stderr:\n{text}"),
+        text => format!("; the end of its stderr:\n{}", quoted_lines(text)),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::protocol::methods::{Method, notification};
 use crate::protocol::{
     CLIENT_NAME, Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
 };
+use crate::text::{quoted, quoted_list};
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
@@ -73,7 +74,7 @@ impl Session {
         let info = ServerInfo::read(&answer, self.era);
         let names_other_era = is_stateless(&info.protocol_version);
         if names_other_era && !self.is_certain && matches!(self.server.endpoint, Endpoint::Http(_)) {
-            let what = format!("its revision is {}, which has no handshake", info.protocol_version);
+            let what = format!("its revision is {}, which has no handshake", quoted(&info.protocol_version));
             let error = self.protocol_error(Method::Initialize.name(), what);
             return Err(HandshakeError { error, other: OtherEra::Preferred });
         }
@@ -158,7 +159,7 @@ impl Session {
         let answer = self.accept(step, reply).map_err(|error| HandshakeError { error, other })?;
         let supported = strings(raw::get(&answer, "supportedVersions"));
         if !supported.iter().any(|revision| revision == STATELESS) {
-            let what = format!("its revisions are {supported:?}");
+            let what = format!("its revisions are {}", quoted_list(supported.iter().map(String::as_str)));
             return Err(other_era(self.protocol_error(step, what)));
         }
         let server = raw::get(&answer, "_meta").and_then(|meta| raw::get(&meta, meta::SERVER));

@@ -7,6 +7,7 @@ use super::translate;
 use crate::config::ServerConfig;
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, capability, code};
+use crate::text::{quoted, quoted_list};
 use crate::transport::TransportHandle;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
@@ -134,10 +135,11 @@ impl Session {
             Ok(_) => return Err(self.protocol_error(step, "the result is not an object".to_owned())),
             Err(error) => error,
         };
-        let mut message = raw::get_str(&error, "message").unwrap_or_else(|| "no message".to_owned());
+        let message = raw::get_str(&error, "message").map(|message| quoted(&message));
+        let mut message = message.unwrap_or_else(|| "no message".to_owned());
         let supported = supported_revisions(&error);
         if !supported.is_empty() {
-            message = format!("{message}; it supports {}", supported.join(", "));
+            message = format!("{message}; it supports {}", quoted_list(supported.iter().map(String::as_str)));
         }
         Err(UpstreamError::Refused {
             step,

@@ -4,13 +4,15 @@ use super::catalog::Catalog;
 use super::lease::{Lease, LiveConnection};
 use super::lifecycle::State;
 use crate::config::{Mode, ServerConfig};
+use crate::pins::changes::RefusedTools;
+use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A group's state at one moment.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Snapshot {
     /// The group's configuration. `None`: its entry in the config is invalid.
     pub server: Option<Arc<ServerConfig>>,
@@ -26,6 +28,8 @@ pub struct Snapshot {
     pub attempted: bool,
     /// What is known of the server. It outlives failures, so that a failed group can still be described.
     pub catalog: Option<Arc<Catalog>>,
+    /// What is remembered of its tools. Unlike the rest it is not of one moment: an approval counts at once.
+    pub pins: Arc<GroupPins>,
     /// The live connection, if there is one.
     pub(super) live: Option<Arc<LiveConnection>>,
 }
@@ -34,6 +38,12 @@ impl Snapshot {
     /// The group's mode. A group whose entry is invalid counts as pure: it never connects.
     pub fn mode(&self) -> Mode {
         self.server.as_ref().map_or(Mode::Pure, |server| server.mode)
+    }
+
+    /// The tools that are refused now because they changed.
+    pub fn refused(&self) -> RefusedTools {
+        let is_pinned = self.server.as_ref().is_some_and(|server| server.pin_tools);
+        RefusedTools::new(self.pins.changes(), is_pinned)
     }
 
     /// How long a caller waits for a connection.

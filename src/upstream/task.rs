@@ -15,6 +15,7 @@ use super::snapshot::Snapshot;
 use super::stats::CallStats;
 use super::{Command, Grace, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
+use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use futures_util::future::BoxFuture;
 use shared::SharedState;
@@ -45,6 +46,8 @@ pub struct GroupSpec {
     pub server: Result<Arc<ServerConfig>, ConfigError>,
     /// The catalog that the cache has.
     pub cached: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pub pins: Arc<GroupPins>,
     /// The end of the group of this name that the config changed. The first attempt begins after it.
     pub predecessor: Option<BoxFuture<'static, ()>>,
 }
@@ -52,7 +55,7 @@ pub struct GroupSpec {
 /// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
 /// handle is dropped.
 pub fn create(
-    GroupSpec { name, server, cached, predecessor }: GroupSpec,
+    GroupSpec { name, server, cached, pins, predecessor }: GroupSpec,
     connect: impl Connect,
     shared: SharedState,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
@@ -79,6 +82,7 @@ pub fn create(
         next_attempt: None,
         attempted: false,
         catalog: cached.clone(),
+        pins: pins.clone(),
         live: None,
     }));
     let task = Task {
@@ -102,6 +106,7 @@ pub fn create(
         refresh: None,
         refresh_waiting: Vec::new(),
         catalog: cached,
+        pins,
     };
     let upstream = Upstream { name, mailbox, snapshot, stats, lost_state };
     (upstream, task.run().instrument(span))
@@ -148,6 +153,8 @@ struct Task<C> {
     refresh_waiting: Vec<oneshot::Sender<()>>,
     /// What is known of the server.
     catalog: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pins: Arc<GroupPins>,
 }
 
 /// One thing that happened.
@@ -222,6 +229,7 @@ impl<C: Connect> Task<C> {
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());
+                self.pins.set_pinned(server.pin_tools);
                 self.server = Some(server);
                 self.apply(Event::PolicyChanged(policy));
             }
@@ -297,14 +305,6 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    fn set_catalog(&mut self, mut catalog: Catalog) {
-        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
-        if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
-            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
-        }
-        self.catalog = Some(Arc::new(catalog));
-    }
-
     /// Gives every waiting caller a lease. If the connection is lost already, they continue to wait.
     fn answer_connected(&mut self) {
         let Some(live) = self.connection.as_ref().map(|c| c.live.clone()) else { return };
@@ -361,6 +361,7 @@ impl<C: Connect> Task<C> {
             next_attempt: self.lifecycle.next_attempt(),
             attempted: self.attempted,
             catalog: self.catalog.clone(),
+            pins: self.pins.clone(),
             live: self.connection.as_ref().map(|connection| connection.live.clone()),
         }
     }

@@ -18,7 +18,7 @@ use tokio::io::AsyncRead;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-pub use super::call::{CallError, CallOptions, CancelParams, Progress, RetryHint};
+pub use super::call_options::{CallError, CallOptions, CancelParams, Progress, RetryHint};
 
 /// An answer above this size in bytes reaches its caller before the next line is read, so that answers do not pile up.
 const LARGE_ANSWER: usize = 32 << 10;

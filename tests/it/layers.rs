@@ -6,32 +6,38 @@ use std::collections::BTreeMap;
 
 mod imports;
 mod source;
+mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 23] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
     ("random", &[]),
     ("protocol", &[]),
-    ("wire", &["protocol"]),
-    ("config", &["blocking", "files"]),
+    ("private_files", &["files"]),
+    ("wire", &["protocol", "text"]),
+    ("config", &["blocking", "files", "text"]),
     ("dirs", &["config"]),
-    ("telemetry", &[]),
+    ("telemetry", &["text"]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "protocol", "wire"]),
-    ("auth", &["blocking", "config", "files", "transport"]),
-    ("upstream", &["config", "files", "protocol", "rules", "text", "transport", "wire"]),
-    ("cache", &["blocking", "config", "files", "upstream"]),
-    ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
+    ("auth", &["blocking", "config", "private_files", "text", "transport"]),
+    (
+        "upstream",
+        &["config", "files", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"],
+    ),
+    ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
+    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("pins", &["blocking", "config", "files", "text", "wire"]),
     (
         "front",
         &[
-            "blocking", "config", "groups", "protocol", "random", "rules", "schema", "search", "text",
-            "upstream", "wire",
+            "blocking", "config", "groups", "pins", "protocol", "random", "rules", "schema", "search",
+            "text", "upstream", "wire",
         ],
     ),
     (
@@ -44,8 +50,10 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "dirs",
             "front",
             "groups",
+            "pins",
             "protocol",
             "telemetry",
+            "text",
             "transport",
             "upstream",
             "wire",

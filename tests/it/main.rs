@@ -6,6 +6,7 @@
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
 //! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
 //! - `lifetime`, `warden`: how the program and its processes end;
+//! - `isolation`: what other processes and users can read and change;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
@@ -16,6 +17,7 @@ mod config;
 mod demo;
 mod fidelity;
 mod front;
+mod isolation;
 mod layers;
 mod lifetime;
 mod limits;

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::remote::{Reply, Server};
-use crate::support::{Proxy, text_of, wait_until};
+use crate::support::{Proxy, output_of, text_of, wait_until};
 use fixture::{Fixture, get};
 
 mod attacks;
@@ -273,7 +273,7 @@ fn the_browser_gets_the_url_as_its_only_argument() {
     let fixture = Fixture::new();
     let (browser, arguments) = fixture.fake_browser();
     let mut command = fixture.command(&["login", "g", "--timeout", "2"]);
-    let output = command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap();
+    let output = output_of(command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin"));
     assert_eq!(output.status.code(), Some(3));
     wait_until("the browser was started", || arguments.exists());
     let arguments = std::fs::read_to_string(arguments).unwrap();

@@ -12,15 +12,15 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use crate::config::duration;
 use crate::config::{InheritEnv, Mode};
 
-/// The JSON of such a value, before it is known which type it is for.
-enum LooseValue {
+/// The JSON of a field that may have several forms, before its field is known.
+enum FieldValue {
     Bool(bool),
     Number(f64),
     String(String),
     List(Vec<String>),
 }
 
-impl LooseValue {
+impl FieldValue {
     /// An error that names the kind of value that was found, and not its content.
     fn expected(&self, expected: &str) -> String {
         let found = match self {
@@ -33,41 +33,41 @@ impl LooseValue {
     }
 }
 
-impl<'de> Deserialize<'de> for LooseValue {
+impl<'de> Deserialize<'de> for FieldValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LooseVisitor;
 
         impl<'de> Visitor<'de> for LooseVisitor {
-            type Value = LooseValue;
+            type Value = FieldValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("true, false, a number, a string or a list of strings")
             }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<LooseValue, E> {
-                Ok(LooseValue::Bool(value))
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<FieldValue, E> {
+                Ok(FieldValue::Bool(value))
             }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<LooseValue, E> {
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<FieldValue, E> {
                 // Numbers are durations, and one above 2^52 seconds is too long anyway.
-                Ok(LooseValue::Number(value as f64))
+                Ok(FieldValue::Number(value as f64))
             }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<LooseValue, E> {
-                Ok(LooseValue::Number(value as f64))
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(value as f64))
             }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<LooseValue, E> {
-                Ok(LooseValue::Number(value))
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(value))
             }
-            fn visit_string<E: de::Error>(self, value: String) -> Result<LooseValue, E> {
-                Ok(LooseValue::String(value))
+            fn visit_string<E: de::Error>(self, value: String) -> Result<FieldValue, E> {
+                Ok(FieldValue::String(value))
             }
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<LooseValue, E> {
-                Ok(LooseValue::String(value.to_owned()))
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<FieldValue, E> {
+                Ok(FieldValue::String(value.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<LooseValue, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FieldValue, A::Error> {
                 let mut strings = Vec::new();
                 while let Some(string) = list.next_element()? {
                     strings.push(string);
                 }
-                Ok(LooseValue::List(strings))
+                Ok(FieldValue::List(strings))
             }
         }
 
@@ -77,16 +77,16 @@ impl<'de> Deserialize<'de> for LooseValue {
 
 /// A program, or a list of a program and its first arguments. Never empty.
 #[derive(Deserialize)]
-#[serde(try_from = "LooseValue")]
+#[serde(try_from = "FieldValue")]
 pub struct CommandLine(pub Vec<String>);
 
-impl TryFrom<LooseValue> for CommandLine {
+impl TryFrom<FieldValue> for CommandLine {
     type Error = String;
 
-    fn try_from(value: LooseValue) -> Result<Self, String> {
+    fn try_from(value: FieldValue) -> Result<Self, String> {
         let words = match value {
-            LooseValue::String(program) => vec![program],
-            LooseValue::List(words) => words,
+            FieldValue::String(program) => vec![program],
+            FieldValue::List(words) => words,
             other => return Err(other.expected("a string or a list of strings")),
         };
         match words.first() {
@@ -98,16 +98,16 @@ impl TryFrom<LooseValue> for CommandLine {
 
 /// A list of words, or the words in one string.
 #[derive(Deserialize)]
-#[serde(try_from = "LooseValue")]
+#[serde(try_from = "FieldValue")]
 pub struct WordList(pub Vec<String>);
 
-impl TryFrom<LooseValue> for WordList {
+impl TryFrom<FieldValue> for WordList {
     type Error = String;
 
-    fn try_from(value: LooseValue) -> Result<Self, String> {
+    fn try_from(value: FieldValue) -> Result<Self, String> {
         match value {
-            LooseValue::String(words) => Ok(Self(words.split_whitespace().map(str::to_owned).collect())),
-            LooseValue::List(words) => Ok(Self(words)),
+            FieldValue::String(words) => Ok(Self(words.split_whitespace().map(str::to_owned).collect())),
+            FieldValue::List(words) => Ok(Self(words)),
             other => Err(other.expected("a string or a list of strings")),
         }
     }
@@ -115,16 +115,16 @@ impl TryFrom<LooseValue> for WordList {
 
 /// A duration: a number of seconds, or a string with a unit.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "LooseValue")]
+#[serde(try_from = "FieldValue")]
 pub struct DurationValue(pub Duration);
 
-impl TryFrom<LooseValue> for DurationValue {
+impl TryFrom<FieldValue> for DurationValue {
     type Error = String;
 
-    fn try_from(value: LooseValue) -> Result<Self, String> {
+    fn try_from(value: FieldValue) -> Result<Self, String> {
         let duration = match &value {
-            LooseValue::Number(seconds) => duration::from_seconds(*seconds),
-            LooseValue::String(text) => duration::parse(text),
+            FieldValue::Number(seconds) => duration::from_seconds(*seconds),
+            FieldValue::String(text) => duration::parse(text),
             _ => return Err(value.expected(duration::EXPECTED)),
         };
         duration.map(Self).ok_or_else(|| format!("expected {}", duration::EXPECTED))
@@ -146,23 +146,23 @@ impl TryFrom<DurationValue> for TimeoutValue {
 
 /// When to connect.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "LooseValue")]
+#[serde(try_from = "FieldValue")]
 pub struct StartupMode(pub Mode);
 
-impl TryFrom<LooseValue> for StartupMode {
+impl TryFrom<FieldValue> for StartupMode {
     type Error = String;
 
-    fn try_from(value: LooseValue) -> Result<Self, String> {
+    fn try_from(value: FieldValue) -> Result<Self, String> {
         const EXPECTED: &str = r#"false, "eager", "pure" or "hybrid""#;
         match &value {
-            LooseValue::Bool(false) => Ok(Self(Mode::Eager)),
-            LooseValue::String(text) => match text.as_str() {
+            FieldValue::Bool(false) => Ok(Self(Mode::Eager)),
+            FieldValue::String(text) => match text.as_str() {
                 "eager" | "false" => Ok(Self(Mode::Eager)),
                 "hybrid" => Ok(Self(Mode::Hybrid)),
                 "pure" => Ok(Self(Mode::Pure)),
                 _ => Err(format!("expected {EXPECTED}")),
             },
-            LooseValue::Bool(true) => Err(format!("expected {EXPECTED}")),
+            FieldValue::Bool(true) => Err(format!("expected {EXPECTED}")),
             other => Err(other.expected(EXPECTED)),
         }
     }
@@ -170,17 +170,17 @@ impl TryFrom<LooseValue> for StartupMode {
 
 /// Which of our own environment variables a program inherits.
 #[derive(Clone, Deserialize)]
-#[serde(try_from = "LooseValue")]
+#[serde(try_from = "FieldValue")]
 pub struct InheritEnvValue(pub InheritEnv);
 
-impl TryFrom<LooseValue> for InheritEnvValue {
+impl TryFrom<FieldValue> for InheritEnvValue {
     type Error = String;
 
-    fn try_from(value: LooseValue) -> Result<Self, String> {
+    fn try_from(value: FieldValue) -> Result<Self, String> {
         match value {
-            LooseValue::Bool(true) => Ok(Self(InheritEnv::All)),
-            LooseValue::Bool(false) => Ok(Self(InheritEnv::Safe)),
-            LooseValue::List(names) => Ok(Self(InheritEnv::Named(names))),
+            FieldValue::Bool(true) => Ok(Self(InheritEnv::All)),
+            FieldValue::Bool(false) => Ok(Self(InheritEnv::Safe)),
+            FieldValue::List(names) => Ok(Self(InheritEnv::Named(names))),
             other => Err(other.expected("true, false or a list of names")),
         }
     }

@@ -27,7 +27,8 @@ pub(super) struct ServerDefaults<'d> {
     pub(super) overrides: &'d Overrides,
     /// The environment, for variables and paths.
     pub(super) env: &'d Env,
-    /// The error in `settings.tools`, if it has one. The rules for tools are then unknown, so no server may run.
+    /// The error in the `settings` that restrict tools, if there is one. The rules for tools are then unknown, so no
+    /// server may run.
     pub(super) tools_error: Option<ConfigError>,
 }
 
@@ -53,7 +54,10 @@ pub(super) fn resolve_server(
         features: resolve_features(entry.features, settings.features),
         tools: resolve_tool_rules(&entry, settings.tools.as_ref()),
         expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),
+        trust_annotations: resolve_trust_annotations(&entry, settings),
+        pin_tools: entry.pin_tools.or(settings.pin_tools).unwrap_or_default(),
         launch_text: source.launch_text.clone(),
+        origin: source.origin.clone(),
         description: entry.description.clone(),
         endpoint: resolve_endpoint(entry, source, defaults)?,
     })
@@ -119,6 +123,13 @@ fn resolve_tool_rules(entry: &ServerEntry, settings: Option<&ToolsEntry>) -> Too
     rules.allow.extend(names(&entry.include_tools));
     rules.deny.extend(names(&entry.exclude_tools));
     rules
+}
+
+/// The server's own value before that of the settings, and each of these beside `tools` before the one within.
+fn resolve_trust_annotations(entry: &ServerEntry, settings: &SettingsEntry) -> bool {
+    let within = |tools: &Option<ToolsEntry>| tools.as_ref().and_then(|tools| tools.trust_annotations);
+    let own = entry.trust_annotations.or_else(|| within(&entry.tools));
+    own.or(settings.trust_annotations).or_else(|| within(&settings.tools)).unwrap_or(true)
 }
 
 fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {

@@ -4,6 +4,7 @@
 use super::client::{Client, PendingInput};
 use crate::protocol::methods::Method;
 use crate::protocol::{capability, code};
+use crate::text::visible;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::task_ids;
 use crate::wire::peer::CallOptions;
@@ -60,7 +61,11 @@ fn needed_capability(method: &str) -> Option<&'static str> {
 
 /// The error for a request that the client does not support.
 pub fn unsupported(method: &str) -> Raw {
-    error_object(code::METHOD_NOT_FOUND, &format!("{method} is not supported by this client"), None)
+    error_object(
+        code::METHOD_NOT_FOUND,
+        &format!("{} is not supported by this client", visible(method)),
+        None,
+    )
 }
 
 async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientRequest) -> Reply {
@@ -128,7 +133,7 @@ fn own_tasks(result: &Raw, is_own: impl Fn(&str) -> bool) -> Raw {
 pub fn with_group_name(params: &Raw, group: &str) -> Raw {
     match raw::get_str(params, "message") {
         Some(message) => {
-            let message = serde_json::Value::from(format!("[{group}] {message}"));
+            let message = serde_json::Value::from(format!("[{}] {message}", visible(group)));
             raw::set(params, "message", message.to_string().as_bytes())
         }
         None => params.clone(),

@@ -2,7 +2,7 @@
 
 use super::aggregate::{self, GroupEntries, ListKind};
 use super::forward::forward_method;
-use super::routing;
+use super::uri_owner;
 use crate::config::GroupName;
 use crate::front::errors::{self, LACKS_CAPABILITY, RpcError};
 use crate::front::interaction::acquire::acquire;
@@ -31,7 +31,7 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
         return forward_method(&invocation.context, &group, kind.method, params).await;
     }
     let lists = aggregate::current(invocation.groups(), kind).await;
-    aggregate::page(&invocation.params, kind, routing::merge(&lists, kind.key))
+    aggregate::page(&invocation.params, kind, uri_owner::merge(&lists, kind.key))
 }
 
 /// `resources/read`: goes to the named group, else to the owner of the URI.
@@ -153,15 +153,15 @@ impl KnownUris {
 
     /// Returns the group that a URI belongs to, and the URI there.
     fn owner(&self, invocation: &Invocation, uri: &str) -> Option<(GroupName, String)> {
-        if let Some((group, original)) = routing::parse_rewritten(uri) {
+        if let Some((group, original)) = uri_owner::parse_rewritten(uri) {
             return Some((GroupName::new(&group), original));
         }
-        if routing::lister(uri, &self.resources).is_none()
-            && let Some((group, original)) = routing::parse_rewritten_app(uri, &self.resources)
+        if uri_owner::lister(uri, &self.resources).is_none()
+            && let Some((group, original)) = uri_owner::parse_rewritten_app(uri, &self.resources)
         {
             return Some((group.clone(), original));
         }
-        let owner = routing::owner(uri, &self.resources, &self.templates).cloned();
+        let owner = uri_owner::owner(uri, &self.resources, &self.templates).cloned();
         let origin = || invocation.context.session.uri_origins.lock().group(uri).cloned();
         owner.or_else(origin).map(|group| (group, uri.to_owned()))
     }

@@ -15,7 +15,7 @@ use crate::upstream::lease::Lease;
 use crate::upstream::{Upstream, task_ids};
 use crate::wire::{Raw, Reply, raw};
 
-/// Forwards a request about one task.
+/// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let exposed_id = invocation.string("taskId")?;
     let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {exposed_id}")));
@@ -58,8 +58,15 @@ pub fn must_create(group: &Upstream, lease: &Lease, params: &Raw) -> bool {
     task_call::is_needed(group.snapshot().catalog.as_deref(), lease, params)
 }
 
-/// Adapts the result of a call for the client. If the result is a task, its group stays connected while it runs.
-pub fn adopt(context: &RequestContext, group: &GroupName, lease: Lease, params: &Raw, result: Raw) -> Raw {
+/// If the result of a call is a task, gives it the id that clients see, and keeps its group connected while it runs. Any
+/// other result is returned unchanged.
+pub fn track_created_task(
+    context: &RequestContext,
+    group: &GroupName,
+    lease: Lease,
+    params: &Raw,
+    result: Raw,
+) -> Raw {
     let is_task = match context.era {
         // A result may have any members, so only a call that asked for a task gets one.
         Era::Handshake => raw::get(params, "task").is_some(),

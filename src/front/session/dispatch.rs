@@ -10,7 +10,7 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::interaction::login_offer;
 use crate::front::interaction::subscriptions::Subscriptions;
 use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedCalls};
-use crate::front::passthrough::{completion, prompts, resource_subscriptions, resources, tasks};
+use crate::front::passthrough::{completion, prompts, resources, tasks, topic_subscriptions};
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
@@ -18,6 +18,7 @@ use crate::front::tools::{definitions, describe, protocol_extensions, status, to
 use crate::front::{lookup, tool_errors};
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
+use crate::text;
 use crate::upstream::Upstream;
 use crate::wire::inbound::ResponseFuture;
 use crate::wire::peer::{CallOptions, CancelParams};
@@ -114,14 +115,14 @@ impl Dispatcher {
             Method::ResourceTemplatesList => Box::pin(resources::templates(invocation)),
             Method::ResourcesRead => Box::pin(resources::read(invocation)),
             Method::ResourcesSubscribe => {
-                Box::pin(resource_subscriptions::subscribe(subscriptions(), invocation))
+                Box::pin(topic_subscriptions::subscribe(subscriptions(), invocation))
             }
             Method::ResourcesUnsubscribe => {
-                Box::pin(resource_subscriptions::unsubscribe(subscriptions(), invocation))
+                Box::pin(topic_subscriptions::unsubscribe(subscriptions(), invocation))
             }
             Method::SubscriptionsListen => {
                 let id = request.id.clone();
-                Box::pin(resource_subscriptions::listen(subscriptions(), invocation, id))
+                Box::pin(topic_subscriptions::listen(subscriptions(), invocation, id))
             }
             Method::PromptsList => Box::pin(prompts::list(invocation)),
             Method::PromptsGet => Box::pin(prompts::get(invocation)),
@@ -181,7 +182,7 @@ impl Dispatcher {
         let groups = &self.state.groups;
         let all = groups.all();
         if let Some((group, tool)) = tool_list::exposed_names(groups).resolve(name) {
-            return Ok(DirectTarget::Known(group.to_string(), tool));
+            return Ok(DirectTarget::Known(group.as_str().to_owned(), tool));
         }
         let candidates = lookup::with_prefix(&all, name);
         if !candidates.is_empty() {
@@ -189,8 +190,8 @@ impl Dispatcher {
         }
         let split = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
         match (split, &lookup::owners(&all, name)[..]) {
-            (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.to_string(), tool)),
-            (None, [group]) => Ok(DirectTarget::Known(group.name.to_string(), name.to_owned())),
+            (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
+            (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
             (None, []) => Err(errors::unknown_tool(name)),
             (None, several) => {
                 let names = several.iter().map(|group| &group.name);
@@ -280,18 +281,19 @@ async fn find_by_connecting(
         let prefix = exposed_names::plain_name(&group.name, "").len();
         let outcome = acquire_for_user(context, &group).await.map(|_lease| ());
         if let Some((group, tool)) = tool_list::exposed_names(context.groups()).resolve(name) {
-            return Ok((group.to_string(), tool));
+            return Ok((group.as_str().to_owned(), tool));
         }
         let tool = name.get(prefix..).unwrap_or_default().to_owned();
-        let found = outcome.map(|()| (group.name.to_string(), tool)).map_err(String::from);
+        let found = outcome.map(|()| (group.name.as_str().to_owned(), tool)).map_err(String::from);
         first.get_or_insert(found);
     }
-    first.unwrap_or_else(|| Err(format!("There is no tool {name:?}.")))
+    first.unwrap_or_else(|| Err(format!("There is no tool {}.", text::quoted(name))))
 }
 
 /// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
 async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
     let (groups, flows) = (context.groups(), &context.session.login_flows);
+    groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(raw::get(params, "arguments").as_ref());
     let group = group.and_then(|name| name.map(|name| lookup::group_in(&all, &name).cloned()).transpose());

@@ -98,6 +98,7 @@ impl DescribeArguments {
 }
 
 impl Detail {
+    /// Parses the argument `detail`. Case and a plural `s` make no difference. The error is the text for the model.
     fn parse(word: &str) -> Result<Self, String> {
         match word.trim().to_ascii_lowercase().trim_end_matches('s') {
             "stub" => Ok(Self::Stub),

@@ -7,13 +7,13 @@ use crate::front::interaction::approval_token::Approval;
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
-use crate::front::{lookup, tool_errors};
+use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::schema::signature::signature;
 use crate::schema::validate::ArgumentVerdict;
-use crate::text::shorten;
+use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::lease::Lease;
@@ -104,7 +104,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
         _ => result,
     };
-    Ok(Ok(tasks::adopt(&call.context, group, forwarded.lease, &call.params, result)))
+    Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
 }
 
 /// A call as it is forwarded.
@@ -131,14 +131,17 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::lost_state(&group.name).into());
         }
         let tool = find_tool(group, self.name).await?;
+        refuse_changed(group, &tool)?;
         let snapshot = group.snapshot();
         let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
-        if self.call.read_only && !tool.read_only && !rules.read_only(&tool.name) {
-            return Err(tool_errors::not_read_only(&group.name, &tool.name).into());
+        if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
+            return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
         let needs_approval = rules.asks(&tool.name);
         let params = self.approve(group, &tool, needs_approval).await?;
+        // The server may have changed it since.
+        refuse_changed(group, &tool)?;
         let name = Value::from(tool.name.as_str()).to_string();
         let members = [("name", name.as_bytes()), ("arguments", &self.arguments.args)];
         let params = raw::set_all(&params, &members);
@@ -146,7 +149,7 @@ impl Outgoing for OutgoingCall<'_> {
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
-            repeatable: !is_stateful && (tool.read_only || tool.idempotent),
+            repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
             may_become_task: raw::get(&params, "task").is_some(),
             run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
             params,
@@ -198,7 +201,7 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
     let snapshot = group.snapshot();
     let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
     let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-    Err(lookup::unknown_tool(group.name.as_str(), name, known))
+    Err(lookup::unknown_tool(&group.name, name, known))
 }
 
 /// Finds the group of a call: the named one, the one whose name begins the tool's name, or the only one that has such a
@@ -223,17 +226,18 @@ fn choose_group<'a>(
     if let Some((group, tool)) = lookup::split(&all, tool) {
         return Ok((group.clone(), tool));
     }
-    let names = |groups: &mut dyn Iterator<Item = &Upstream>| {
-        groups.map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
+    let names =
+        |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
         [group] => Ok((group.clone(), tool)),
         [] => Err(format!(
-            "Argument \"group\" is missing, and no known group has a tool {tool:?}. The groups: {}.",
+            "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
+            quoted(tool),
             names(&mut all.iter())
         )),
         ref several => Err(format!(
-            "Argument \"group\" is missing, and several groups have a tool {tool:?}: {}.",
+            "Argument \"group\" is missing, and several groups have a tool {}: {}.",
+            quoted(tool),
             names(&mut several.iter().copied())
         )),
     }
@@ -255,7 +259,18 @@ async fn check_arguments(
         return Ok(());
     }
     group.refresh().await;
+    // The error would show the new definition.
+    refuse_changed(group, tool)?;
     validation_error(context, group, tool, args).map_or(Ok(()), Err)
+}
+
+/// Refuses a tool that changed and is not approved.
+///
+/// # Errors
+///
+/// The text for the model.
+fn refuse_changed(group: &Upstream, tool: &Tool) -> Result<(), String> {
+    changed_tools::refusal(group, &tool.name).map_or(Ok(()), Err)
 }
 
 /// Returns why the arguments do not fit, as text for the model; `None` if they fit or the schema is not known.
@@ -264,7 +279,7 @@ fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, arg
     // A cached catalog may be outdated, so it never rejects a call.
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
-    let label = format_args!("{}__{}", group.name, tool.name);
+    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let validator = &context.session.validator;
     let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
         return None;

@@ -8,8 +8,9 @@ use crate::config::{GroupName, Mode, SurfaceKind};
 use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::list_changes::ListContents;
 use crate::front::passthrough::aggregate::{self, ListKind};
-use crate::front::passthrough::routing;
+use crate::front::passthrough::uri_owner;
 use crate::groups::GroupManager;
+use crate::pins::definition::HINTS;
 use crate::rules::Rules;
 use crate::schema::definition;
 use crate::upstream::Upstream;
@@ -109,7 +110,8 @@ fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
 }
 
 /// The definitions of the known tools that `wanted` selects, under their exposed names. A definition that is invalid
-/// under MCP's schema is left out, because some clients drop the whole list for it.
+/// under MCP's schema is left out, because some clients drop the whole list for it. So is a tool that is refused because
+/// it changed.
 pub fn known_definitions(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool,
@@ -119,7 +121,10 @@ pub fn known_definitions(
     for group in groups.all() {
         let snapshot = group.snapshot();
         let rules = &snapshot.rules;
-        let is_wanted = |tool: &Tool| rules.allows(&tool.name) && wanted(&group, tool, rules);
+        let refused = snapshot.refused();
+        let is_wanted = |tool: &Tool| {
+            rules.allows(&tool.name) && !refused.contains(&tool.name) && wanted(&group, tool, rules)
+        };
         let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(is_wanted))
         else {
             continue;
@@ -129,7 +134,8 @@ pub fn known_definitions(
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
             match definition::validate(definition) {
                 Ok(()) => {
-                    definitions.push(with_name(&with_client_app_uri(groups, &group.name, definition), name));
+                    let definition = with_trusted_hints(definition, &tool.name, rules);
+                    definitions.push(with_name(&with_client_app_uri(groups, &group.name, &definition), name));
                 }
                 Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
             }
@@ -140,15 +146,35 @@ pub fn known_definitions(
 
 /// Replaces the URI of the definition's app by the one that clients can read.
 fn with_client_app_uri(groups: &GroupManager, group: &GroupName, definition: &Raw) -> Raw {
-    if memmem::find(definition, routing::APP_SCHEME.as_bytes()).is_none() {
+    if memmem::find(definition, uri_owner::APP_SCHEME.as_bytes()).is_none() {
         return definition.clone();
     }
     let ui = raw::get(definition, "_meta").and_then(|meta| raw::get(&meta, "ui"));
     let uri = ui.as_ref().and_then(|ui| raw::get_str(ui, "resourceUri"));
     let (Some(ui), Some(uri)) = (ui, uri) else { return definition.clone() };
-    let uri = routing::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
+    let uri = uri_owner::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
     let ui = raw::set(&ui, "resourceUri", json!(uri).to_string().as_bytes());
     raw::set_in(definition, "_meta", "ui", &ui)
+}
+
+/// Removes the hints of a server whose annotations do not count from a definition, because clients act on them. What the
+/// config says about the tool takes their place.
+pub fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
+    if rules.trusts_annotations() {
+        return definition.clone();
+    }
+    let annotations = raw::get(definition, "annotations").filter(|annotations| annotations.starts_with(b"{"));
+    let mut annotations = match annotations {
+        None if !rules.read_only(tool) => return definition.clone(),
+        annotations => annotations.unwrap_or(Raw::from_static(b"{}")),
+    };
+    for hint in HINTS {
+        annotations = raw::remove(&annotations, hint);
+    }
+    if rules.read_only(tool) {
+        annotations = raw::set(&annotations, "readOnlyHint", b"true");
+    }
+    raw::set(definition, "annotations", &annotations)
 }
 
 /// Replaces the name of a definition.
@@ -174,7 +200,8 @@ pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
         })
         .collect();
     let pairs = known.iter().flat_map(|(group, tools)| tools.iter().map(move |tool| (group, tool.as_str())));
-    ExposedNames::new(pairs)
+    let names: Vec<_> = groups.config().servers.iter().map(|(name, _)| name.clone()).collect();
+    ExposedNames::new(&names, pairs)
 }
 
 /// The `instructions` of `initialize` and `server/discover`.

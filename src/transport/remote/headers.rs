@@ -8,6 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+/// The `User-Agent` of all requests.
+pub const USER_AGENT: &str = concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION"));
 /// The revision that a request is made in.
 pub const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The session that a request belongs to (revisions 2025-03-26 to 2025-11-25).

@@ -6,10 +6,12 @@
 
 use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
+use super::headers::USER_AGENT;
 use super::message_reader::SizeError;
 use super::reqwest_error::root_cause;
-use super::{USER_AGENT, proxy, tls};
+use super::{proxy, tls};
 use crate::config::HttpConfig;
+use crate::text::{quoted, shorten};
 use crate::wire::budget::Reservation;
 use crate::wire::{Raw, raw};
 use reqwest::header::{
@@ -222,12 +224,12 @@ pub async fn read_error_body(response: Response) -> Raw {
     }
 }
 
-/// The message in a JSON error body, which may be a JSON-RPC error, an OAuth error or an object with a `message`.
+/// The message, quoted, in a JSON error body, which may be a JSON-RPC error, an OAuth error or an object with a `message`.
 pub fn error_message(body: &Raw) -> Option<String> {
     let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
     let message = message.or_else(|| raw::get_str(body, "error_description"));
     let message = message.or_else(|| raw::get_str(body, "message"))?;
-    Some(message.escape_debug().take(MAX_ERROR_MESSAGE_CHARS).collect())
+    Some(quoted(&shorten(&message, MAX_ERROR_MESSAGE_CHARS)))
 }
 
 /// The error for a response whose status is not a success.

@@ -1,7 +1,7 @@
 //! Turns the messages that a server sends into the lines that the peer reads.
 
 use crate::wire::Raw;
-use crate::wire::call::CallError;
+use crate::wire::call_options::CallError;
 use bytes::Buf;
 use std::io;
 use std::pin::Pin;

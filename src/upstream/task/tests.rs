@@ -113,7 +113,10 @@ fn server_config(mode: Mode) -> ServerConfig {
         features: Features::default(),
         tools: ToolRules::default(),
         expose: vec![],
+        trust_annotations: true,
+        pin_tools: false,
         launch_text: crate::config::LaunchText::default(),
+        origin: crate::config::ServerOrigin::default(),
         endpoint: Endpoint::Stdio(stdio),
     }
 }
@@ -127,6 +130,7 @@ fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedS
         name: GroupName::new("g"),
         server: Ok(Arc::new(server)),
         cached: None,
+        pins: GroupPins::none(&GroupName::new("g")),
         predecessor: None,
     };
     let (upstream, task) = create(spec, fake.clone(), shared.clone());
@@ -444,3 +448,14 @@ async fn a_caller_that_gave_up_holds_no_lease() {
 
 #[path = "tests/refresh.rs"]
 mod refresh;
+
+#[test]
+fn jitter_varies_over_its_range() {
+    let values: Vec<f64> = (0..200).map(|_| jitter()).collect();
+    assert!(values.iter().all(|value| (-1.0..=1.0).contains(value)), "{values:?}");
+    for (what, is_there) in [("below", -1.0..-0.5), ("around", -0.5..0.5), ("above", 0.5..1.01)]
+        .map(|(what, range)| (what, values.iter().any(|value| range.contains(value))))
+    {
+        assert!(is_there, "no value {what} zero: {values:?}");
+    }
+}

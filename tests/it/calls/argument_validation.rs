@@ -4,13 +4,16 @@ use serde_json::{Value, json};
 
 use crate::support::{InputRecord, Proxy, pure_config, scripted_upstream, text_of};
 
-/// Definitions of tools with a strict schema, an invalid one, and one under another name.
+/// Definitions of tools with a strict schema, one with an unknown type, and one under another name.
 const STRICT: &str = r#"{"name":"added_strict","description":"Strict.","inputSchema":{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","maximum":5}},"required":["query"],"additionalProperties":false}},{"name":"added_odd","inputSchema":{"type":"object","properties":{"a":{"type":"nonsense"}}}},{"name":"added_parameters","parameters":{"type":"object","required":["a"]}}"#;
 
 /// A session with an upstream that has these tools, and the record of its input.
 fn recorded_proxy() -> (Proxy, InputRecord) {
     let record = InputRecord::new();
-    let entry = record.attached_to(scripted_upstream(&["--definitions", STRICT]));
+    // JSON parsers refuse text that is nested so deeply.
+    let deep = format!("{}{{}}{}", r#"{"items":"#.repeat(200), "}".repeat(200));
+    let definitions = format!(r#"{STRICT},{{"name":"added_deep","inputSchema":{deep}}}"#);
+    let entry = record.attached_to(scripted_upstream(&["--definitions", &definitions]));
     (Proxy::new(&pure_config([("g", entry)])), record)
 }
 
@@ -37,7 +40,7 @@ fn invalid_arguments_are_refused_with_the_violation_and_the_signature() {
         ] {
             assert_eq!(result["isError"], true, "{result}");
             let text = text_of(&result);
-            assert!(text.starts_with("The arguments do not fit tool added_strict of group g"), "{text}");
+            assert!(text.starts_with("The arguments do not fit tool \"added_strict\" of group g"), "{text}");
             assert!(text.contains(violation), "{text}");
             let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
             assert!(text.ends_with(signature), "{text}");
@@ -57,8 +60,9 @@ fn arguments_that_cannot_be_checked_are_passed_on() {
         r#"{"name":"g__added_strict","arguments":{"query":"a","limit":1e400}}"#,
     );
     assert_eq!(text_of(&proxy.response(id).json()["result"]), r#"{"query":"a","limit":1e400}"#);
+    assert_eq!(proxy.call_text("g", "added_odd", json!({"a": 1})), r#"{"a":1}"#);
     for _ in 0..3 {
-        assert_eq!(proxy.call_text("g", "added_odd", json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(proxy.call_text("g", "added_deep", json!({"a": 1})), r#"{"a":1}"#);
     }
     proxy.wait_for_log("the arguments of this tool are not checked");
     let warnings = proxy.log().matches("the arguments of this tool are not checked").count();

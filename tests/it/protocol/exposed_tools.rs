@@ -221,7 +221,7 @@ fn a_bare_name_of_several_groups_is_refused_with_their_names() {
     let mut proxy =
         discovered_proxy(config_of([("g", scripted_upstream(&[])), ("h", scripted_upstream(&[]))]), "meta");
     let result = call_exposed(&mut proxy, "echo", json!({"text": "x"}));
-    assert!(result["isError"] == true && text_of(&result).contains("g, h"), "{result}");
+    assert!(result["isError"] == true && text_of(&result).contains(r#""g", "h""#), "{result}");
     assert_eq!(proxy.error_code("tools/call", json!({"name": "ecko", "arguments": {}})), -32602);
 }
 
@@ -244,4 +244,45 @@ fn the_flat_list_includes_tools_that_an_upstream_adds() {
         proxy.next_server_message();
     }
     assert_eq!(text_of(&call_exposed(&mut proxy, "g__added_0", json!({"x": 1}))), r#"{"x":1}"#);
+}
+
+/// A config whose group `a` has a tool that is named like a tool of the group `a__added_b`.
+fn nested_names_config() -> Value {
+    let tool = r#"{"name":"added_b__echo","inputSchema":{"type":"object"}}"#;
+    let ask = json!({"tools": {"deny": ["sleep"]}});
+    pure_config([
+        ("a", scripted_upstream(&["--definitions", tool])),
+        ("a__added_b", merged(scripted_upstream(&[]), ask)),
+    ])
+}
+
+#[test]
+fn a_group_cannot_take_the_name_of_another_groups_tool() {
+    // Whichever group is known first.
+    for first in [&["a"][..], &["a__added_b"], &["a", "a__added_b"], &[]] {
+        let mut proxy = Proxy::new(&nested_names_config());
+        for group in first {
+            proxy.upstream_pid(group);
+        }
+        let direct = call_exposed(&mut proxy, "a__added_b__echo", json!({"text": "x"}));
+        assert_eq!(text_of(&direct), "x", "{first:?}");
+        let arguments = json!({"name": "a__added_b__echo", "args": {"text": "x"}});
+        assert_eq!(text_of(&proxy.call_meta_tool("call_dynamic_tool", arguments)), "x", "{first:?}");
+        let params = json!({"name": "a__added_b__echo"});
+        let described = proxy.request("tools/describe", params)["result"]["tool"].take();
+        assert_eq!(described["title"], "Echo", "{first:?}");
+        let denied = call_exposed(&mut proxy, "a__added_b__sleep", json!({"ms": 1}));
+        assert!(text_of(&denied).contains("Group a__added_b has no tool \"sleep\""), "{denied}");
+    }
+}
+
+#[test]
+fn a_tool_whose_name_belongs_to_another_group_has_a_name_of_its_own() {
+    let mut proxy = Proxy::new(&nested_names_config());
+    proxy.connect(["a", "a__added_b"]);
+    let tools = members_of(&proxy.request("tools/list", json!({"lazy": true})), "tools", "name");
+    assert!(tools.contains(&"a__added_b__echo".to_owned()), "{tools:?}");
+    let own = tools.iter().find(|name| name.starts_with("a__added_b_echo_")).unwrap();
+    assert_eq!(text_of(&call_exposed(&mut proxy, own, json!({"n": 1}))), r#"{"n":1}"#);
+    assert_eq!(proxy.call_text("a", "added_b__echo", json!({"n": 2})), r#"{"n":2}"#);
 }

@@ -58,14 +58,19 @@ fn a_call_that_waits_too_long_is_told_to_retry_and_the_attempt_continues() {
 
 #[test]
 fn the_step_of_the_handshake_that_timed_out_is_named() {
-    for (hang, step, limit) in [
+    let cases = [
         ("initialize", "initialize", "initialize"),
         ("start", "initialize", "initialize"),
         ("list", "tools/list", "list"),
-    ] {
-        let entry = merged(scripted_upstream(&["--hang", hang]), json!({"timeout": {(limit): 0.3}}));
-        let mut proxy = Proxy::new(&pure_config([("g", entry)]));
-        let text = proxy.call_failure("g", "echo", json!({}));
+    ];
+    let entries = cases.map(|(hang, _, limit)| {
+        (hang, merged(scripted_upstream(&["--hang", hang]), json!({"timeout": {(limit): 0.3}})))
+    });
+    let mut proxy = Proxy::new(&pure_config(entries));
+    let calls = cases.map(|(group, ..)| proxy.send_call(group, "echo", json!({})));
+    for ((hang, step, _), id) in cases.into_iter().zip(calls) {
+        let response = proxy.response(id).json();
+        let text = text_of(&response["result"]);
         assert!(text.contains(&format!("{step} was not answered within 0.3 s")), "{hang}: {text}");
     }
 }

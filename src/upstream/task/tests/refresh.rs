@@ -32,6 +32,7 @@ async fn a_group_does_not_end_before_its_predecessor() {
         name: GroupName::new("g"),
         server: Ok(Arc::new(server_config(Mode::Pure))),
         cached: None,
+        pins: GroupPins::none(&GroupName::new("g")),
         predecessor: Some(Box::pin(sleep(Duration::from_secs(10)))),
     };
     let (upstream, task) = create(spec, fake.clone(), SharedState::new(8));

@@ -94,7 +94,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
     let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
     let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
-    let by_group = find_topics(&invocation, &filter).await;
+    let by_group = topics_by_group(&invocation, &filter).await;
 
     let client = subscriptions.client().clone();
     let holder = subscriptions.new_listen();
@@ -146,8 +146,9 @@ fn strings(filter: &Raw, member: &str) -> Vec<String> {
     strings.unwrap_or_default().into_iter().take(MAX_TOPICS).collect()
 }
 
-/// The topics of a filter by the groups that they belong to. Topics that no group has are left out.
-async fn find_topics(invocation: &Invocation, filter: &Raw) -> BTreeMap<GroupName, Vec<WantedTopic>> {
+/// The resources and tasks of a filter by the groups that they belong to. It may connect groups to find the owner of a
+/// URI. Resources without an owner and malformed task ids are left out.
+async fn topics_by_group(invocation: &Invocation, filter: &Raw) -> BTreeMap<GroupName, Vec<WantedTopic>> {
     let mut by_group: BTreeMap<GroupName, Vec<WantedTopic>> = BTreeMap::new();
     let uris = strings(filter, "resourceSubscriptions");
     for (known_as, (group, uri)) in resources::find_owners(invocation, uris).await {
