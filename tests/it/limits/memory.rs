@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, scripted_upstream};
+use crate::support::{Proxy, ProxyCommand, pure_config, scripted_upstream};
 
 /// The number of groups; each answers with `ANSWER_BYTES`. Together they exceed the budget of 256 MB.
 const GROUPS: usize = 14;
@@ -44,4 +44,32 @@ fn large_answers_to_a_client_that_does_not_read_give_way() {
     assert!(peak < 400 << 20, "{peak}");
     assert_eq!(proxy.call_text("g0", "echo", json!({"text": "fine"})), "fine");
     println!("{} MB after the burst", memory(proxy.pid(), "VmRSS") >> 20);
+}
+
+/// A server whose list of tools has pages of 3 MB and no end.
+const ENDLESS: &str = r#"
+big=$(head -c 3000000 /dev/zero | tr '\0' x)
+n=0
+while read -r line; do
+  id=${line#*'"id":'}
+  id=${id%%,*}
+  case $line in
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"e","version":"1"}}';;
+    *tools/list*) n=$((n+1)); result="{\"tools\":[{\"name\":\"t$n\",\"x\":\"$big\",\"inputSchema\":{\"type\":\"object\"}}],\"nextCursor\":\"$n\"}";;
+    *) continue;;
+  esac
+  echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}"
+done
+"#;
+
+#[test]
+fn a_list_without_end_is_cut_off() {
+    let command = ProxyCommand::new();
+    let script = command.home().join("server");
+    fs::write(&script, ENDLESS).unwrap();
+    let mut proxy =
+        command.config(&pure_config([("g", json!({"command": "sh", "args": [script]}))])).start_initialized();
+    let stubs = proxy.get_dynamic_tools(json!({"group": "g", "detail": "stub"}));
+    assert!(stubs.contains("6 tools"), "{stubs}");
+    assert!(proxy.log().contains("does not end; the pages up to there are used"), "{}", proxy.log());
 }
