@@ -7,7 +7,8 @@
 //! what the program uses: validated, with variables expanded and durations resolved. [`load`] is the only way from one
 //! to the other. It parses each file with the position of every value, reads the entries with the deserializer in `de`
 //! (which expands the variables of [`vars`]), merges the files and applies the defaults. `fields` is the table of field
-//! names that all of these steps share. [`watch`] reports when a file may have changed.
+//! names that all of these steps share. [`watch`] reports when a file may have changed; [`referenced`] has the files that
+//! the config names.
 //!
 //! # Invariants
 //!
@@ -17,11 +18,13 @@
 //! - Everything here is compared with `PartialEq`, so that a reload can tell what has changed.
 
 use crate::text;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
     ServerConfig, ServerOrigin, StdioConfig, Timeouts, ToolRules,
@@ -31,8 +34,11 @@ mod de;
 mod duration;
 pub(crate) mod fields;
 pub mod file;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod load;
 mod nearest;
+pub mod referenced;
 mod server;
 pub mod vars;
 pub mod watch;
@@ -84,6 +90,8 @@ pub struct Config {
     pub errors: Vec<ConfigError>,
     /// Oddities that do no harm, such as an unknown field.
     pub warnings: Vec<ConfigError>,
+    /// The files that the values depend on, as they were before they were read.
+    pub referenced: BTreeMap<PathBuf, FileStamp>,
 }
 
 impl Config {

@@ -2,7 +2,7 @@
 //!
 //! They follow the XDG Base Directory Specification: a variable such as `XDG_CONFIG_HOME` counts only if it is an
 //! absolute path, and without it the directory lies below the home directory. On Windows `%APPDATA%` holds the
-//! configuration and `%LOCALAPPDATA%` everything else.
+//! configuration and the state, and `%LOCALAPPDATA%` everything else.
 //!
 //! Every function returns `None` if neither its variable nor the home directory is set.
 
@@ -28,7 +28,8 @@ pub fn data_dir(env: &Env) -> Option<PathBuf> {
 /// The directory of what this machine has seen, such as the definitions of tools: `$XDG_STATE_HOME/dynamic-mcp`, else
 /// `~/.local/state/dynamic-mcp`.
 pub fn state_dir(env: &Env) -> Option<PathBuf> {
-    app_dir(env, if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_STATE_HOME" }, ".local/state")
+    // On Windows the cache has the other directory, and clearing it would remove these files.
+    app_dir(env, if cfg!(windows) { "APPDATA" } else { "XDG_STATE_HOME" }, ".local/state")
 }
 
 /// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in

@@ -18,6 +18,8 @@ pub mod config;
 pub mod dirs;
 pub mod files;
 pub mod front;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod groups;
 pub mod memory;
 pub mod pins;

@@ -72,6 +72,9 @@ pub mod meta {
     /// The task that a message belongs to.
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
+    /// Of a tool: every call needs the user (an extension of Claude).
+    pub const REQUIRES_USER_INTERACTION: &str = "anthropic/requiresUserInteraction";
+
     /// The keys that only requests of the stateless era carry.
     pub const OF_REQUESTS: [&str; 4] = [VERSION, CAPABILITIES, CLIENT, LOG_LEVEL];
 }

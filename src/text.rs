@@ -46,7 +46,12 @@ impl fmt::Display for Visible<'_> {
 /// Folds every run of white space to one space and makes the rest [`visible`]: for descriptions, whose line breaks only
 /// lay them out.
 pub fn one_line(text: &str) -> String {
-    visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    visible(&folded(text))
+}
+
+/// Folds every run of white space to one space.
+pub fn folded(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the text in quotation marks, so that it cannot be read as a part of the sentence that it stands in.

@@ -92,8 +92,13 @@ pub enum Grace {
 pub enum AcquireError {
     /// The last attempt to connect failed.
     Failed(Arc<UpstreamError>),
-    /// The attempt is still in progress; the caller waited this long.
-    StillConnecting(Duration),
+    /// The attempt is still in progress, or the next one is planned.
+    StillConnecting {
+        /// How long the caller waited.
+        waited: Duration,
+        /// Why the last attempt failed or the last connection was lost, if anything is known.
+        last_failure: Option<Arc<UpstreamError>>,
+    },
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
 }
@@ -125,9 +130,10 @@ impl Upstream {
             self.mailbox.send(Command::Acquire(sender)).await.map_err(|_| AcquireError::Gone)?;
             receiver.await.map_err(|_| AcquireError::Gone)?.map_err(AcquireError::Failed)
         };
-        tokio::time::timeout(wait, answer)
-            .await
-            .unwrap_or_else(|_| Err(AcquireError::StillConnecting(started.elapsed())))
+        tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
+            let last_failure = self.snapshot().last_failure().cloned();
+            Err(AcquireError::StillConnecting { waited: started.elapsed(), last_failure })
+        })
     }
 
     /// Reads the catalog of the live connection again. Returns when that is done, or at once if there is no connection.

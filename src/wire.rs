@@ -22,6 +22,8 @@ use std::io::IoSlice;
 pub mod batch;
 pub mod budget;
 pub mod call_options;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod inbound;
 pub mod lines;
 pub mod log_text;

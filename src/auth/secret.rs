@@ -1,8 +1,11 @@
 //! Text that must not be shown: tokens, client secrets, authorization codes.
 
-use crate::text::{one_line, shorten};
+use crate::text::{folded, one_line, quoted, shorten};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Enough for a sentence: servers also answer with whole pages.
+const MAX_CHARS: usize = 300;
 
 /// A token, client secret or authorization code. Its `Debug` output hides the text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +32,15 @@ impl fmt::Debug for Secret {
 
 /// Makes text from a server fit to be shown: one short line of visible characters, without `secrets`.
 pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
-    /// Enough for a sentence: servers also answer with whole pages.
-    const MAX_CHARS: usize = 300;
-    let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-        text = text.replace(secret, "…");
-    }
-    shorten(&one_line(&text), MAX_CHARS)
+    shorten(&one_line(&without_secrets(text, secrets)), MAX_CHARS)
+}
+
+/// The same in quotation marks, for text that stands in a sentence of ours.
+pub(super) fn quote_sanitized(text: &str, secrets: &[&str]) -> String {
+    quoted(&shorten(&folded(&without_secrets(text, secrets)), MAX_CHARS))
+}
+
+fn without_secrets(text: &str, secrets: &[&str]) -> String {
+    let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+    secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
 }

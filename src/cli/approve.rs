@@ -1,7 +1,7 @@
 //! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
 
 use super::Cli;
-use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, find_server};
 use super::paths::{config_files, pins_dir};
 use crate::config::load;
 use crate::config::vars::Env;
@@ -59,18 +59,7 @@ pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitC
 fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<ApprovedTool>, CommandError> {
     let config = load::load(&config_files(cli, env), env, &Overrides::default());
     let group = GroupName::new(&args.group);
-    let server = match config.server(&group) {
-        Some(Ok(server)) => server,
-        Some(Err(error)) => return Err(CommandError::new(EXIT_CONFIG, error.to_string())),
-        None if !config.errors.is_empty() => {
-            return Err(CommandError::new(EXIT_CONFIG, config.errors[0].to_string()));
-        }
-        None => {
-            let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
-            let message = format!("there is no such server; the config has {}", names.join(", "));
-            return Err(CommandError::new(EXIT_USAGE, message));
-        }
-    };
+    let server = find_server(&config, &group)?;
     let dir = pins_dir(env).ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for approvals because HOME is not set")
     })?;

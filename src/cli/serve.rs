@@ -23,6 +23,7 @@ use crate::groups::GroupManager;
 use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
+use crate::transport::remote::credentials::LoginService;
 use crate::transport::warden::Warden;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
@@ -35,6 +36,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
+/// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the last answers may take to be written after everything else has ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the config files, and the files that they name, may take to be read.
@@ -94,8 +97,9 @@ async fn load_files(files: Vec<PathBuf>, cli: &Cli, env: &Env) -> LoadedFiles {
     let first_file = files.first().cloned().unwrap_or_default();
     let loading = blocking::run(LOAD_TIMEOUT, move || {
         // The watcher first, so that no change after `load` is missed.
-        let watcher = ConfigWatcher::new(files.clone());
+        let mut watcher = ConfigWatcher::new(files.clone());
         let config = load::load(&files, &env, &overrides);
+        watcher.set_referenced(config.referenced.clone());
         LoadedFiles { config, watcher: Some(watcher), cache: Cache::open(cache) }
     });
     loading.await.unwrap_or_else(|error| {
@@ -134,11 +138,9 @@ async fn run_session(
 ) {
     let LoadedFiles { config, watcher, cache } = loaded;
     let (mut lines, output, writer) = stdio;
-    let transport = Transport {
-        process_env: Arc::new(ambient),
-        warden: Warden::new(),
-        logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
-    };
+    let logins = Arc::new(OAuthLogins::new(token_store(env, &config.settings, false)));
+    let transport =
+        Transport { process_env: Arc::new(ambient), warden: Warden::new(), logins: logins.clone() };
     let clients = Arc::new(ClientRegistry::default());
     let groups = GroupManager::new(config, transport, clients.clone(), cache, PinStore::new(pins_dir(env)));
     let config = groups.config();
@@ -166,6 +168,25 @@ async fn run_session(
     if !writing.is_finished() && timeout(FLUSH_TIMEOUT, writing).await.is_err() {
         tracing::debug!("the client did not read its last answers");
     }
+    store_tokens(&*logins).await;
+}
+
+/// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
+/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
+async fn store_tokens(logins: &dyn LoginService) {
+    let mut stored = std::pin::pin!(logins.flush());
+    if timeout(Duration::ZERO, &mut stored).await.is_ok() {
+        return;
+    }
+    tracing::info!("waiting for new tokens of a login, which would be lost otherwise");
+    #[cfg(unix)]
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        // Fails only for lack of descriptors.
+        nix::unistd::dup2_stdout(null).ok();
+    }
+    if timeout(TOKEN_TIMEOUT, stored).await.is_err() {
+        tracing::warn!("new tokens of a login did not arrive in time and may be lost");
+    }
 }
 
 /// The text for a person who starts the program in a terminal.
@@ -187,7 +208,10 @@ async fn follow_config(
         let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides());
         // It runs on another thread, so that a large file or a slow disk delays no call.
         match blocking::run(LOAD_TIMEOUT, move || load::load(&files, &env, &overrides)).await {
-            Ok(config) => groups.apply(config).await,
+            Ok(config) => {
+                watcher.set_referenced(config.referenced.clone());
+                groups.apply(config).await;
+            }
             Err(error) => tracing::error!("the changed config is not used: reading it {error}"),
         }
     }

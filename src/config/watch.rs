@@ -1,15 +1,17 @@
-//! Watches config files and reports when their content may have changed, however they were saved.
+//! Watches config files, and the files that they name, and reports when their content may have changed, however they were
+//! saved.
 //!
 //! The directories are watched rather than the files: editors replace a file, and a watch of the file would follow the
 //! old one. If a file is a symbolic link, the directories of the link's targets are watched too, because any link on
 //! the way may change. A save causes many events, so a change is reported only after the events have stopped.
 
+use super::referenced::FileStamp;
 use crate::blocking::{self, BlockingError};
 use crate::files::{self, MAX_CONFIG_BYTES};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::future::pending;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,10 @@ struct WatchedFiles {
     names: Arc<Mutex<BTreeSet<OsString>>>,
     /// The content of each file when it was last read; `None` if it could not be read or is a FIFO.
     contents: Vec<Option<Vec<u8>>>,
+    /// The files that the config names, as they were when they were last seen. Their content is not read here.
+    referenced: BTreeMap<PathBuf, FileStamp>,
+    /// Whether `referenced` may name files that are not watched yet.
+    is_incomplete: bool,
 }
 
 /// How changes are noticed.
@@ -68,13 +74,22 @@ impl ConfigWatcher {
         Self { event: Arc::default(), paths, files: Some(files) }
     }
 
+    /// Sets the files that the config names. Reports every change since the stamps were taken.
+    pub fn set_referenced(&mut self, referenced: BTreeMap<PathBuf, FileStamp>) {
+        if let Some(files) = &mut self.files {
+            (files.referenced, files.is_incomplete) = (referenced, true);
+        }
+    }
+
     /// Waits until the content of a file differs from what it was when this last returned.
     ///
     /// Not cancel safe: once its future was dropped, later calls may never return.
     pub async fn changed(&mut self) {
         loop {
+            // A file may have changed before it was watched.
+            let is_incomplete = self.files.as_ref().is_some_and(|files| files.is_incomplete);
             match self.files.as_ref().map(|files| &files.watch) {
-                // A file may have changed before it was watched.
+                _ if is_incomplete => {}
                 Some(Watch::NotStarted) => {}
                 Some(Watch::Events(..)) => {
                     self.event.notified().await;
@@ -105,22 +120,35 @@ impl ConfigWatcher {
 
 impl WatchedFiles {
     fn new(paths: &[PathBuf], watch: Watch, contents: Vec<Option<Vec<u8>>>) -> Self {
-        Self { paths: paths.to_owned(), watch, names: Arc::default(), contents }
+        Self {
+            paths: paths.to_owned(),
+            watch,
+            names: Arc::default(),
+            contents,
+            referenced: BTreeMap::new(),
+            is_incomplete: false,
+        }
     }
 
     /// Reads the files again. Returns whether the content of one has changed.
     fn refresh(&mut self, event: &Arc<Notify>) -> bool {
         // A link may have a new target, and a missing directory may exist now.
         self.update_watch(event);
+        self.is_incomplete = false;
         let contents = read_all(&self.paths);
-        let changed = contents != self.contents;
+        let mut changed = contents != self.contents;
         self.contents = contents;
+        for (path, stamp) in &mut self.referenced {
+            let seen = std::mem::replace(stamp, FileStamp::of(path));
+            changed |= seen != *stamp;
+        }
         changed
     }
 
     /// Watches the directories that lead to the files now.
     fn update_watch(&mut self, event: &Arc<Notify>) {
-        let routes: Vec<_> = self.paths.iter().map(|file| route_to(file)).collect();
+        let routes: Vec<_> =
+            self.paths.iter().chain(self.referenced.keys()).map(|file| route_to(file)).collect();
         let names = routes.iter().flat_map(|route| &route.names).cloned().collect();
         *self.names.lock() = names;
         if matches!(self.watch, Watch::NotStarted) {

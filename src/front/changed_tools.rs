@@ -44,9 +44,7 @@ pub fn left_out<'t>(group: &Upstream, tools: impl Iterator<Item = &'t Tool>) -> 
     let first = refused.why(names.first()?)?;
     let count = names.len();
     if let WhyRefused::Unreadable(why) = first {
-        return Some(format!(
-            "{count} tools are refused: it is not known which were approved, because {why}."
-        ));
+        return Some(format!("Every tool is refused: it is not known which were approved, because {why}."));
     }
     let named = names.iter().filter_map(|name| match refused.why(name)? {
         WhyRefused::Changed(parts) => Some(format!("{} ({})", quoted(name), parts.join(", "))),

@@ -180,6 +180,12 @@ pub fn too_many_suspended_calls() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
 }
 
+/// A question of an upstream to the user, while as many as the limit wait for the user.
+pub fn too_many_questions(group: &GroupName) -> RpcError {
+    let message = "wait for the user; ask again when some are answered";
+    RpcError::new(code::INTERNAL_ERROR, format!("too many questions of group {group} {message}"))
+}
+
 /// A subscription that the upstream did not confirm in time.
 pub fn subscription_timed_out() -> RpcError {
     RpcError::new(TIMED_OUT, "the subscription was not confirmed in time")

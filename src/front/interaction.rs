@@ -11,7 +11,7 @@
 //! clients. A client of the handshake era gets their requests as requests (`client_requests`). A stateless client
 //! cannot be asked that way: its call is suspended (`suspended_calls`), the answer asks for input, and the client's
 //! next request continues the call. `input_required` is the reverse, a stateless server behind a client of the
-//! handshake era; `era_bridge` adapts results.
+//! handshake era; `era_bridge` adapts results. `question_limit` bounds how many questions are open to the user.
 //!
 //! `approval` asks the user before a call that the config wants confirmed, and `approval_token` lets a stateless client
 //! carry the user's consent. `subscriptions` keeps what clients subscribed to alive across reconnects, with one
@@ -31,6 +31,7 @@ pub mod list_changes;
 pub mod listener;
 pub mod login_offer;
 pub mod open_tasks;
+pub mod question_limit;
 pub mod subscription_task;
 pub mod subscriptions;
 pub mod suspended_calls;

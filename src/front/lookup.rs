@@ -3,7 +3,7 @@
 use super::exposed_names;
 use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::text::{quoted, quoted_list, visible};
+use crate::text::{self, quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 
@@ -22,7 +22,8 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     }
 }
 
-/// Finds a group by its name: the one of exactly this name, else the only one that differs in case.
+/// Finds a group by its name: the one of exactly this name, else the only one that differs in case, else the only one
+/// that our texts show under this name.
 ///
 /// # Errors
 ///
@@ -30,7 +31,8 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
 pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
     let exact = groups.iter().find(|group| group.name.as_str() == name);
     let caseless = || only(groups.iter().filter(|group| group.name.as_str().eq_ignore_ascii_case(name)));
-    exact.or_else(caseless).ok_or_else(|| {
+    let as_shown = || only(groups.iter().filter(|group| is_shown_as(group.name.as_str(), name)));
+    exact.or_else(caseless).or_else(as_shown).ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
         match groups.is_empty() {
             true => "There are no groups: the config has no server that can be used; get_status says why."
@@ -44,7 +46,7 @@ pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, 
 /// that our texts show under this name.
 pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
     let caseless = || only(catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name)));
-    let as_shown = || only(catalog.tools.iter().filter(|tool| visible(&tool.name) == name));
+    let as_shown = || only(catalog.tools.iter().filter(|tool| is_shown_as(&tool.name, name)));
     catalog.tool(name).or_else(caseless).or_else(as_shown)
 }
 
@@ -75,6 +77,11 @@ pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
             && snapshot.rules.allows(name)
     };
     groups.iter().filter(has).collect()
+}
+
+/// Returns whether our texts show `name` as `shown`, with or without the quotation marks.
+fn is_shown_as(name: &str, shown: &str) -> bool {
+    text::visible(name) == shown || text::name(name) == shown
 }
 
 /// Returns the only candidate; `None` if there are none or several.

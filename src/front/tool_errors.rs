@@ -2,13 +2,16 @@
 
 use crate::config::GroupName;
 use crate::groups::login_flows::LoginPurpose;
-use crate::text::{quoted, quoted_list};
+use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
 use crate::wire::Raw;
 use crate::wire::peer::CallError;
 use serde_json::json;
 use std::time::Duration;
+
+/// A longer name of a tool is cut where the name is what is too long.
+const MAX_NAME: usize = 200;
 
 /// A result of `tools/call` with this text and `isError: true`.
 pub fn result(text: &str) -> Raw {
@@ -30,10 +33,14 @@ pub fn unavailable(group: &GroupName, error: &AcquireError, login: Option<&str>)
             format!("Group {group} is not available: {error}\n{advice}")
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
-        AcquireError::StillConnecting(waited) => format!(
-            "Group {group} is initializing ({} s so far), please retry in 10 seconds",
-            waited.as_secs()
-        ),
+        AcquireError::StillConnecting { waited, last_failure } => {
+            let last_failure =
+                last_failure.as_ref().map(|error| format!("\nIts last failure: {error}")).unwrap_or_default();
+            format!(
+                "Group {group} is initializing ({} s so far), please retry in 10 seconds{last_failure}",
+                waited.as_secs()
+            )
+        }
     }
 }
 
@@ -125,6 +132,34 @@ pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
         "The user has to confirm each call of tool {tool} of group {group} (tools.ask in the config), but this client \
          cannot ask the user (it has no form elicitation), so the tool was not called. The user can remove the tool \
          from tools.ask."
+    )
+}
+
+/// A tool whose server wants the user's approval, and a client that did not ask for it.
+pub fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The server of group {group} wants the user to confirm each call of tool {tool}, but the client gave no \
+         answer to the question, so the tool was not called. Ask the user."
+    )
+}
+
+/// A call that needs the user's approval while too many questions wait for the user.
+pub fn too_many_questions(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The user has to confirm this call of tool {tool} of group {group}, but too many questions about the group \
+         wait for the user, so the tool was not called. Call again when some are answered."
+    )
+}
+
+/// A call that needs the user's approval, with arguments that are too long to be shown.
+pub fn too_long_to_approve(group: &GroupName, tool: &str, characters: usize, limit: usize) -> String {
+    let tool = quoted(&shorten(tool, MAX_NAME));
+    format!(
+        "The user has to confirm this call of tool {tool} of group {group}, and the question has to show all of its \
+         arguments. It would have {characters} characters, more than the limit of {limit}, so the tool was not \
+         called. Pass less at once."
     )
 }
 

@@ -280,9 +280,11 @@ impl GroupManager {
             cache.flush().await;
             pins.synchronize().await;
         };
-        let all =
-            async { tokio::join!(closing, cache.flush(), pins.synchronize(), transport.logins.flush()) };
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
+        let all = async { tokio::join!(closing, cache.flush(), pins.synchronize()) };
+        let all = tokio::time::timeout(SHUTDOWN_TIMEOUT, all);
+        // A token request may take longer. Then the process waits for it once the client has its last answers.
+        let logins = tokio::time::timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
+        if tokio::join!(all, logins).0.is_err() {
             tracing::warn!("not everything ended in time; the rest is killed");
         }
     }

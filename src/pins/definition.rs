@@ -5,7 +5,7 @@ use crate::wire::{Raw, raw};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 /// How many characters of a description are remembered.
@@ -30,6 +30,11 @@ impl DefinitionDigest {
     /// Computes the digest of a definition.
     pub fn of(definition: &[u8]) -> Self {
         Self(hash(&canonical(definition), DIGEST_BYTES).into())
+    }
+
+    /// The digest of two definitions of the same name.
+    fn and(&self, other: &Self) -> Self {
+        Self(hash(format!("{} {}", self.0, other.0).as_bytes(), DIGEST_BYTES).into())
     }
 }
 
@@ -99,13 +104,35 @@ impl PinnedTool {
 
     /// The hints that differ, in parentheses; empty if none does.
     fn changed_hints(&self, earlier: &Self) -> String {
-        let value =
-            |tool: &Self, hint: &str| tool.hints.get(hint).cloned().unwrap_or_else(|| "unset".to_owned());
+        let value = |tool: &Self, hint: &str| tool.hints.get(hint).map_or("unset", String::as_str).to_owned();
         let changed = HINTS.iter().filter(|hint| self.hints.get(**hint) != earlier.hints.get(**hint));
         let changed: Vec<_> =
             changed.map(|hint| format!("{hint} {} → {}", value(earlier, hint), value(self, hint))).collect();
         if changed.is_empty() { String::new() } else { format!(" ({})", changed.join(", ")) }
     }
+}
+
+/// Puts the definitions of a name together that a catalog has several of: a change of any of them is one of the tool.
+/// The rest of what is remembered is that of the first one, which is the one that is called.
+pub fn by_name<T>(
+    tools: impl Iterator<Item = (String, T)>,
+    digest: impl Fn(&mut T) -> &mut DefinitionDigest,
+) -> Vec<(String, T)> {
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    let mut merged: Vec<(String, T)> = Vec::new();
+    for (name, mut tool) in tools {
+        match positions.get(&name).and_then(|position| merged.get_mut(*position)) {
+            Some((_, first)) => {
+                let both = digest(first).and(digest(&mut tool));
+                *digest(first) = both;
+            }
+            None => {
+                positions.insert(name.clone(), merged.len());
+                merged.push((name, tool));
+            }
+        }
+    }
+    merged
 }
 
 /// The first `length` bytes of the SHA-256 as hex digits.

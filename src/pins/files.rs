@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The limit for one file, in bytes. The bounds of a record are far below.
 const MAX_FILE: u64 = 16 << 20;
+/// The number of records from which on those of deleted config files are removed.
+const MAX_RECORDS: usize = 500;
 /// How long to wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval between attempts to take the lock.
@@ -84,6 +86,9 @@ fn read_to_end(file: File) -> io::Result<Vec<u8>> {
 pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), String> {
     // The lock makes one name enough, so a process that is killed here leaves one file at most.
     let temporary = dir.join("write.tmp");
+    if !path.exists() {
+        forget_deleted_configs(dir);
+    }
     let written = || -> io::Result<()> {
         fs::remove_file(&temporary).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -96,6 +101,24 @@ pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), S
         fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
     };
     written().map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+/// Removes the records of config files that do not exist any more, if there are many records. Those of other configs stay,
+/// because without its record a changed tool would be trusted.
+fn forget_deleted_configs(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let records: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect();
+    if records.len() < MAX_RECORDS {
+        return;
+    }
+    for path in records {
+        let is_gone = |record: &PinRecord| {
+            fs::symlink_metadata(&record.config).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        if read(&path).is_ok_and(|record| record.as_ref().is_some_and(is_gone)) {
+            drop(fs::remove_file(&path));
+        }
+    }
 }
 
 /// Locks the records against other processes until the file is dropped. Creates the directory.

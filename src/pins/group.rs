@@ -1,7 +1,7 @@
 //! What is remembered of one group, and how the tools of its catalog differ from that.
 
 use super::changes::{PinProblem, ToolChanges};
-use super::definition::{DefinitionDigest, PinnedTool};
+use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
 use crate::config::{GroupName, ServerConfig};
@@ -107,20 +107,21 @@ impl GroupPins {
     /// Compares a catalog from the cache. Nothing of it is remembered.
     pub fn observe_cached<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest)>) {
         let mut state = self.state.lock();
-        state.seen = tools.map(|(name, digest)| (name.to_owned(), digest.clone())).collect();
+        state.seen = by_name(tools.map(|(name, digest)| (name.to_owned(), digest.clone())), |digest| digest);
         self.update(&mut state);
     }
 
     /// Compares a catalog that was read from the server, and remembers what is new in it.
     pub fn observe<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest, &'t Raw)> + Clone) {
         let mut state = self.state.lock();
-        state.seen = tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone())).collect();
+        let digests = tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone()));
+        state.seen = by_name(digests, |digest| digest);
         let (record, is_unreadable) = (state.record.clone(), state.changes.unreadable().is_some());
         let is_known = record.as_ref().is_some_and(|record| record.has_all(&self.target, &state.seen));
         if !is_known || is_unreadable {
-            let seen =
+            let pinned =
                 tools.map(|(name, digest, raw)| (name.to_owned(), PinnedTool::new(digest.clone(), raw)));
-            let seen: Vec<SeenTool> = seen.collect();
+            let seen = by_name(pinned, |tool| &mut tool.digest);
             if !is_unreadable {
                 if record.as_ref().is_some_and(|record| !record.is_about(&self.target)) {
                     tracing::warn!(
@@ -200,7 +201,13 @@ impl GroupPins {
                 }
                 // If the file is gone or is about another program, what this process has seen still counts.
                 if let Some(record) = record.filter(|record| record.is_about(&self.target)) {
-                    state.record = Some(record);
+                    let record = match &state.unsaved {
+                        None => Some(record),
+                        Some(seen) => {
+                            PinRecord::observe(Some(record), &self.target, seen, state.pinned, unix_time_s())
+                        }
+                    };
+                    state.record = record;
                 }
             }
             Err(problem) => self.set_problem(&mut state, problem),

@@ -19,8 +19,8 @@ pub type SeenTool = (String, PinnedTool);
 pub struct PinRecord {
     /// The version of the file format, `VERSION`.
     pub version: u32,
-    /// The config file, for people who read this file.
-    config: String,
+    /// The config file.
+    pub config: String,
     /// The group's name, for people who read this file.
     group: String,
     /// A hash of the program or the address that the config names.
@@ -157,12 +157,7 @@ impl PinRecord {
                 return None;
             }
             let changed = self.changed.get(name).filter(|changed| changed.digest == *digest);
-            let parts = match (approved, changed) {
-                (None, _) => vec!["new".to_owned()],
-                (Some(approved), Some(changed)) => changed.differences(approved),
-                (Some(_), None) => Vec::new(),
-            };
-            let parts = if parts.is_empty() { vec!["definition".to_owned()] } else { parts };
+            let parts = changed_parts(approved, changed);
             Some((name.to_owned(), ToolChange { parts, digest: digest.clone() }))
         })
         .collect()
@@ -191,7 +186,7 @@ impl PinRecord {
             let Some(new) = self.changed.remove(&name) else { continue };
             let old = self.approved.insert(name.clone(), new.clone());
             approved.push(ApprovedTool {
-                parts: old.as_ref().map_or_else(|| vec!["new".to_owned()], |old| new.differences(old)),
+                parts: changed_parts(old.as_ref(), Some(&new)),
                 name,
                 old: old.map(|old| old.description),
                 new: new.description,
@@ -199,6 +194,16 @@ impl PinRecord {
         }
         Ok(approved)
     }
+}
+
+/// Names the parts of a tool that changed; `definition` if they are not known.
+fn changed_parts(approved: Option<&PinnedTool>, now: Option<&PinnedTool>) -> Vec<String> {
+    let parts = match (approved, now) {
+        (None, _) => vec!["new".to_owned()],
+        (Some(approved), Some(now)) => now.differences(approved),
+        (Some(_), None) => Vec::new(),
+    };
+    if parts.is_empty() { vec!["definition".to_owned()] } else { parts }
 }
 
 /// Returns whether a name is short enough to be remembered.

@@ -122,6 +122,21 @@ async fn a_change_is_refused_before_anything_is_written_and_until_it_is_approved
 }
 
 #[tokio::test]
+async fn what_is_seen_while_the_file_is_written_is_not_forgotten() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see(FIRST);
+    // The first poll takes what has to be written.
+    let mut writing = std::pin::pin!(process.store.synchronize());
+    assert!(futures_util::poll!(&mut writing).is_pending());
+    process.see(CHANGED);
+    writing.await;
+    assert_eq!(process.group.changes().tools["a"].parts, ["description"]);
+    process.store.synchronize().await;
+    assert_eq!(world.approve(None), Ok(2));
+}
+
+#[tokio::test]
 async fn another_process_knows_what_was_first_seen() {
     let world = World::new();
     let (first, second) = (world.process().await, world.process().await);
@@ -236,6 +251,39 @@ async fn a_record_that_cannot_be_trusted_refuses_everything_and_is_not_overwritt
         assert_eq!(process.refuses("a b"), "", "{what}");
         assert!(path.is_file(), "{what}: what was seen meanwhile is written");
     }
+}
+
+#[tokio::test]
+async fn only_records_of_deleted_configs_are_forgotten_when_there_are_many() {
+    let world = World::new();
+    world.process().await.see_and_write(FIRST).await;
+    let record = std::fs::read_to_string(world.record()).unwrap();
+    let deleted = record.replace("a.json", "deleted.json");
+    for n in 0..500 {
+        std::fs::write(world.state().join(format!("{n}.json")), &deleted).unwrap();
+    }
+    world.process_of(&world.server("b.json", "x", true)).await.see_and_write(FIRST).await;
+    let left = std::fs::read_dir(world.state()).unwrap().count();
+    assert_eq!(left, 3, "two records and the lock");
+    let process = world.process().await;
+    process.see(CHANGED);
+    assert_eq!(process.refuses("a b c"), "a c");
+}
+
+#[tokio::test]
+async fn a_name_that_a_catalog_has_twice_is_one_tool_that_any_of_them_changes() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see_and_write(&[("a", "1"), ("a", "2")]).await;
+    process.see_and_write(&[("a", "1"), ("a", "2")]).await;
+    assert_eq!(process.refuses("a"), "");
+    for changed in [[("a", "1"), ("a", "3")], [("a", "3"), ("a", "2")]] {
+        process.see_and_write(&changed).await;
+        assert_eq!(process.refuses("a"), "a", "{changed:?}");
+    }
+    assert_eq!(world.approve(Some("a")), Ok(1));
+    process.store.synchronize().await;
+    assert_eq!(process.refuses("a"), "");
 }
 
 #[tokio::test]

@@ -43,6 +43,8 @@ pub mod driver;
 pub mod error;
 pub mod event_stream;
 pub mod exchange;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod get_stream;
 pub mod headers;
 pub mod http_client;

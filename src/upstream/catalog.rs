@@ -5,7 +5,7 @@
 use crate::files::MAX_CACHED_BYTES;
 use crate::pins::definition::DefinitionDigest;
 use crate::private_files::read_private;
-use crate::protocol::Era;
+use crate::protocol::{Era, meta};
 use crate::text::summary;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,9 @@ pub struct Tool {
     pub requires_task: bool,
     /// Identifies the whole definition.
     pub digest: DefinitionDigest,
+    /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
+    #[serde(default, rename = "user")]
+    pub requires_user: bool,
 }
 
 impl Catalog {
@@ -317,6 +320,8 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
     let annotations = raw::get(&definition, "annotations");
     let hint =
         |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
+    let meta = raw::get(&definition, "_meta");
+    let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
     let support = raw::get(&definition, "execution").and_then(|how| raw::get_str(&how, "taskSupport"));
     let tool = Tool {
         name,
@@ -325,6 +330,7 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
         digest: DefinitionDigest::of(&definition),
+        requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
     };
     Some((tool, definition))
 }

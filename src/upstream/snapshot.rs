@@ -1,6 +1,7 @@
 //! A group's state at one moment, as its task publishes it.
 
 use super::catalog::Catalog;
+use super::error::UpstreamError;
 use super::lease::{Lease, LiveConnection};
 use super::lifecycle::State;
 use crate::config::{Mode, ServerConfig};
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub next_attempt: Option<Instant>,
     /// Whether an attempt has ended, in success or failure.
     pub attempted: bool,
+    /// Why the last connection was lost, until another one is made.
+    pub lost: Option<Arc<UpstreamError>>,
     /// What is known of the server. It outlives failures, so that a failed group can still be described.
     pub catalog: Option<Arc<Catalog>>,
     /// What is remembered of its tools. Unlike the rest it is not of one moment: an approval counts at once.
@@ -42,13 +45,24 @@ impl Snapshot {
 
     /// The tools that are refused now because they changed.
     pub fn refused(&self) -> RefusedTools {
-        let is_pinned = self.server.as_ref().is_some_and(|server| server.pin_tools);
-        RefusedTools::new(self.pins.changes(), is_pinned)
+        match &self.server {
+            Some(server) if server.pin_tools => RefusedTools::new(self.pins.changes(), true),
+            _ => RefusedTools::default(),
+        }
     }
 
     /// How long a caller waits for a connection.
     pub fn wait(&self) -> Duration {
         self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)
+    }
+
+    /// Why there is no connection, as far as is known: the failure of the last attempt, else the loss of the last
+    /// connection. `None` if the group was never connected or was closed in order.
+    pub fn last_failure(&self) -> Option<&Arc<UpstreamError>> {
+        match &self.state {
+            State::Failed(failure) => Some(&failure.error),
+            State::Pending | State::Discovered | State::Connected => self.lost.as_ref(),
+        }
     }
 
     /// How long the connection has been unused; `None` while it is in use, or if there is none.
@@ -78,5 +92,6 @@ impl Snapshot {
             && same(self.server.as_ref(), other.server.as_ref())
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && same(self.live.as_ref(), other.live.as_ref())
+            && same(self.lost.as_ref(), other.lost.as_ref())
     }
 }

@@ -81,6 +81,7 @@ pub fn create(
         connecting: None,
         next_attempt: None,
         attempted: false,
+        lost: None,
         catalog: cached.clone(),
         pins: pins.clone(),
         live: None,
@@ -101,6 +102,7 @@ pub fn create(
         attempted: false,
         urgent: Arc::default(),
         connection: None,
+        lost: None,
         closing: predecessor,
         refresh_not_before: None,
         refresh: None,
@@ -143,6 +145,8 @@ struct Task<C> {
     urgent: Arc<Notify>,
     /// The live connection.
     connection: Option<Connection>,
+    /// Why the last connection was lost, until another one is made.
+    lost: Option<Arc<UpstreamError>>,
     /// The end of the last connection. The next attempt begins after it.
     closing: Option<BoxFuture<'static, ()>>,
     /// When the catalog may be read again at the server's request.
@@ -294,7 +298,7 @@ impl<C: Connect> Task<C> {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
                 self.set_catalog(catalog);
-                self.connection = Some(connection);
+                (self.connection, self.lost) = (Some(connection), None);
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
@@ -319,7 +323,8 @@ impl<C: Connect> Task<C> {
 
     fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        let why = connection.live.lost.get().map(ToString::to_string).unwrap_or_default();
+        self.lost = connection.live.lost.get().cloned();
+        let why = self.lost.as_ref().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
         let stateful = self.server.as_ref().is_some_and(|server| server.stateful);
         if stateful && self.stats.calls() > 0 {
@@ -360,6 +365,7 @@ impl<C: Connect> Task<C> {
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
             next_attempt: self.lifecycle.next_attempt(),
             attempted: self.attempted,
+            lost: self.lost.clone(),
             catalog: self.catalog.clone(),
             pins: self.pins.clone(),
             live: self.connection.as_ref().map(|connection| connection.live.clone()),

@@ -7,6 +7,7 @@ use crate::support::{Proxy, merged, pure_config, scripted_config, scripted_upstr
 
 mod argument_validation;
 mod describe;
+mod distrusted_annotations;
 mod hostile_text;
 mod search;
 mod shared_connection;

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 23] = [
+const LAYERS: [(&str, &[&str]); 24] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
@@ -59,6 +59,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
             "wire",
         ],
     ),
+    ("fuzzing", &["auth", "config", "front", "schema", "transport", "wire"]),
     ("lib", &[]),
 ];
 

@@ -5,10 +5,12 @@
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
 //! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
+//! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
+//! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -24,10 +26,12 @@ mod limits;
 mod matrix;
 mod modes;
 mod oauth;
+mod pins;
 mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod soak;
 mod support;
 mod upstreams;
 mod warden;

@@ -1,10 +1,12 @@
-//! The warden: how it starts and stops upstreams. `killed` has the tests that kill our process or the warden.
+//! The warden: how it starts and stops upstreams. `killed` has the tests that kill our process or the warden, `silent`
+//! those where a warden or an exec hangs.
 #![expect(clippy::unwrap_used, reason = "test helpers panic like tests")]
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -24,6 +26,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::support::TEST_TIMEOUT;
 
 mod killed;
+mod silent;
 
 const SHORT_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::from_millis(200), sigkill_after: Duration::from_millis(400) };
@@ -217,6 +220,18 @@ fn a_failed_spawn_says_what_failed() {
         assert!(matches!(with_nul, SpawnError::Exec { errno: Errno::EINVAL, .. }), "{with_nul:?}");
         assert_eq!(output_of(&warden, Launch { cwd: "/tmp".into(), ..sh("pwd") }).await, "/tmp\n");
         wait_until("no zombie of a failed spawn", || children_of(warden.pid().unwrap()).is_empty()).await;
+    });
+}
+
+#[test]
+fn a_script_without_an_interpreter_line_runs_in_the_shell() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        fs::write(&script, "echo \"$0 $1 $2\"\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = script.to_str().unwrap();
+        assert_eq!(output_of(&warden(), launch(script, &["a b", "c"])).await, format!("{script} a b c\n"));
     });
 }
 
@@ -423,14 +438,5 @@ fn a_warden_process_that_does_not_work_is_an_error() {
         let newer = Warden::with_program("/bin/sh".into(), vec!["-c".into(), hello.into()]);
         let error = newer.spawn(sh("true")).await.unwrap_err();
         assert!(error.source().unwrap().to_string().contains("another version"), "{error:?}");
-        // A stopped process answers nothing.
-        let warden = warden();
-        let _child = warden.spawn(sh("read line")).await.unwrap();
-        let pid = warden.pid().unwrap();
-        send_signal(pid, Signal::SIGSTOP);
-        let late = warden.spawn(sh("true")).await;
-        send_signal(pid, Signal::SIGCONT);
-        assert!(matches!(late, Err(SpawnError::Timeout)), "{late:?}");
-        warden.spawn(sh("true")).await.unwrap();
     });
 }

@@ -14,6 +14,7 @@ use crate::config::de::{ValueReader, json_type};
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::nearest::nearest;
+use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
 use crate::files::MAX_CONFIG_BYTES;
@@ -83,7 +84,7 @@ impl EntrySource {
 }
 
 /// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
-pub(super) fn parse_file(path: &Path, env: &Env) -> ParsedFile {
+pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
     const MISSING: &str =
         "create it as README.md and examples/basic.json show, or name another file with `--config`";
     let absolute = env.cwd().join(path);
@@ -95,7 +96,7 @@ pub(super) fn parse_file(path: &Path, env: &Env) -> ParsedFile {
         }
     };
     let dir = absolute.parent().unwrap_or(&absolute);
-    let context = ExpandContext { env, dir };
+    let context = ExpandContext { env, dir, files };
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
     let mut parser = FileParser { text: &text, path: &canonical, context, file: ParsedFile::default() };
     match parse_json(&text) {

@@ -10,6 +10,7 @@ use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, Tran
 use crate::config::file::{
     FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, TimeoutEntry, ToolsEntry,
 };
+use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError};
 use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
@@ -27,6 +28,8 @@ pub(super) struct ServerDefaults<'d> {
     pub(super) overrides: &'d Overrides,
     /// The environment, for variables and paths.
     pub(super) env: &'d Env,
+    /// Notes the files that are read.
+    pub(super) files: &'d ReferencedFiles,
     /// The error in the `settings` that restrict tools, if there is one. The rules for tools are then unknown, so no
     /// server may run.
     pub(super) tools_error: Option<ConfigError>,
@@ -190,10 +193,11 @@ fn resolve_stdio(
         let message = "`type` names a remote transport, but the server has a `command`";
         return Err(source.error(&["type"], message, Some("remove `type`".to_owned())));
     }
-    let context = ExpandContext { env: defaults.env, dir: &source.dir };
+    let context = ExpandContext { env: defaults.env, dir: &source.dir, files: defaults.files };
     let mut env = BTreeMap::new();
     if let Some(file) = &entry.env_file {
         let file = context.resolve_path(file).map_err(|error| path_error(source, "env_file", &error))?;
+        context.files.add(&file);
         env.extend(env_file::read(&file).map_err(|error| match error.at {
             Some(_) => error,
             None => source.error(&["env_file"], format!("`env_file` {}", error.message), error.hint),
@@ -249,7 +253,7 @@ fn resolve_http(
     if let Some(message) = oauth.as_ref().and_then(missing_credential) {
         return Err(source.error(&["oauth"], message, None));
     }
-    let context = ExpandContext { env: defaults.env, dir: &source.dir };
+    let context = ExpandContext { env: defaults.env, dir: &source.dir, files: defaults.files };
     let ca_file = entry.ca_file.map(|path| context.resolve_path(&path)).transpose();
     let ca_file = ca_file.map_err(|error| path_error(source, "ca_file", &error))?;
     let headers = checked_headers(entry.headers.unwrap_or_default(), source)?;

@@ -5,6 +5,7 @@
 //! about. It is asked for input through the answers to its own calls.
 
 use super::listener::{Listener, with_uri};
+use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::protocol::capability;
 use crate::protocol::methods::notification;
@@ -32,6 +33,8 @@ pub struct Client {
     peer: Arc<Peer>,
     /// What changes while the client is attached.
     state: Mutex<ClientState>,
+    /// The questions that are open to the user.
+    pub questions: QuestionLimit,
     /// Called with what upstreams report about tasks.
     task_observer: OnceLock<TaskObserver>,
 }
@@ -125,7 +128,12 @@ impl Drop for LogInterest {
 impl Client {
     /// Creates the client behind this peer.
     pub fn new(peer: Arc<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, state: Mutex::default(), task_observer: OnceLock::new() })
+        Arc::new(Self {
+            peer,
+            state: Mutex::default(),
+            questions: QuestionLimit::default(),
+            task_observer: OnceLock::new(),
+        })
     }
 
     /// The connection to the client.

@@ -1,7 +1,9 @@
 //! Sends a request of an upstream to the client: as a request (handshake era), or through the answer to an open call
 //! of the client (stateless era).
 
-use super::client::{Client, PendingInput};
+use super::client::{Client, InputChannel, PendingInput};
+use super::question_limit::TooManyQuestions;
+use crate::front::errors;
 use crate::protocol::methods::Method;
 use crate::protocol::{capability, code};
 use crate::text::visible;
@@ -17,16 +19,38 @@ use tokio::time::timeout;
 /// The limit for an answer. A person may have to give it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Sends a request to the client.
+/// Sends a request of an upstream to the client. `channel`: the call of a stateless client that the request belongs to,
+/// if it is known. A question to the user waits while too many are open.
+///
+/// # Errors
+///
+/// The client's own error; "method not found" if the client did not declare the capability; or an error that says that
+/// too many questions wait already.
+pub async fn send(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
+    let _permit = match is_question(&request.method) {
+        true => {
+            let permit = client.questions.acquire(&request.group).await;
+            Some(permit.map_err(|TooManyQuestions| errors::too_many_questions(&request.group))?)
+        }
+        false => None,
+    };
+    deliver(client, channel, request).await
+}
+
+/// Sends a request whose place among the open questions the caller holds.
 ///
 /// # Errors
 ///
 /// The client's own error; or "method not found" if the client did not declare the capability.
-pub async fn send(client: &Arc<Client>, request: ClientRequest) -> Reply {
+pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
     let Some(needed) = needed_capability(&request.method) else { return Err(unsupported(&request.method)) };
     let is_stateless = client.is_stateless();
     // A stateless client declares its capabilities with each call.
-    let is_able = if is_stateless { needed != capability::TASKS } else { client.has_capability(needed) };
+    let is_able = match channel {
+        Some(channel) => raw::get(&channel.capabilities, needed).is_some(),
+        None if is_stateless => needed != capability::TASKS,
+        None => client.has_capability(needed),
+    };
     if !is_able {
         return Err(unsupported(&request.method));
     }
@@ -37,13 +61,23 @@ pub async fn send(client: &Arc<Client>, request: ClientRequest) -> Reply {
         params => params,
     };
     let request = ClientRequest { params, ..request };
-    if is_stateless {
-        let channel = client.input_channel(&request.group, needed);
-        let channel = channel.ok_or_else(|| unsupported(&request.method))?;
-        send_through(&channel, request.method, request.params).await
-    } else {
-        send_directly(client, needed, request).await
+    let requests = match channel {
+        Some(channel) => Some(channel.requests.clone()),
+        None if is_stateless => {
+            let requests = client.input_channel(&request.group, needed);
+            Some(requests.ok_or_else(|| unsupported(&request.method))?)
+        }
+        None => None,
+    };
+    match requests {
+        Some(requests) => send_through(&requests, request.method, request.params).await,
+        None => send_directly(client, needed, request).await,
     }
+}
+
+/// Returns whether the user may have to answer a request of this method.
+pub fn is_question(method: &str) -> bool {
+    matches!(needed_capability(method), Some(capability::ELICITATION | capability::SAMPLING))
 }
 
 /// The capability that a client declares for a method.
@@ -100,11 +134,7 @@ async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientReques
 /// # Errors
 ///
 /// The client's own error; or "method not found" if the call has ended.
-pub async fn send_through(
-    channel: &mpsc::Sender<PendingInput>,
-    method: String,
-    params: Option<Raw>,
-) -> Reply {
+async fn send_through(channel: &mpsc::Sender<PendingInput>, method: String, params: Option<Raw>) -> Reply {
     let (answer, answered) = oneshot::channel();
     if channel.send(PendingInput { method: method.clone(), params, answer }).await.is_err() {
         return Err(unsupported(&method));

@@ -2,9 +2,10 @@
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
 use super::client::{Client, InputChannel, LogInterest};
-use super::client_requests::{self, with_group_name};
-use super::input_required;
+use super::client_requests;
+use super::input_required::{self, InputCall};
 use super::open_tasks::OpenTasks;
+use super::question_limit::TooManyQuestions;
 use crate::config::GroupName;
 use crate::front::uri_origins::UriOrigins;
 use crate::groups::GroupManager;
@@ -119,20 +120,21 @@ impl RequestContext {
     }
 
     /// Asks the user something about a group, on the proxy's own behalf.
-    pub async fn elicit(&self, group: &GroupName, params: Value) -> Reply {
-        let (method, params) = (Method::ElicitationCreate.name().to_owned(), Raw::from(params.to_string()));
-        if let Some(channel) = &self.input_channel {
-            let params = with_group_name(&params, group.as_str());
-            return client_requests::send_through(&channel.requests, method, Some(params)).await;
-        }
+    ///
+    /// # Errors
+    ///
+    /// Too many questions about the group wait for the user.
+    pub async fn elicit(&self, group: &GroupName, params: Value) -> Result<Reply, TooManyQuestions> {
+        let client = &self.session.client;
+        let _permit = client.questions.acquire(group).await?;
         let request = ClientRequest {
             group: group.clone(),
-            method,
-            params: Some(params),
+            method: Method::ElicitationCreate.name().to_owned(),
+            params: Some(params.to_string().into()),
             progress: None,
             cancel_params: CancelParams::default(),
         };
-        client_requests::send(&self.session.client, request).await
+        Ok(client_requests::deliver(client, self.input_channel.as_ref(), request).await)
     }
 
     /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the
@@ -171,10 +173,17 @@ impl RequestContext {
             None => params,
         };
         if is_bridged && method.info().may_request_input {
-            return input_required::call(client, group, lease, method, params, options).await;
+            let params = input_required::with_capabilities(client, &params);
+            let call = InputCall { client, channel: None, group, lease, method, options };
+            return call.answer(params, None).await;
         }
-        let _registered =
-            self.input_channel.as_ref().map(|channel| client.register_input_channel(group, channel.clone()));
-        lease.call(method.name(), Some(params), self.era, options).await
+        let channel = self.input_channel.as_ref();
+        let _registered = channel.map(|channel| client.register_input_channel(group, channel.clone()));
+        let reply = lease.call(method.name(), Some(params.clone()), self.era, options.clone()).await?;
+        if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
+            return Ok(reply);
+        }
+        let call = InputCall { client, channel, group, lease, method, options };
+        call.answer(params, Some(reply)).await
     }
 }

@@ -11,6 +11,7 @@ use crate::front::interaction::era_bridge::name_group_in_inputs;
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
+use crate::text::quoted;
 use crate::upstream::lease::Lease;
 use crate::upstream::{Upstream, task_ids};
 use crate::wire::{Raw, Reply, raw};
@@ -18,7 +19,7 @@ use crate::wire::{Raw, Reply, raw};
 /// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let exposed_id = invocation.string("taskId")?;
-    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {exposed_id}")));
+    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&exposed_id))));
     let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;
     let group = invocation.groups().get_by_name(&group).ok_or_else(unknown)?;
     let params = invocation.params_with("taskId", id);

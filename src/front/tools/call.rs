@@ -1,9 +1,10 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
 use super::arguments::CallArguments;
+use super::tool_list;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
-use crate::front::interaction::approval_token::Approval;
+use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
@@ -91,8 +92,8 @@ impl From<ForwardError> for CallStop {
 
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
-    let mut outgoing =
-        OutgoingCall { call, arguments, name, approved: false, wraps_result: false, tool: None };
+    let name = &*name;
+    let mut outgoing = OutgoingCall { call, arguments, name, approved: None, carried: None, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
     let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
     let result = match forwarded.reply {
@@ -100,8 +101,10 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         Err(error) => return Ok(Err(error)),
     };
     let group = &forwarded.group.name;
-    let result = match (&outgoing.tool, outgoing.wraps_result) {
-        (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
+    let result = match (&outgoing.tool, outgoing.carried) {
+        (Some(tool), Some(demand)) => {
+            Approval { group, tool, args: &arguments.args, demand }.wrap_result(&result)
+        }
         _ => result,
     };
     Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
@@ -115,10 +118,10 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
-    /// Whether the user has approved the call.
-    approved: bool,
-    /// Whether the result has to carry the user's approval to the next round.
-    wraps_result: bool,
+    /// The tool for which the user has approved the call.
+    approved: Option<String>,
+    /// Who wanted the approval that the result has to carry to the next round, if it has to.
+    carried: Option<ApprovalDemand>,
     /// The tool's own name, once it is found.
     tool: Option<String>,
 }
@@ -138,8 +141,14 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
-        let needs_approval = rules.asks(&tool.name);
-        let params = self.approve(group, &tool, needs_approval).await?;
+        let demand = match rules.asks(&tool.name) {
+            true => Some(ApprovalDemand::Config),
+            false if tool.requires_user && self.call.context.can_elicit_forms() => {
+                Some(ApprovalDemand::Server)
+            }
+            false => None,
+        };
+        let params = self.approve(group, &tool, demand).await?;
         // The server may have changed it since.
         refuse_changed(group, &tool)?;
         let name = Value::from(tool.name.as_str()).to_string();
@@ -161,20 +170,23 @@ impl Outgoing for OutgoingCall<'_> {
 
 impl OutgoingCall<'_> {
     /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream.
-    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Raw, CallStop> {
+    async fn approve(
+        &mut self,
+        group: &Upstream,
+        tool: &Tool,
+        demand: Option<ApprovalDemand>,
+    ) -> Result<Raw, CallStop> {
         let params = &self.call.params;
-        if !needed {
-            return Ok(params.clone());
-        }
-        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args };
-        if !self.approved {
+        let Some(demand) = demand else { return Ok(params.clone()) };
+        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args, demand };
+        if self.approved.as_ref() != Some(&tool.name) {
             match approval::request(&self.call.context, params, &approval).await? {
-                ApprovalOutcome::Approved => self.approved = true,
+                ApprovalOutcome::Approved => self.approved = Some(tool.name.clone()),
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
-        self.wraps_result = self.call.context.era == Era::Stateless;
-        Ok(if self.wraps_result { approval.unwrap_params(params) } else { params.clone() })
+        self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
+        Ok(if self.carried.is_some() { approval.unwrap_params(params) } else { params.clone() })
     }
 }
 
@@ -204,32 +216,34 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
     Err(lookup::unknown_tool(&group.name, name, known))
 }
 
-/// Finds the group of a call: the named one, the one whose name begins the tool's name, or the only one that has such a
-/// tool. Returns it with the tool's name.
+/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name, or
+/// the only one that has such a tool. Returns it with the tool's name.
 ///
 /// # Errors
 ///
 /// The text for the model.
-fn choose_group<'a>(
-    groups: &GroupManager,
-    arguments: &'a CallArguments,
-) -> Result<(Upstream, &'a str), String> {
+fn choose_group(groups: &GroupManager, arguments: &CallArguments) -> Result<(Upstream, String), String> {
     let tool = &arguments.tool;
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
         let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        return Ok((group, without_prefix.filter(|_| !is_known).unwrap_or(tool)));
+        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool).to_owned();
+        return Ok((group, name));
+    }
+    let exposed = tool_list::exposed_names(groups).resolve(tool);
+    if let Some((Some(group), tool)) = exposed.map(|(group, tool)| (groups.get(&group), tool)) {
+        return Ok((group, tool));
     }
     let all = groups.all();
     if let Some((group, tool)) = lookup::split(&all, tool) {
-        return Ok((group.clone(), tool));
+        return Ok((group.clone(), tool.to_owned()));
     }
     let names =
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
-        [group] => Ok((group.clone(), tool)),
+        [group] => Ok((group.clone(), tool.clone())),
         [] => Err(format!(
             "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
             quoted(tool),

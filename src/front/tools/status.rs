@@ -205,11 +205,13 @@ fn age_s(at: u64) -> u64 {
     now.as_secs().saturating_sub(at)
 }
 
+/// The last failure of a group without a connection, and the number of failed attempts in a row.
 fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
-    match &snapshot.state {
-        State::Failed(failure) => (Some(failure.error.to_string()), failure.attempts),
-        _ => (None, 0),
-    }
+    let attempts = match &snapshot.state {
+        State::Failed(failure) => failure.attempts,
+        State::Pending | State::Discovered | State::Connected => 0,
+    };
+    (snapshot.last_failure().map(ToString::to_string), attempts)
 }
 
 /// Formats a duration in its largest unit.

@@ -14,7 +14,7 @@ use super::message_reader::{SizeError, to_single_line};
 use super::outgoing::{OutgoingMessage, error_code};
 use crate::config::HttpTransportKind;
 use crate::protocol::code;
-use crate::text::quoted;
+use crate::text;
 use crate::transport::connection::FailedRequest;
 use crate::wire::peer::CallError;
 use crate::wire::{Message, MessageError, Raw, raw};
@@ -178,7 +178,7 @@ impl Exchange {
             EVENT_STREAM => self.receive_events(response).await,
             "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
             other => {
-                let other = quoted(other);
+                let other = text::name(other);
                 let message = format!("the server answered with {other} instead of JSON or an event stream");
                 Err(RemoteError::invalid_response(message).into())
             }

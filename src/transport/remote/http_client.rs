@@ -224,7 +224,8 @@ pub async fn read_error_body(response: Response) -> Raw {
     }
 }
 
-/// The message, quoted, in a JSON error body, which may be a JSON-RPC error, an OAuth error or an object with a `message`.
+/// The message in a JSON error body, quoted. The body may be a JSON-RPC error, an OAuth error or an object with a
+/// `message`.
 pub fn error_message(body: &Raw) -> Option<String> {
     let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
     let message = message.or_else(|| raw::get_str(body, "error_description"));

@@ -73,7 +73,7 @@ fn definitions_stay_verbatim_and_a_tool_is_called_by_its_name_as_shown() {
     let definition: Value = serde_json::from_str(full.lines().last().unwrap()).unwrap();
     assert_eq!((&definition["name"], &definition["description"]), (&json!(EVIL), &json!(EVIL)));
     let unquoted = SHOWN[1..SHOWN.len() - 1].replace("\\\"", "\"");
-    for name in [EVIL, &unquoted] {
+    for name in [EVIL, &unquoted, SHOWN] {
         assert_eq!(proxy.call_text("g", name, json!({EVIL: EVIL})), json!({EVIL: EVIL}).to_string());
     }
 }

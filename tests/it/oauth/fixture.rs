@@ -242,10 +242,9 @@ impl LoginCommand {
         parse_form(self.url.split_once('?')?.1).remove(name)
     }
 
-    /// Sends SIGINT, as Ctrl-C does.
-    pub(crate) fn interrupt(&self) {
+    pub(crate) fn send_signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+        nix::sys::signal::kill(pid, signal).unwrap();
     }
 
     /// Waits for the end of the command.

@@ -115,6 +115,10 @@ fn an_exposed_name_of_an_unknown_group_is_resolved() {
     let config = pure_config([("my group", scripted_upstream(&["--protocol"]))]);
     let mut proxy = Proxy::new(&config);
     assert_eq!(text_of(&call_exposed(&mut proxy, "my_group__echo", json!({"text": "x"}))), "x");
+    assert_eq!(
+        proxy.call_text("\"my group\"", "echo", json!({"text": "as our texts show it"})),
+        "as our texts show it"
+    );
     let broken = json!({"command": "/no/such/program"});
     let mut proxy = Proxy::new(&pure_config([("g", broken), ("h", scripted_upstream(&[]))]));
     for (name, part) in [("g__echo", "/no/such/program"), ("h__nothing", "no tool \"nothing\"")] {
@@ -284,5 +288,7 @@ fn a_tool_whose_name_belongs_to_another_group_has_a_name_of_its_own() {
     assert!(tools.contains(&"a__added_b__echo".to_owned()), "{tools:?}");
     let own = tools.iter().find(|name| name.starts_with("a__added_b_echo_")).unwrap();
     assert_eq!(text_of(&call_exposed(&mut proxy, own, json!({"n": 1}))), r#"{"n":1}"#);
+    let unnamed_group = proxy.call_meta_tool("call_dynamic_tool", json!({"name": own, "args": {"n": 1}}));
+    assert_eq!(text_of(&unnamed_group), r#"{"n":1}"#);
     assert_eq!(proxy.call_text("a", "added_b__echo", json!({"n": 2})), r#"{"n":2}"#);
 }

@@ -114,6 +114,40 @@ fn a_killed_warden_is_replaced_and_none_of_its_upstreams_is_left() {
     });
 }
 
+/// The silent warden cannot end its upstreams, so the other one does.
+#[test]
+fn nothing_outlives_an_owner_whose_warden_is_silent() {
+    run(async {
+        for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+            let mut owner = OwnerProcess::start().await;
+            let silent = owner.warden;
+            send_signal(silent, Signal::SIGSTOP);
+            owner.warden = owner.spawn_another();
+            assert_ne!(owner.warden, silent);
+            assert_eq!(processes_with(&owner.tag).len(), 20, "the silent warden keeps its upstreams");
+            send_signal(owner.process.id(), signal);
+            owner.assert_nothing_left().await;
+            wait_until("no silent warden", || !is_alive(silent)).await;
+        }
+    });
+}
+
+#[test]
+fn a_silent_warden_that_is_killed_leaves_nothing_and_the_other_one_keeps_its_upstreams() {
+    run(async {
+        let mut owner = OwnerProcess::start().await;
+        let silent = owner.warden;
+        send_signal(silent, Signal::SIGSTOP);
+        owner.warden = owner.spawn_another();
+        send_signal(silent, Signal::SIGKILL);
+        wait_until("only the owner and its last upstream are left", || processes_with(&owner.tag).len() == 2)
+            .await;
+        assert_eq!(owner.spawn_another(), owner.warden);
+        send_signal(owner.process.id(), Signal::SIGKILL);
+        owner.assert_nothing_left().await;
+    });
+}
+
 #[test]
 fn orphans_of_a_dead_owner_are_ended_before_the_first_spawn() {
     run_alone(async {
@@ -144,6 +178,10 @@ fn spawn_marked(kind: &str, tag: &str, owner: u32, namespace: &str) -> std::proc
     command.args(["env", &format!("DYNAMIC_MCP_OWNER={owner}/1/{}/{namespace}/5", boot.trim())]);
     command.arg(unruly_program()).args([kind, tag]);
     command.env("WARDEN", env!("CARGO_BIN_EXE_dynamic-mcp"));
+    if kind != "session" {
+        // A warden of any other program on this machine may end the group of a process with this mark.
+        command.process_group(0);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
