@@ -14,9 +14,11 @@
 //!   written them (`private_files`).
 //! - No value of the config is stored, only hashes.
 
+use crate::blocking;
 use crate::config::{Endpoint, ServerConfig};
+use crate::files::MAX_CACHED_BYTES;
 use crate::private_files::{
-    PrivateFileError, open_lock, open_private, private_dir, remove_stale_temporaries, replace,
+    PrivateFileError, open_lock, private_dir, read_private, remove_stale_temporaries, replace,
 };
 use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
 use parking_lot::Mutex;
@@ -37,6 +39,8 @@ const VERSION: u32 = 4;
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
 const MAX_SERVERS: usize = 2000;
+/// How long the files may take to be read or written.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The interval between attempts to take the lock.
@@ -125,6 +129,8 @@ impl CachedCatalogs {
 pub struct Cache {
     /// The directory of the cache; `None` if nothing is cached.
     dir: Option<PathBuf>,
+    /// What the index had when the cache was opened, until it is taken.
+    known: Mutex<CachedCatalogs>,
     /// Catalogs that are not written yet.
     pending: Mutex<BTreeMap<CacheKey, Arc<Catalog>>>,
     /// Held by the thread that writes.
@@ -132,21 +138,23 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Makes a cache in this directory, which is created when it is needed. Without a directory nothing is cached.
+    /// Opens the cache in this directory, which is created when it is needed, and reads its index. Blocks. Without a
+    /// directory nothing is cached.
     pub fn open(dir: Option<PathBuf>) -> Self {
-        Self { dir, pending: Mutex::default(), writing: Arc::default() }
+        let known = dir.clone().map(read_cache).unwrap_or_default();
+        Self { dir, known: Mutex::new(known), pending: Mutex::default(), writing: Arc::default() }
     }
 
-    /// Reads the index. Blocks.
-    pub fn read(&self) -> CachedCatalogs {
-        self.dir.clone().map(read_cache).unwrap_or_default()
+    /// Returns the catalogs that `open` found. A second call returns none.
+    pub fn take_known(&self) -> CachedCatalogs {
+        std::mem::take(&mut *self.known.lock())
     }
 
     /// Writes the pending catalogs and reads the index, on a thread that may block.
     pub async fn flush_and_read(&self) -> CachedCatalogs {
         self.flush().await;
         let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
-        tokio::task::spawn_blocking(move || read_cache(dir)).await.unwrap_or_default()
+        blocking::run(FILE_TIMEOUT, move || read_cache(dir)).await.unwrap_or_default()
     }
 
     /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
@@ -161,13 +169,14 @@ impl Cache {
         let pending = std::mem::take(&mut *self.pending.lock());
         let Some(dir) = self.dir.clone().filter(|_| !pending.is_empty()) else { return };
         let writing = self.writing.clone();
-        let written = tokio::task::spawn_blocking(move || {
+        let written = blocking::run(FILE_TIMEOUT, move || {
             let _turn = writing.lock();
             write(&dir, &pending)
         });
-        let written = written.await;
-        if let Ok(Err(error)) = written {
-            tracing::debug!(%error, "the catalog cache could not be written");
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the catalog cache could not be written"),
+            Err(error) => tracing::debug!("the catalog cache could not be written: it {error}"),
         }
     }
 }
@@ -191,17 +200,17 @@ fn read_cache(dir: PathBuf) -> CachedCatalogs {
 
 /// Reads the entries of the index. An index that is missing or cannot be used has none.
 fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
-    let file = match open_private(&dir.join(INDEX)) {
+    let text = match read_private(&dir.join(INDEX), MAX_CACHED_BYTES) {
         Err(error) if error.is_missing() => return BTreeMap::new(),
         Err(error) if error.is_untrusted() => {
             tracing::warn!("cache of the servers' tools: {error}");
             return BTreeMap::new();
         }
-        file => file,
+        text => text,
     };
     let read = || -> Result<_, String> {
-        let text = io::read_to_string(file.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
-        let index: IndexFile<Box<RawValue>> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        let text = text.map_err(|e| e.to_string())?;
+        let index: IndexFile<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         match index.version {
             VERSION => Ok(index.servers),
             other => Err(format!("its format has version {other} instead of {VERSION}")),

@@ -14,6 +14,7 @@ pub mod approve;
 pub mod cache;
 pub mod demo;
 pub mod login;
+mod nesting;
 mod paths;
 pub mod serve;
 

@@ -2,8 +2,10 @@
 
 use anyhow::Context;
 use clap::Parser;
+use dynamic_mcp::blocking;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::memory;
 use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::ProcessEnv;
 use std::process::ExitCode;
@@ -16,6 +18,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    memory::configure();
     run(&Cli::parse()).unwrap_or_else(|error| {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE
@@ -43,11 +46,12 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         file: cli.log_file.as_deref(),
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
     })?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")?;
+    #[cfg(unix)]
+    // Before anything counts its descriptors.
+    dynamic_mcp::transport::warden::raise_nofile();
+    let runtime = blocking::runtime().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(async {
+        survive_file_size_limit()?;
         match &cli.command {
             None => serve::serve(cli, &env, process_env).await,
             Some(CliCommand::Demo) => demo::demo(&env).await,
@@ -64,4 +68,16 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     // A blocking thread that reads stdin cannot be cancelled. Waiting for it would delay the exit.
     runtime.shutdown_background();
     outcome
+}
+
+/// Makes a write above RLIMIT_FSIZE an error. By default it is a signal that ends the process. The signal is handled
+/// rather than ignored, because child processes would inherit that.
+fn survive_file_size_limit() -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // The handler stays when the stream of its signals is dropped.
+        drop(signal(SignalKind::from_raw(libc::SIGXFSZ)).context("cannot handle SIGXFSZ")?);
+    }
+    Ok(())
 }

@@ -20,6 +20,7 @@
 //!   address it is about; the tools of another one are trusted anew, and `get_status` says so.
 //! - What a server makes us keep is bounded, in number and in size.
 
+use crate::blocking;
 use crate::config::{GroupName, ServerConfig};
 use group::{GroupPins, PinJob};
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ pub mod record;
 
 /// How long reading the records may take, before every tool of the pinned groups is refused.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long writing the records may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is remembered of the groups of this instance.
 pub struct PinStore {
@@ -66,11 +69,10 @@ impl PinStore {
             .collect();
         let Some(dir) = self.dir.clone().filter(|_| !new.is_empty()) else { return };
         let groups = new.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = blocking::run(LOAD_TIMEOUT, move || {
             new.iter().map(|group| files::read(&group.path(&dir))).collect::<Vec<_>>()
         });
-        let records = tokio::time::timeout(LOAD_TIMEOUT, read).await;
-        let mut records = records.ok().and_then(Result::ok).unwrap_or_default().into_iter();
+        let mut records = read.await.unwrap_or_default().into_iter();
         for group in groups {
             let late = || Err(format!("its file could not be read within {} s", LOAD_TIMEOUT.as_secs()));
             group.set_record(records.next().unwrap_or_else(late));
@@ -125,7 +127,7 @@ impl PinStore {
                 .map(|(job, group)| (group.run_job(&dir, job, locked()), group))
                 .collect::<Vec<_>>()
         };
-        let done = tokio::task::spawn_blocking(work).await.unwrap_or_default();
+        let done = blocking::run(FILE_TIMEOUT, work).await.unwrap_or_default();
         let finish =
             |(outcome, group): (_, Arc<GroupPins>)| group.finish_job(outcome).then(|| group.name.clone());
         done.into_iter().filter_map(finish).collect()

@@ -11,6 +11,7 @@
 //!
 //! Owners and modes are checked on Unix only. Windows gives the directories of a user's profile to that user alone.
 
+use crate::files;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,16 @@ impl PrivateFileError {
     pub fn is_untrusted(&self) -> bool {
         matches!(self, Self::Untrusted { .. })
     }
+}
+
+/// Reads a file of ours of at most `limit` bytes, after a check of the file and its directory.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, is larger, or cannot be trusted.
+pub fn read_private(path: &Path, limit: u64) -> Result<Vec<u8>, PrivateFileError> {
+    let file = open_private(path)?;
+    files::read_to_limit(file, limit).map_err(|error| PrivateFileError::io(path, error))
 }
 
 /// Opens a file of ours for reading, after a check of the file and its directory. Does not block, even on a FIFO.

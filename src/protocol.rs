@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 pub mod methods;
 
+/// The name under which we are the client of upstreams.
+pub const CLIENT_NAME: &str = "dynamic-mcp";
+
 /// The revisions that begin with `initialize`, oldest first.
 pub const HANDSHAKE_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 

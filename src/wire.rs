@@ -11,8 +11,9 @@
 //! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors
 //! of one outgoing request, `open_calls` the requests that are not answered, `inbound` serves the requests of the other
 //! side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
-//! message, and `unfinished` joins a message that is written over several lines. `stdio` opens the process's own stdin
-//! and stdout, and `log_text` makes text of the other side safe for the log.
+//! message, and `unfinished` joins a message that is written over several lines. `budget` limits the memory that the
+//! messages of all connections take together. `stdio` opens the process's own stdin and stdout, and `log_text` makes text
+//! of the other side safe for the log.
 
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Deserializer};
@@ -20,6 +21,7 @@ use serde_json::value::RawValue;
 use std::io::IoSlice;
 
 pub mod batch;
+pub mod budget;
 pub mod call_options;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -105,6 +107,13 @@ pub enum MessageError {
         bytes: u64,
         /// The limit in bytes.
         limit: usize,
+    },
+    /// The memory for messages is used up.
+    OverBudget {
+        /// Its id, if that could be found in the parts that were kept.
+        id: Option<Raw>,
+        /// Its length in bytes.
+        bytes: u64,
     },
 }
 

@@ -97,8 +97,11 @@ impl TokenStore {
     /// When the login last changed. `None` if it has no file. Each write replaces the file, so each changes this time.
     pub async fn modified(&self, key: &StoreKey) -> Option<SystemTime> {
         let file = self.file(key);
-        let metadata = tokio::task::spawn_blocking(move || fs::symlink_metadata(file)).await.ok()?;
-        metadata.ok()?.modified().ok()
+        let modified = blocking(move || {
+            let metadata = fs::symlink_metadata(&file).and_then(|metadata| metadata.modified());
+            metadata.map_err(|error| AuthError::Store(error.to_string()))
+        });
+        modified.await.ok()
     }
 
     /// Writes a new login, to the keyring if there is one. The caller holds the lock.

@@ -33,7 +33,7 @@ async fn write_servers(dir: &Path, servers: usize) {
 async fn a_catalog_is_read_back_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     write_servers(dir.path(), 3).await;
-    let cache = Cache::open(Some(dir.path().to_owned())).read();
+    let cache = Cache::open(Some(dir.path().to_owned())).take_known();
     let known = cache.get(&key(1)).unwrap();
     assert!(known.is_same(&catalog(2)));
     assert_eq!(known.hashes, catalog(2).hashes);
@@ -63,7 +63,7 @@ async fn files_that_others_can_change_are_not_read_and_the_next_write_replaces_t
     let dir = parent.path().join("cache");
     write_servers(&dir, 1).await;
     let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    let read = || Cache::open(Some(dir.clone())).read().get(&key(0));
+    let read = || Cache::open(Some(dir.clone())).take_known().get(&key(0));
     set_mode(&dir.join(INDEX), 0o666);
     assert!(read().is_none());
     write_servers(&dir, 1).await;
@@ -100,15 +100,15 @@ async fn a_damaged_file_only_loses_its_content() {
         "{\"version\":3,\"servers\":{\"key0\":3}}",
     ] {
         replace(&dir.path().join(INDEX), index.as_bytes(), false).unwrap();
-        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_none(), "{index}");
         // The next write replaces it.
         write_servers(dir.path(), 1).await;
-        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_some(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_some(), "{index}");
     }
     for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
         let file = definitions_file(dir.path(), &key(0));
         replace(&file, definitions.as_bytes(), false).unwrap();
-        let known = Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).unwrap();
+        let known = Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
     }
 }
@@ -119,7 +119,7 @@ async fn a_cache_that_cannot_be_written_stays_empty() {
     let file = dir.path().join("a file");
     fs::write(&file, "x").unwrap();
     write_servers(&file.join("dir"), 1).await;
-    assert!(Cache::open(Some(file.join("dir"))).read().get(&key(0)).is_none());
+    assert!(Cache::open(Some(file.join("dir"))).take_known().get(&key(0)).is_none());
     let none = Cache::open(None);
     none.put(key(0), catalog(1));
     none.flush().await;
@@ -141,7 +141,7 @@ async fn instances_that_write_at_the_same_time_keep_each_others_entries() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let cache = Cache::open(Some(dir.path().to_owned())).read();
+    let cache = Cache::open(Some(dir.path().to_owned())).take_known();
     assert!((0..8).all(|n| cache.get(&key(n)).is_some()));
     let temporary = fs::read_dir(dir.path())
         .unwrap()

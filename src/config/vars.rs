@@ -4,11 +4,13 @@
 //! A string is expanded once: variables in the value of a variable are not expanded.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use thiserror::Error;
 
 use super::referenced::ReferencedFiles;
+use crate::files::{self, MAX_NAMED_BYTES};
 
 /// The environment variables and the working directory that the program was started with. Read once, in `main`, and
 /// passed from there to everything that needs them.
@@ -109,7 +111,7 @@ pub enum VarError {
     Malformed,
     /// The file of a `{file:…}` cannot be read.
     #[error("the file named by `{{file:…}}` cannot be read: {}", read_error_reason(.0))]
-    File(#[from] std::io::Error),
+    File(#[from] io::Error),
     /// A path starts with `~`, and there is no home directory.
     #[error("the path starts with `~`, but neither `HOME` nor `USERPROFILE` is set")]
     NoHome,
@@ -205,15 +207,18 @@ fn env_value<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
 fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     let path = context.resolve_path(path)?;
     context.files.add(&path);
-    let mut text = std::fs::read_to_string(path)?;
+    let content = files::read(&path, MAX_NAMED_BYTES)?;
+    let mut text = String::from_utf8(content).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(text)
 }
 
 /// Why a file cannot be read, in words for the user who named it.
-pub(crate) fn read_error_reason(error: &std::io::Error) -> String {
+pub(crate) fn read_error_reason(error: &io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        // A text of `files`.
+        _ if error.get_ref().is_some() => error.to_string(),
         kind => kind.to_string(),
     }
 }

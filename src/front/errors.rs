@@ -7,6 +7,7 @@ use crate::protocol::{REVISIONS, code};
 use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
+use crate::wire::budget::BUDGET_BYTES;
 use crate::wire::peer::CallError;
 use crate::wire::{MessageError, Raw, error_object};
 use serde_json::{Value, json};
@@ -149,6 +150,7 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
         CallError::TimedOut(_) => TIMED_OUT,
         CallError::Closed { .. } => CLOSED,
         CallError::TooLong { .. }
+        | CallError::OverBudget { .. }
         | CallError::Malformed(_)
         | CallError::AnswerRefused(_)
         | CallError::Failed { .. } => code::INTERNAL_ERROR,
@@ -214,5 +216,13 @@ pub fn malformed(error: &MessageError) -> RpcError {
         MessageError::TooLong { bytes, limit, .. } => invalid(format!(
             "a message of {bytes} bytes exceeds the limit of {limit} (settings.max_message_bytes)"
         )),
+        MessageError::OverBudget { bytes, .. } => RpcError::new(
+            code::INTERNAL_ERROR,
+            format!(
+                "a message of {bytes} bytes was dropped because too many large messages wait to be read: they share \
+                 {} MB. Read the answers, then send it again",
+                BUDGET_BYTES >> 20
+            ),
+        ),
     }
 }

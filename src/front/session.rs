@@ -169,7 +169,9 @@ impl ClientSession {
             Incoming::Malformed(error, line) => {
                 tracing::warn!(?error, line = %LogText(&line), "the client sent a line that is not a message");
                 let id = match &error {
-                    MessageError::NotAMessage { id } | MessageError::TooLong { id, .. } => id.clone(),
+                    MessageError::NotAMessage { id }
+                    | MessageError::TooLong { id, .. }
+                    | MessageError::OverBudget { id, .. } => id.clone(),
                     _ => None,
                 };
                 let id = id.unwrap_or(Raw::from_static(b"null"));

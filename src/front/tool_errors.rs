@@ -192,6 +192,9 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
             "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \
              (settings.max_message_bytes). Ask for less at once."
         ),
+        CallError::OverBudget { .. } => format!(
+            "Tool {tool} of group {group} ran, but {error}. Wait for the other answers, then ask for less at once."
+        ),
         CallError::Malformed(_) => format!(
             "Tool {tool} of group {group} gave no result that can be read: {error}. \
              The tool may have done its work, and a repeated call will probably fail in the same way. \

@@ -169,7 +169,7 @@ impl GroupManager {
     /// capabilities. Only the first call does anything. The first poll creates all groups.
     pub async fn start(&self) {
         if !self.started.swap(true, Ordering::Relaxed) {
-            let known = self.environment.cache.read();
+            let known = self.environment.cache.take_known();
             for (name, server) in &self.config().servers {
                 self.add(name, server, &known, None);
             }

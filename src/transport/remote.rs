@@ -25,7 +25,7 @@ use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
 use crate::config::HttpConfig;
 use crate::wire::Raw;
-use crate::wire::lines::LineReader;
+use crate::wire::lines::{LineReader, UNLIMITED};
 use crate::wire::output::Output;
 use connection::RemoteConnection;
 use credentials::Credentials;
@@ -113,7 +113,7 @@ impl Remote {
         let (output, writer) = Output::any(peer_end);
         let (stop, stopped) = watch::channel(None);
         // No limit: the messages that we send were limited when they were received from a client.
-        let lines = LineReader::new(driver_end, usize::MAX);
+        let lines = LineReader::new(driver_end, UNLIMITED);
         let driver = ConnectionDriver::new(connection, lines, stopped);
         let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
         Ok(OpenTransport {

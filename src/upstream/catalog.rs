@@ -2,8 +2,9 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
+use crate::files::MAX_CACHED_BYTES;
 use crate::pins::definition::DefinitionDigest;
-use crate::private_files::{PrivateFileError, open_private};
+use crate::private_files::read_private;
 use crate::protocol::{Era, meta};
 use crate::text::summary;
 use crate::wire::{Raw, raw};
@@ -176,11 +177,8 @@ impl Catalog {
 
 /// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
-    let read = || -> Result<String, PrivateFileError> {
-        let io_error = |error| PrivateFileError::Io { path: file.to_owned(), error };
-        std::io::read_to_string(open_private(file)?).map_err(io_error)
-    };
-    let text = read().inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
+    let text = read_private(file, MAX_CACHED_BYTES);
+    let text = text.inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
     let text = Raw::from(text.ok()?);
     let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
     let body = Definitions {

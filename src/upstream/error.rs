@@ -3,6 +3,7 @@
 use crate::config::ConfigError;
 use crate::protocol::code;
 use crate::text::quoted_lines;
+use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
 use std::time::Duration;
@@ -125,6 +126,7 @@ impl UpstreamError {
 impl From<OpenError> for UpstreamError {
     fn from(error: OpenError) -> Self {
         match error {
+            OpenError::Launch(error @ LaunchError::Lookup(_)) => Self::Spawn { message: with_source(&error) },
             OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
             OpenError::Remote(error) => Self::Remote(error),

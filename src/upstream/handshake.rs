@@ -14,7 +14,7 @@ use super::session::{
 use crate::config::Endpoint;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{
-    Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
+    CLIENT_NAME, Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
 };
 use crate::text::{quoted, quoted_list};
 use crate::wire::peer::CallOptions;
@@ -29,9 +29,6 @@ const REMOTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much longer than its error answer to `initialize` a server may take to answer `server/discover`. Many servers do
 /// not answer a method that they do not know.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The name that upstreams see.
-const CLIENT_NAME: &str = "dynamic-mcp";
 
 /// Why a handshake failed, and whether the server may belong to the other era.
 pub(super) struct HandshakeError {

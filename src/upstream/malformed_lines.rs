@@ -95,7 +95,7 @@ impl MalformedLines {
                 Continuation::Incomplete => return,
                 Continuation::Complete(message) => {
                     self.unfinished = None;
-                    return lines.put_back(message);
+                    return lines.put_back(Ok(message));
                 }
                 Continuation::Foreign => {}
             }

@@ -1,6 +1,7 @@
 //! The options and errors of one outgoing request: its time limits, where its progress goes, and why it failed.
 
 use super::Raw;
+use super::budget::BUDGET_BYTES;
 use super::output::Output;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -58,6 +59,15 @@ pub enum CallError {
     /// The server refused the answer to a question that it had asked during the call.
     #[error("the server refused the answer to its own question: {0}")]
     AnswerRefused(String),
+    /// The answer was dropped because the memory for messages is used up.
+    #[error(
+        "the answer ({bytes} bytes) was dropped because too many large answers wait to be read: they share {} MB",
+        BUDGET_BYTES >> 20
+    )]
+    OverBudget {
+        /// The length of the answer in bytes, or of what was read of it.
+        bytes: u64,
+    },
     /// The transport failed to deliver this request; the connection stays open.
     #[error("{why}")]
     Failed {
@@ -80,13 +90,23 @@ pub enum RetryHint {
 }
 
 impl CallError {
+    /// The error for a call that was not answered for this long, rounded down to a tenth of a second.
+    pub fn timed_out(after: Duration) -> Self {
+        let tenths = u64::try_from(after.as_millis() / 100).unwrap_or(u64::MAX / 100);
+        Self::TimedOut(Duration::from_millis(tenths * 100))
+    }
+
     /// Returns whether the request may be sent once more: it cannot have been carried out, or `repeatable` says that
     /// carrying it out twice does no harm.
     pub fn may_be_repeated(&self, repeatable: bool) -> bool {
         match self {
             Self::Closed { sent } => !sent || repeatable,
             Self::Failed { hint, .. } => *hint == RetryHint::Later && repeatable,
-            Self::TimedOut(_) | Self::TooLong { .. } | Self::Malformed(_) | Self::AnswerRefused(_) => false,
+            Self::TimedOut(_)
+            | Self::TooLong { .. }
+            | Self::OverBudget { .. }
+            | Self::Malformed(_)
+            | Self::AnswerRefused(_) => false,
         }
     }
 

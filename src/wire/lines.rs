@@ -1,5 +1,6 @@
 //! Cuts a stream into lines of limited length, one message each.
 
+use super::budget::{Reservation, UNCOUNTED_BYTES};
 use super::{MessageError, Raw};
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memmem};
@@ -11,10 +12,13 @@ const MIN_BUFFER: usize = 8 << 10;
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
 const READ_AHEAD: usize = 64 << 10;
+/// The limit for a stream of our own messages, which do not count against the budget again.
+pub const UNLIMITED: usize = usize::MAX;
 /// The byte order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads lines. A line that exceeds the limit is read to its end and reported, but not kept.
+/// Reads lines. A line that exceeds the limit, or finds no room in the budget of all messages, is read to its end and
+/// reported, but not kept.
 pub struct LineReader<R> {
     /// The stream.
     reader: R,
@@ -26,15 +30,17 @@ pub struct LineReader<R> {
     grown: bool,
     /// The limit for one line, in bytes.
     limit: usize,
-    /// The line that is being skipped because it exceeds the limit.
+    /// The part of the budget that the incomplete line in `buffer` takes.
+    reservation: Reservation,
+    /// The line that is being skipped.
     oversized: Option<OversizedLine>,
-    /// A line that was put back.
-    unread: Option<Bytes>,
+    /// What `put_back` returned.
+    returned: Option<Result<Bytes, MessageError>>,
     /// Whether the end of the stream was reached.
     at_end: bool,
 }
 
-/// What is kept of a line that exceeds the limit.
+/// What is kept of a line that is skipped.
 struct OversizedLine {
     /// Its first bytes.
     head: Bytes,
@@ -42,21 +48,35 @@ struct OversizedLine {
     tail: Vec<u8>,
     /// Its length so far, in bytes.
     bytes: u64,
+    /// Whether it is skipped for lack of room, and not because it exceeds the limit.
+    is_over_budget: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
+        let (buffer, reservation) = (BytesMut::new(), Reservation::default());
         Self {
             reader,
-            buffer: BytesMut::new(),
+            buffer,
             searched: 0,
             grown: false,
             limit,
+            reservation,
             oversized: None,
-            unread: None,
+            returned: None,
             at_end: false,
         }
+    }
+
+    /// Sets the limit for one line, in bytes.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Makes `line` the next one.
+    pub fn put_back(&mut self, line: Result<Bytes, MessageError>) {
+        self.returned = Some(line);
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
@@ -64,10 +84,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// # Errors
     ///
-    /// [`MessageError::TooLong`] for a line that exceeds the limit; the next call reads the line after it.
+    /// [`MessageError::TooLong`] for a line that exceeds the limit, [`MessageError::OverBudget`] for one that finds no
+    /// room; the next call reads the line after it.
     pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
-        if let Some(line) = self.unread.take() {
-            return Some(Ok(line));
+        if let Some(line) = self.returned.take() {
+            return Some(line);
         }
         loop {
             while let Some(end) = self.line_end() {
@@ -79,7 +100,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 }
             }
             if self.buffer.len() > self.limit || self.oversized.is_some() {
-                self.skip();
+                self.skip(false);
+            } else if self.limit != UNLIMITED && !self.reservation.reserve(self.buffer.len()).await {
+                tracing::warn!("dropped a message: there is no room in the memory for messages");
+                self.skip(true);
             }
             self.make_room();
             if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
@@ -89,11 +113,6 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return self.finish(last);
             }
         }
-    }
-
-    /// Makes a line the next one, for an owner that joined it from several.
-    pub fn put_back(&mut self, line: Bytes) {
-        self.unread = Some(line);
     }
 
     /// Whether the stream has ended, so that the line that was read last may be incomplete.
@@ -134,14 +153,14 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         found
     }
 
-    /// Drops what was read of an oversized line, except for its ends.
-    fn skip(&mut self) {
+    /// Drops what was read of a line that is not kept, except for its ends.
+    fn skip(&mut self, is_over_budget: bool) {
+        self.reservation = Reservation::default();
         let part = self.buffer.split().freeze();
         self.searched = 0;
         let head = || Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
-        let oversized =
-            self.oversized.get_or_insert_with(|| OversizedLine { head: head(), tail: Vec::new(), bytes: 0 });
-        oversized.add(&part);
+        let line = || OversizedLine { head: head(), tail: Vec::new(), bytes: 0, is_over_budget };
+        self.oversized.get_or_insert_with(line).add(&part);
     }
 
     fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, MessageError>> {
@@ -150,13 +169,21 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 head: line.slice(..KEPT_ENDS.min(line.len())),
                 tail: Vec::new(),
                 bytes: 0,
+                is_over_budget: false,
             });
         }
         if let Some(mut skipped) = self.oversized.take() {
             skipped.add(&line);
-            let id = find_id(&skipped.head, &skipped.tail);
-            return Some(Err(MessageError::TooLong { id, bytes: skipped.bytes, limit: self.limit }));
+            let (id, bytes) = (find_id(&skipped.head, &skipped.tail), skipped.bytes);
+            return Some(Err(match skipped.is_over_budget {
+                true => MessageError::OverBudget { id, bytes },
+                false => MessageError::TooLong { id, bytes, limit: self.limit },
+            }));
         }
+        let line = match line.len() > UNCOUNTED_BYTES {
+            true => std::mem::take(&mut self.reservation).hold(line),
+            false => line,
+        };
         let line = if line.starts_with(BOM) { line.slice(BOM.len()..) } else { line };
         let blank = line.trim_ascii().is_empty();
         (!blank).then_some(Ok(line))

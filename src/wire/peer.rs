@@ -14,7 +14,6 @@ use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -145,7 +144,7 @@ impl Peer {
                     // Progress may have moved the deadline.
                     if self.deadline(id, started, &options).is_some_and(|d| d <= Instant::now()) {
                         guard.reason = Some("timed out");
-                        return Err(CallError::TimedOut(tenths(started.elapsed())));
+                        return Err(CallError::timed_out(started.elapsed()));
                     }
                 }
             }
@@ -188,6 +187,10 @@ impl Peer {
             Ok(line) => line,
             Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
                 self.fail(&id, CallError::TooLong { bytes, limit });
+                return Some(Incoming::Handled);
+            }
+            Err(MessageError::OverBudget { id: Some(id), bytes }) if self.is_open(&id) => {
+                self.complete(&id, Err(CallError::OverBudget { bytes }));
                 return Some(Incoming::Handled);
             }
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
@@ -320,11 +323,6 @@ impl Peer {
     pub fn is_open(&self, id: &Raw) -> bool {
         own_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
     }
-}
-
-/// Rounds down to a tenth of a second, for error messages.
-fn tenths(time: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(time.as_millis() / 100).unwrap_or(u64::MAX / 100) * 100)
 }
 
 /// Parses an id that this side assigned. Some servers return numbers as strings.

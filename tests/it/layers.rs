@@ -9,35 +9,42 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 24] = [
     ("text", &[]),
+    ("blocking", &[]),
+    ("files", &[]),
+    ("memory", &[]),
     ("random", &[]),
     ("protocol", &[]),
-    ("private_files", &[]),
+    ("private_files", &["files"]),
     ("wire", &["protocol", "text"]),
-    ("config", &["text"]),
+    ("config", &["blocking", "files", "text"]),
     ("dirs", &["config"]),
     ("telemetry", &["text"]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["config", "protocol", "text", "wire"]),
-    ("auth", &["config", "private_files", "text", "transport"]),
-    ("upstream", &["config", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"]),
-    ("cache", &["config", "private_files", "upstream"]),
+    ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
+    ("auth", &["blocking", "config", "private_files", "text", "transport"]),
+    (
+        "upstream",
+        &["config", "files", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"],
+    ),
+    ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
     ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
-    ("pins", &["config", "private_files", "text", "wire"]),
+    ("pins", &["blocking", "config", "files", "private_files", "text", "wire"]),
     (
         "front",
         &[
-            "config", "groups", "pins", "protocol", "random", "rules", "schema", "search", "text",
-            "upstream", "wire",
+            "blocking", "config", "groups", "pins", "protocol", "random", "rules", "schema", "search",
+            "text", "upstream", "wire",
         ],
     ),
     (
         "cli",
         &[
             "auth",
+            "blocking",
             "cache",
             "config",
             "dirs",

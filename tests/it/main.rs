@@ -4,6 +4,7 @@
 //! - `fidelity`, `matrix`: an index by the behaviors of proxies, and every revision with every other;
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
+//! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
 //! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
@@ -21,6 +22,7 @@ mod front;
 mod isolation;
 mod layers;
 mod lifetime;
+mod limits;
 mod matrix;
 mod modes;
 mod oauth;

@@ -2,18 +2,25 @@
 
 use super::stored_login::LoginFile;
 use crate::auth::error::AuthError;
-use crate::private_files::{PrivateFileError, open_private, private_dir, remove_stale_temporaries, replace};
+use crate::blocking;
+use crate::private_files::{PrivateFileError, private_dir, read_private, remove_stale_temporaries, replace};
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The largest file of a login, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// How long an operation on the file of a login may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs file operations on another thread, so that a slow disk does not delay calls.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
 ) -> Result<T, AuthError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(AuthError::Store("access to the file of the login was aborted".to_owned())))
+    let done = blocking::run(FILE_TIMEOUT, work).await;
+    done.unwrap_or_else(|error| Err(AuthError::Store(format!("access to the file of the login {error}"))))
 }
 
 /// Reads the file of a login. `None` if there is none, or its content is not a login.
@@ -22,13 +29,12 @@ pub(super) async fn blocking<T: Send + 'static>(
 ///
 /// `AuthError::Store` if the file cannot be read, or it or its directory cannot be trusted.
 pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
-    let file = match open_private(path) {
+    let text = match read_private(path, MAX_BYTES) {
         // Also `None` if a directory on the way cannot be entered: no login was ever stored there.
         Err(error) if error.is_missing() => return Ok(None),
-        file => file.map_err(store_error)?,
+        text => text.map_err(store_error)?,
     };
-    let text = io::read_to_string(file).map_err(|error| io_error(path, &error))?;
-    Ok(serde_json::from_str(&text).ok())
+    Ok(serde_json::from_slice(&text).ok())
 }
 
 /// Replaces the file of a login.

@@ -17,6 +17,7 @@ use crate::config::nearest::nearest;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
+use crate::files::MAX_CONFIG_BYTES;
 
 /// The content of one file.
 #[derive(Default)]
@@ -87,7 +88,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     const MISSING: &str =
         "create it as README.md and examples/basic.json show, or name another file with `--config`";
     let absolute = env.cwd().join(path);
-    let text = match SourceText::read(&absolute, MISSING) {
+    let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, MISSING) {
         Ok(text) => Arc::new(text.named(path)),
         Err(error) => {
             let error = ConfigError { file: path.to_owned(), ..error };

@@ -4,6 +4,7 @@
 //! an approval has changed.
 
 use super::arguments::SearchQuery;
+use crate::blocking;
 use crate::config::GroupName;
 use crate::front::{lookup, tool_errors};
 use crate::groups::GroupManager;
@@ -17,6 +18,7 @@ use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number of results, if the query names none.
 const DEFAULT_LIMIT: usize = 5;
@@ -26,6 +28,8 @@ const MAX_LIMIT: usize = 20;
 const MAX_SUMMARY: usize = 100;
 /// The length of the best result's signature.
 const MAX_SIGNATURE: usize = 900;
+/// How long building the index may take.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a server's instructions is indexed as the description of its group.
 const MAX_INSTRUCTIONS: usize = 600;
 
@@ -145,8 +149,8 @@ impl ToolSearch {
             return Ok(index);
         }
         // It takes some 30 ms for a thousand tools, which no forwarded call should wait for.
-        let index = tokio::task::spawn_blocking(move || Arc::new(build(groups)));
-        let index = index.await.map_err(|error| {
+        let index = blocking::run(INDEX_TIMEOUT, move || Arc::new(build(groups))).await;
+        let index = index.map_err(|error| {
             tracing::error!(%error, "failed to index the tools");
             "The search is not available; get_dynamic_tools lists the tools of a group.".to_owned()
         })?;

@@ -178,8 +178,8 @@ impl Exchange {
     }
 
     async fn receive_json(&self, response: Response) -> Result<(), ExchangeError> {
-        let body = http_client::read_body(response, self.connection.max_message_bytes).await?;
-        let body = to_single_line(body);
+        let (body, reservation) = http_client::read_body(response, self.connection.max_message_bytes).await?;
+        let body = reservation.hold(to_single_line(body));
         let message = match Message::parse(&body) {
             Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body),
             Err(MessageError::Batch) => body,
@@ -224,7 +224,7 @@ impl Exchange {
                     self.connection.deliver(line).await;
                     continue;
                 }
-                Err(StreamEnd::TooLong(bytes)) => return Err(ExchangeError::TooLong(bytes)),
+                Err(StreamEnd::Size(error)) => return Err(ExchangeError::Size(error)),
                 Err(StreamEnd::Interrupted(reason)) => reason,
                 Err(StreamEnd::Closed) => "the server ended the stream".to_owned(),
             };
@@ -333,9 +333,7 @@ impl Exchange {
             ExchangeError::Remote(error) if is_handshake || error.ends_connection() => {
                 return connection.end(error, message.id).await;
             }
-            ExchangeError::TooLong(bytes) => {
-                CallError::TooLong { bytes, limit: connection.max_message_bytes }
-            }
+            ExchangeError::Size(error) => error.for_caller(connection.max_message_bytes),
             ExchangeError::Malformed(_) if is_handshake => {
                 return connection.end(RemoteError::invalid_response(error.to_string()), message.id).await;
             }

@@ -2,6 +2,7 @@
 
 use super::error::{RemoteError, RemoteErrorKind};
 use super::http_client::{self, BodyError};
+use super::message_reader::SizeError;
 use crate::wire::Raw;
 use reqwest::StatusCode;
 
@@ -11,9 +12,9 @@ pub(super) enum ExchangeError {
     /// The server, or the network to it, failed.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The answer is longer than the limit, with this length in bytes.
-    #[error("the answer is longer than the limit ({0} bytes)")]
-    TooLong(u64),
+    /// There is no room for the answer.
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// The answer came and cannot be read, for this reason.
     #[error("the server's answer is {0}")]
     Malformed(String),
@@ -48,7 +49,7 @@ impl ExchangeError {
 impl From<BodyError> for ExchangeError {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::TooLong(bytes) => Self::TooLong(bytes),
+            BodyError::Size(error) => Self::Size(error),
             BodyError::Interrupted(reason) => RemoteError::connection_lost(&reason).into(),
         }
     }

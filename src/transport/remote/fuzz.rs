@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
 use super::event_stream::{EventStream, ReconnectState, StreamEnd};
+use super::message_reader::SizeError;
 pub use crate::wire::fuzz::{block_on, split_first_byte};
 use bytes::Bytes;
 use futures_util::stream;
@@ -25,7 +26,8 @@ fn read_events(data: &[u8], chunk_size: usize, limit: usize) -> (Vec<(String, By
                     assert!(message.is_none_or(|message| !message.is_empty()));
                 }
                 Err(StreamEnd::Closed | StreamEnd::Interrupted(_)) => return,
-                Err(StreamEnd::TooLong(bytes)) => return assert!(bytes > limit as u64),
+                Err(StreamEnd::Size(SizeError::TooLong(bytes))) => return assert!(bytes > limit as u64),
+                Err(StreamEnd::Size(SizeError::OverBudget(_))) => unreachable!("a few bytes"),
             }
         }
     });

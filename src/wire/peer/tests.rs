@@ -3,6 +3,7 @@
 use super::*;
 use crate::wire::Request;
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
 
 /// The deadline of every wait. It is virtual in tests with paused time, and passes only when nothing else can happen.

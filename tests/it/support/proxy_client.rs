@@ -114,8 +114,11 @@ impl Proxy {
 
     /// Reads the next line of stdout. `None` at its end.
     pub(super) fn read_message(&mut self) -> Option<Message> {
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.read_buffer.iter().position(|byte| *byte == b'\n') {
+            let found = memchr::memchr(b'\n', &self.read_buffer[searched..]).map(|n| searched + n);
+            searched = self.read_buffer.len();
+            if let Some(end) = found {
                 let line = self.read_buffer.drain(..=end).collect();
                 return Some(Message::parse(String::from_utf8(line).unwrap()));
             }

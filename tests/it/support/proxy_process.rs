@@ -83,6 +83,16 @@ impl ProxyCommand {
         self
     }
 
+    /// Lets another program, such as `prlimit`, start it: the program with its arguments follows `command`.
+    pub(crate) fn started_by(mut self, command: &[&str]) -> Self {
+        let mut outer = Command::new(command[0]);
+        outer.args(&command[1..]).arg(self.command.get_program()).args(self.command.get_args());
+        outer.env_clear().current_dir(self.home.path());
+        outer.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.command = outer;
+        self
+    }
+
     pub(crate) fn in_own_process_group(mut self) -> Self {
         self.command.process_group(0);
         self
