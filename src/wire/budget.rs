@@ -92,6 +92,7 @@ impl Reservation {
             }
             let deadline = *self.wait_until.get_or_insert_with(|| Instant::now() + ROOM_TIMEOUT);
             if Instant::now() >= deadline {
+                tracing::warn!(bytes, "dropped a message: there is no room in the memory for messages");
                 return false;
             }
             // A wake-up or the deadline: there is one more attempt in either case.

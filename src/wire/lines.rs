@@ -102,7 +102,6 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if self.buffer.len() > self.limit || self.oversized.is_some() {
                 self.skip(false);
             } else if self.limit != UNLIMITED && !self.reservation.reserve(self.buffer.len()).await {
-                tracing::warn!("dropped a message: there is no room in the memory for messages");
                 self.skip(true);
             }
             self.make_room();

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::remote::server::{Reply, Request, Server};
 use crate::support::{Proxy, ProxyCommand, pure_config, scripted_upstream};
 
 /// The number of groups; each answers with `ANSWER_BYTES`. Together they exceed the budget of 256 MB.
@@ -17,16 +18,13 @@ fn memory(pid: u32, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
-#[test]
-fn large_answers_to_a_client_that_does_not_read_give_way() {
-    let servers: serde_json::Map<String, Value> =
-        (0..GROUPS).map(|n| (format!("g{n}"), scripted_upstream(&[]))).collect();
-    let config = json!({"settings": {"lazy_startup": "pure"}, "mcpServers": servers});
-    let mut proxy = Proxy::new(&config);
-    let ids: Vec<_> = (0..GROUPS)
-        .map(|n| proxy.send_call(&format!("g{n}"), "big", json!({"bytes": ANSWER_BYTES})))
-        .collect();
-    // The client reads only now.
+/// Calls a tool of `GROUPS` servers, each of which answers with `ANSWER_BYTES`, and reads only when the memory is used
+/// up. Asserts that some answers are complete, and that the others are errors that say why.
+fn assert_some_give_way(server: impl Fn(usize) -> Value, tool: &str) {
+    let servers: serde_json::Map<String, Value> = (0..GROUPS).map(|n| (format!("g{n}"), server(n))).collect();
+    let mut proxy = Proxy::new(&json!({"settings": {"lazy_startup": "pure"}, "mcpServers": servers}));
+    let args = json!({"bytes": ANSWER_BYTES});
+    let ids: Vec<_> = (0..GROUPS).map(|n| proxy.send_call(&format!("g{n}"), tool, args.clone())).collect();
     proxy.wait_for_log("no room in the memory for messages");
     let (mut complete, mut refused) = (0, 0);
     for id in ids {
@@ -39,11 +37,31 @@ fn large_answers_to_a_client_that_does_not_read_give_way() {
         assert!(response.line.contains("they share 256 MB"), "{}", response.line);
     }
     let peak = memory(proxy.pid(), "VmHWM");
-    println!("{complete} complete, {refused} refused, peak {} MB", peak >> 20);
+    eprintln!("{complete} complete, {refused} refused, peak {} MB", peak >> 20);
     assert!(complete > 0 && refused > 0);
     assert!(peak < 400 << 20, "{peak}");
-    assert_eq!(proxy.call_text("g0", "echo", json!({"text": "fine"})), "fine");
-    println!("{} MB after the burst", memory(proxy.pid(), "VmRSS") >> 20);
+    assert!(proxy.request("ping", json!({}))["result"].is_object());
+    eprintln!("{} MB after the burst", memory(proxy.pid(), "VmRSS") >> 20);
+}
+
+#[test]
+fn large_answers_to_a_client_that_does_not_read_give_way() {
+    assert_some_give_way(|_| scripted_upstream(&[]), "big");
+}
+
+#[test]
+fn large_answers_over_http_give_way() {
+    let json = Server::start(|request| request.is_tool_call().then(|| Reply::json(large_text(request))));
+    let events = Server::start(|request| {
+        let text = request.is_tool_call().then(|| large_text(request))?;
+        Some(Reply::events(move |body| body.event("1", &text)))
+    });
+    let urls = [json.url(), events.url()];
+    assert_some_give_way(|n| json!({"url": urls[n % 2]}), "echo");
+}
+
+fn large_text(request: &Request) -> String {
+    request.text_response(&"x".repeat(ANSWER_BYTES))
 }
 
 /// A server whose list of tools has pages of 3 MB and no end.
