@@ -124,7 +124,9 @@ fn difference(old: &str, new: &str) -> usize {
 fn excerpt(text: &str, start: usize) -> String {
     let rest: String = text.chars().skip(start).collect();
     let rest = shorten(&rest, MAX_DESCRIPTION);
-    quoted(&if start > 0 { format!("…{rest}") } else { rest })
+    let mark = if start > 0 { "…" } else { "" };
+    // What is remembered is visible text.
+    format!("\"{mark}{}\"", rest.replace('"', "\\\""))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `shared` has what the tasks of all
 //! groups share.
 
+use super::backoff::jitter;
 use super::catalog::Catalog;
 use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
 use super::error::UpstreamError;
@@ -19,7 +20,6 @@ use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use futures_util::future::BoxFuture;
 use shared::SharedState;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -389,11 +389,6 @@ impl<C: Connect> Task<C> {
             self.shared.changes.add(&self.name);
         }
     }
-}
-
-/// Returns a number from -1 to 1. The random keys of the hasher are random enough for this.
-fn jitter() -> f64 {
-    (RandomState::new().hash_one(0) % 2001) as f64 / 1000.0 - 1.0
 }
 
 #[cfg(test)]
