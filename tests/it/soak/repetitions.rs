@@ -17,6 +17,11 @@ fn repetitions(default: u64) -> u64 {
     variable("DYNAMIC_MCP_REPETITIONS", default)
 }
 
+/// An upstream that does not end by itself before the test.
+fn lasting_upstream() -> Value {
+    scripted_upstream(&["--live", "7200"])
+}
+
 /// Memory may grow by this much from the first tenth to the end: a log, and fragmentation.
 const TOLERANCE_KIB: u64 = 4096;
 
@@ -49,7 +54,7 @@ impl Growth {
 #[ignore = "takes minutes; run it with .ci/long"]
 fn a_thousand_crashes_affect_only_their_own_calls() {
     let all = repetitions(1000);
-    let config = config_of([("crashes", scripted_upstream(&[])), ("other", scripted_upstream(&[]))]);
+    let config = config_of([("crashes", lasting_upstream()), ("other", lasting_upstream())]);
     let mut proxy = Proxy::new(&config);
     let other = proxy.upstream_pid("other");
     let (mut growth, start) = (Growth::of(&proxy), Instant::now());
@@ -73,8 +78,8 @@ fn a_thousand_crashes_affect_only_their_own_calls() {
 fn a_thousand_reloads_lose_no_call() {
     let all = repetitions(1000);
     let config = |n: u64| {
-        let other = merged(scripted_upstream(&[]), json!({"env": {"N": n.to_string()}}));
-        config_of([("kept", scripted_upstream(&[])), ("other", other)])
+        let other = merged(lasting_upstream(), json!({"env": {"N": n.to_string()}}));
+        config_of([("kept", lasting_upstream()), ("other", other)])
     };
     let mut proxy = ProxyCommand::new().args(&["--pure-lazy"]).config(&config(0)).start_initialized();
     let kept = proxy.upstream_pid("kept");
