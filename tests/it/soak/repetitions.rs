@@ -77,8 +77,10 @@ fn a_thousand_crashes_affect_only_their_own_calls() {
 #[ignore = "takes minutes; run it with .ci/long"]
 fn a_thousand_reloads_lose_no_call() {
     let all = repetitions(1000);
+    // A few servers in turn: the cache keeps the catalog of each, and 1,000 would be most of the memory.
+    let variant = |n: u64| (n % 10).to_string();
     let config = |n: u64| {
-        let other = merged(lasting_upstream(), json!({"env": {"N": n.to_string()}}));
+        let other = merged(lasting_upstream(), json!({"env": {"N": variant(n)}}));
         config_of([("kept", lasting_upstream()), ("other", other)])
     };
     let mut proxy = ProxyCommand::new().args(&["--pure-lazy"]).config(&config(0)).start_initialized();
@@ -100,7 +102,7 @@ fn a_thousand_reloads_lose_no_call() {
             let answer = proxy.response(id).json();
             assert_eq!(answer["result"]["content"][0]["text"], format!("{n} {call}"), "{answer}");
         }
-        let expected = format!("\"N\":\"{n}\"");
+        let expected = format!("\"N\":\"{}\"", variant(n));
         wait_until(&format!("config {n} is in use"), || {
             proxy.call_text("other", "env", json!({})).contains(&expected)
         });
