@@ -45,7 +45,7 @@ fn answer_all(proxy: &mut Proxy, mut open: Vec<Message>, waiting: usize) {
     for _ in 0..waiting {
         accept(proxy, &open.remove(0));
         open.push(next_question(proxy));
-        assert_no_question(&mut proxy);
+        assert_no_question(proxy);
     }
     open.iter().for_each(|question| accept(proxy, question));
 }
