@@ -178,10 +178,6 @@ fn spawn_marked(kind: &str, tag: &str, owner: u32, namespace: &str) -> std::proc
     command.args(["env", &format!("DYNAMIC_MCP_OWNER={owner}/1/{}/{namespace}/5", boot.trim())]);
     command.arg(unruly_program()).args([kind, tag]);
     command.env("WARDEN", env!("CARGO_BIN_EXE_dynamic-mcp"));
-    if kind != "session" {
-        // A warden of any other program on this machine may end the group of a process with this mark.
-        command.process_group(0);
-    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
