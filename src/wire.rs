@@ -11,22 +11,26 @@
 //! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout,
 //! and `log_text` makes text of the other side safe for the log.
 
+use body::{Body, concat};
 use bytes::{Buf, Bytes};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use object::Params;
+use scan::Scanner;
 use std::io::IoSlice;
 
 pub mod batch;
+pub mod body;
 pub mod call;
 pub mod inbound;
 pub mod lines;
 pub mod log_text;
+pub mod object;
 pub mod output;
 pub mod peer;
 pub mod percent;
 #[cfg(unix)]
 pub mod pipe_size;
 pub mod raw;
+pub mod scan;
 pub mod stdio;
 
 /// JSON text, usually a slice of the line it came in.
@@ -64,7 +68,7 @@ pub struct Request {
     /// The method's name.
     pub method: String,
     /// The params, if the request has any; `null` is a value.
-    pub params: Option<Raw>,
+    pub params: Option<Params>,
 }
 
 /// Why a line is not a message that can be handled.
@@ -99,26 +103,6 @@ pub enum MessageError {
     },
 }
 
-/// The members of a message. `null` counts as a value, which serde's `Option` alone would not see. A member that is
-/// given twice is rejected, because another reader of the message might choose the other value.
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
-}
-
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(d).map(Some)
-}
-
 impl Message {
     /// Parses one line.
     ///
@@ -126,32 +110,80 @@ impl Message {
     ///
     /// See [`MessageError`].
     pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
-        let text = line.trim_ascii_start();
+        let mut scanner = Scanner::new(line);
         // serde would read the struct from an array, too.
-        if text.first() == Some(&b'[') {
+        if scanner.peek() == Some(b'[') {
             return Err(MessageError::Batch);
         }
-        let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|e| match e.classify() {
-            serde_json::error::Category::Data => MessageError::NotAMessage { id: None },
-            _ => MessageError::NotJson,
-        })?;
-        let own = |value: &RawValue| line.slice_ref(value.get().as_bytes());
-        let id = envelope.id.map(own);
-        let error = envelope.error.filter(|e| e.get() != "null" || envelope.result.is_none());
-        let result = envelope.result.filter(|_| error.is_none());
-        let method = envelope.method.map(|m| serde_json::from_str(m.get())).transpose();
+        if scanner.peek() != Some(b'{') {
+            let is_json = scanner.value().is_some() && scanner.end().is_some();
+            return Err(if is_json { MessageError::NotAMessage { id: None } } else { MessageError::NotJson });
+        }
+        let envelope = Envelope::scan(scanner, line).ok_or(MessageError::NotJson)?;
+        if envelope.repeats {
+            return Err(MessageError::NotAMessage { id: None });
+        }
+        let Envelope { id, method, params, result, error, .. } = envelope;
+        let error = error.filter(|error| &error[..] != b"null" || result.is_none());
+        let result = result.filter(|_| error.is_none());
+        let method = method.map(|method| serde_json::from_slice(&method)).transpose();
         let Ok(method) = method else { return Err(MessageError::NotAMessage { id: id.filter(is_id) }) };
         match (method, id, result, error) {
             (Some(method), Some(id), None, None) if is_id(&id) => {
-                Ok(Self::Request(Request { id, method, params: envelope.params.map(own) }))
+                Ok(Self::Request(Request { id, method, params }))
             }
             (Some(method), None, None, None) => {
-                Ok(Self::Notification { method, params: envelope.params.map(own) })
+                Ok(Self::Notification { method, params: params.map(|params| Raw::clone(&params)) })
             }
-            (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(own(result)) }),
-            (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(own(error)) }),
+            (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(result) }),
+            (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(error) }),
             (_, id, ..) => Err(MessageError::NotAMessage { id: id.filter(is_id) }),
         }
+    }
+}
+
+/// The members of a message. `null` counts as a value. A member that is given twice makes the message invalid, because
+/// another reader of it might choose the other value.
+#[derive(Default)]
+struct Envelope {
+    id: Option<Raw>,
+    method: Option<Raw>,
+    params: Option<Params>,
+    result: Option<Raw>,
+    error: Option<Raw>,
+    /// Whether a member is given twice.
+    repeats: bool,
+}
+
+impl Envelope {
+    /// Reads the only pass over a line that checks it. `None` if it is not JSON.
+    fn scan(mut scanner: Scanner<'_>, line: &Bytes) -> Option<Self> {
+        let mut found = Self::default();
+        scanner.object(|scanner, key, escaped| {
+            let decoded: String;
+            let mut name = &line[key.clone()];
+            if escaped {
+                decoded = serde_json::from_slice(&line[key.start - 1..key.end + 1]).unwrap_or_default();
+                name = decoded.as_bytes();
+            }
+            let member = match name {
+                b"id" => &mut found.id,
+                b"method" => &mut found.method,
+                b"result" => &mut found.result,
+                b"error" => &mut found.error,
+                b"params" => {
+                    found.repeats |= found.params.is_some();
+                    found.params = Some(Params::scan(scanner, line)?);
+                    return Some(());
+                }
+                _ => return scanner.value().map(drop),
+            };
+            found.repeats |= member.is_some();
+            *member = Some(line.slice(scanner.value()?));
+            Some(())
+        })?;
+        scanner.end()?;
+        Some(found)
     }
 }
 
@@ -160,57 +192,101 @@ fn is_id(id: &Raw) -> bool {
     matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// An outgoing message. Its three parts (head, body, tail) are written without being joined or serialized again.
+/// The length up to which a message is copied into one piece, which is faster than writing several.
+const MAX_COPIED: usize = 4 << 10;
+
+/// An outgoing message. A large body is written in its own parts, without being copied or serialized again.
 #[derive(Debug, Clone)]
-pub struct Frame([Bytes; 3]);
+pub struct Frame {
+    /// All of a small message, or what comes before the body of a large one.
+    head: Bytes,
+    /// The body of a large message, and what comes after it.
+    rest: Vec<Bytes>,
+}
 
 impl Frame {
     /// A request.
-    pub fn request(id: u64, method: &str, params: Option<Raw>) -> Self {
-        Self::new(format_args!(",\"id\":{id},\"method\":{}", Quoted(method)), "params", params)
+    pub fn request(id: u64, method: &str, params: Option<Body>) -> Self {
+        Self::new(Some(id.to_string().as_bytes()), Some(method), "params", params)
     }
 
     /// A notification.
     pub fn notification(method: &str, params: Option<Raw>) -> Self {
-        Self::new(format_args!(",\"method\":{}", Quoted(method)), "params", params)
+        Self::new(None, Some(method), "params", params.map(Body::from))
     }
 
     /// A response. `id` is written as it was received, `null` if the request had no readable id.
     pub fn response(id: &[u8], reply: Reply) -> Self {
-        let id = String::from_utf8_lossy(id);
         match reply {
-            Ok(result) => Self::new(format_args!(",\"id\":{id}"), "result", Some(result)),
-            Err(error) => Self::new(format_args!(",\"id\":{id}"), "error", Some(error)),
+            Ok(result) => Self::new(Some(id), None, "result", Some(result.into())),
+            Err(error) => Self::new(Some(id), None, "error", Some(error.into())),
         }
     }
 
-    fn new(head: std::fmt::Arguments<'_>, name: &str, body: Option<Raw>) -> Self {
-        Self(match body {
-            Some(body) => {
-                [format!("{{\"jsonrpc\":\"2.0\"{head},\"{name}\":").into(), body, Bytes::from_static(b"}\n")]
-            }
-            None => [format!("{{\"jsonrpc\":\"2.0\"{head}}}\n").into(), Bytes::new(), Bytes::new()],
-        })
+    /// A batch of messages.
+    pub fn batch(messages: &[Self]) -> Self {
+        let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
+        let joined = texts.collect::<Vec<_>>().join(&b","[..]);
+        let rest = vec![joined.into(), Bytes::from_static(b"]\n")];
+        Self { head: Bytes::from_static(b"["), rest }
+    }
+
+    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
+        let method = method.map(quoted);
+        let name = body.as_ref().map(|_| [",\"", name, "\":"]);
+        let pieces = [
+            Some(&b"{\"jsonrpc\":\"2.0\""[..]),
+            id.map(|_| &b",\"id\":"[..]),
+            id,
+            method.as_ref().map(|_| &b",\"method\":"[..]),
+            method.as_deref(),
+        ];
+        let pieces = pieces.into_iter().flatten().chain(name.iter().flatten().map(|part| part.as_bytes()));
+        let body_len = body.as_ref().map_or(0, Body::len);
+        let body = body.unwrap_or_default();
+        let end = b"}\n";
+        if body_len > MAX_COPIED {
+            let head = concat(pieces);
+            let rest = body.into_parts().chain([Bytes::from_static(end)]).collect();
+            return Self { head, rest };
+        }
+        let head = concat(pieces.chain(body.parts().map(|part| &part[..])).chain([&end[..]]));
+        Self { head, rest: Vec::new() }
+    }
+
+    /// The bytes that are not written yet, in one piece.
+    fn text(&self) -> Bytes {
+        concat(self.parts().map(|part| &part[..]))
     }
 
     /// The number of bytes that are not written yet.
     pub fn len(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
+        self.parts().map(Bytes::len).sum()
     }
 
     /// Returns whether all bytes are written.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(Bytes::is_empty)
+        self.parts().all(Bytes::is_empty)
     }
 
     /// The parts that are not written yet.
+    pub fn parts(&self) -> impl Iterator<Item = &Bytes> + Clone {
+        std::iter::once(&self.head).chain(&self.rest).filter(|part| !part.is_empty())
+    }
+
+    /// What is not written yet, if it is one part.
+    pub fn one_piece(&self) -> Option<&[u8]> {
+        self.rest.is_empty().then_some(&self.head)
+    }
+
+    /// The parts that are not written yet, to be written together.
     pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
-        self.0.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part))
+        self.parts().map(|part| IoSlice::new(part))
     }
 
     /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.
     pub fn advance(&mut self, mut n: usize) -> usize {
-        for part in &mut self.0 {
+        for part in std::iter::once(&mut self.head).chain(&mut self.rest) {
             let step = n.min(part.len());
             part.advance(step);
             n -= step;
@@ -219,13 +295,17 @@ impl Frame {
     }
 }
 
-/// Displays a string as JSON.
-struct Quoted<'a>(&'a str);
-
-impl std::fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&serde_json::Value::from(self.0).to_string())
+/// Returns text as a JSON string.
+pub fn quoted(text: &str) -> Raw {
+    match is_plain(text) {
+        true => concat([b"\"", text.as_bytes(), b"\""].into_iter()),
+        false => serde_json::Value::from(text).to_string().into(),
     }
+}
+
+/// Returns whether a JSON string has the text as it is.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
 }
 
 /// Builds a JSON-RPC error object.
@@ -304,9 +384,9 @@ mod tests {
 
     #[test]
     fn a_frame_is_one_line_of_json() {
-        let text = |frame: Frame| String::from_utf8(frame.0.concat()).unwrap();
+        let text = |frame: Frame| String::from_utf8(frame.text().to_vec()).unwrap();
         assert_eq!(
-            text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}")))),
+            text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}").into()))),
             "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"a\\\"b\",\"params\":{\"x\":1.0}}\n"
         );
         assert_eq!(text(Frame::notification("n", None)), "{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");

@@ -11,7 +11,7 @@ TOOL = (
 )
 HANDSHAKE = b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}}'
 
-for line in sys.stdin.buffer:
+for line in open(0, "rb", buffering=1 << 20):
     head = line[:200]
     found = ID.search(head)
     if not found:

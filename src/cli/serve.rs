@@ -55,21 +55,26 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let clients = Arc::new(ClientRegistry::default());
     let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
     let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
-    let mut writing = tokio::spawn(writer.run());
-    let stop = async {
-        tokio::select! {
-            signal = stop.any() => tracing::info!(signal, "told to stop by a signal"),
-            _ = &mut writing => tracing::info!("the client has disconnected"),
+    let closing = groups.clone();
+    // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
+    let serving = tokio::spawn(async move {
+        let mut writing = tokio::spawn(writer.run());
+        let stop = async {
+            tokio::select! {
+                signal = stop.any() => tracing::info!(signal, "told to stop by a signal"),
+                _ = &mut writing => tracing::info!("the client has disconnected"),
+            }
+        };
+        session.run(&mut lines, stop, closing.shutdown()).await;
+        output.close();
+        if !writing.is_finished() && tokio::time::timeout(FLUSH_TIMEOUT, writing).await.is_err() {
+            tracing::debug!("the client did not read its last answers");
         }
-    };
+    });
     tokio::select! {
-        () = session.run(&mut lines, stop, groups.shutdown()) => {}
+        served = serving => served?,
         () = groups.run() => {}
         () = follow_config(&mut watcher, &files, &groups, cli, env) => {}
-    }
-    output.close();
-    if !writing.is_finished() && tokio::time::timeout(FLUSH_TIMEOUT, writing).await.is_err() {
-        tracing::debug!("the client did not read its last answers");
     }
     Ok(ExitCode::SUCCESS)
 }

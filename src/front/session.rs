@@ -21,6 +21,7 @@ use crate::upstream::select::until;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
+use crate::wire::object::Params;
 use crate::wire::peer::{Incoming, Peer};
 use crate::wire::{MessageError, Raw, Reply, Request, raw};
 use dispatch::Dispatcher;
@@ -257,7 +258,7 @@ impl ClientSession {
     }
 
     fn initialize(&mut self, request: &Request) {
-        let params = request.params.clone().unwrap_or(Raw::from_static(b"{}"));
+        let params = request.params.clone().unwrap_or_else(Params::empty);
         self.client.initialize(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
         self.start_groups();
         self.phase = Phase::Initialized;
@@ -299,12 +300,12 @@ impl ClientSession {
         }
     }
 
-    fn serve_request(&mut self, request: Request, method: Method, era: Era) {
+    fn serve_request(&mut self, mut request: Request, method: Method, era: Era) {
         if method == Method::ToolsList {
-            let reply = self.list_tools(request.params.as_ref(), era);
+            let reply = self.list_tools(request.params.as_deref(), era);
             return self.answer(&request, era, reply);
         }
-        match self.dispatcher.dispatch(&request, method, era) {
+        match self.dispatcher.dispatch(&mut request, method, era) {
             Ok((answer, cancel_params)) => {
                 let answer = match era {
                     Era::Handshake => answer,

@@ -5,7 +5,8 @@ use super::lifecycle::Usage;
 use super::translate;
 use crate::protocol::Era;
 use crate::wire::peer::{CallError, CallOptions, Peer};
-use crate::wire::{Raw, Reply};
+use crate::wire::Reply;
+use crate::wire::body::Body;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,11 +35,16 @@ impl Lease {
     pub async fn call(
         &self,
         method: &str,
-        params: Option<Raw>,
+        params: Option<impl Into<Body>>,
         from: Era,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
-        self.0.peer.call(method, translate::request(params, from, self.0.era), options).await
+        let params = params.map(Into::into);
+        let params = match (from, self.0.era) {
+            (Era::Handshake, Era::Handshake) => params,
+            (from, to) => translate::request(params.map(|params| params.join()), from, to).map(Body::from),
+        };
+        self.0.peer.call(method, params, options).await
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.

@@ -17,6 +17,7 @@ use crate::wire::{MessageError, Raw, Request, error_object, raw};
 use std::sync::Arc;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
@@ -61,14 +62,11 @@ impl Reader {
     /// Reads and writes until the connection ends, then fails every open call.
     pub async fn run(mut self, mut lines: LineReader<impl AsyncRead + Unpin>, writer: Writer) {
         let handle = self.context.handle.clone();
-        let writing = async {
-            // A server that closed its stdin may still answer.
-            drop(writer.run().await);
-            std::future::pending::<()>().await;
-        };
+        // A server that closed its stdin may still answer. The task ends with this future.
+        let mut writing = JoinSet::new();
+        writing.spawn(writer.run());
         tokio::select! {
             () = self.read(&mut lines) => {}
-            () = writing => {}
             () = handle.drained() => {}
         }
         self.context.live.lose(handle.connection_end().await.into());

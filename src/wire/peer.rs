@@ -5,6 +5,7 @@
 //! in a loop. Answers and progress go to their calls; everything else is returned in the order in which it came.
 
 use super::batch::Batches;
+use super::body::Body;
 use super::lines::LineReader;
 use super::log_text::LogText;
 use super::output::Output;
@@ -105,7 +106,7 @@ impl Peer {
             calls.last_id += 1;
             calls.last_id
         };
-        self.output.send(Frame::request(id, method, Some(params)));
+        self.output.send(Frame::request(id, method, Some(params.into())));
     }
 
     /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
@@ -152,12 +153,14 @@ impl Peer {
     pub async fn call(
         &self,
         method: &str,
-        params: Option<Raw>,
+        params: Option<impl Into<Body>>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let started = Instant::now();
         // The timeout also covers a side that does not read its requests.
-        if tokio::time::timeout(options.timeout, self.output.ready()).await.is_err() {
+        if !self.output.is_ready()
+            && tokio::time::timeout(options.timeout, self.output.ready()).await.is_err()
+        {
             return Err(CallError::TimedOut(options.timeout));
         }
         let (answer, mut answered) = oneshot::channel();
@@ -171,11 +174,9 @@ impl Peer {
         };
         let id = self.open(call)?;
         let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
+        let params = params.map(Into::into);
         let params = match options.progress {
-            Some(_) => {
-                let params = params.unwrap_or(Raw::from_static(b"{}"));
-                Some(raw::set_in(&params, "_meta", "progressToken", id.to_string().as_bytes()))
-            }
+            Some(_) => Some(with_progress_token(params.unwrap_or(Raw::from_static(b"{}").into()), id)),
             None => params,
         };
         if !self.output.send(Frame::request(id, method, params)) {
@@ -360,6 +361,14 @@ impl Peer {
     fn is_open(&self, id: &Raw) -> bool {
         own_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
     }
+}
+
+/// Sets the progress token of a request. The id of the request serves as its token.
+fn with_progress_token(params: Body, id: u64) -> Body {
+    let token = Raw::from(id.to_string());
+    params
+        .set_progress_token(token.clone())
+        .unwrap_or_else(|params| raw::set_in(&params.join(), "_meta", "progressToken", &token).into())
 }
 
 /// Rounds down to a tenth of a second, for error messages.

@@ -15,6 +15,8 @@ use crate::schema::validate::ArgumentValidator;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
 use crate::upstream::translate;
+use crate::wire::body::Body;
+use crate::wire::object::Params;
 use crate::wire::peer::{CallError, CallOptions, CancelParams, Progress};
 use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
@@ -79,14 +81,14 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// Creates the context of a request with these params.
-    pub fn new(session: Arc<SessionState>, era: Era, params: &Raw) -> Self {
-        let meta = raw::get(params, "_meta");
-        let member = |key| meta.as_ref().and_then(|meta| raw::get(meta, key));
-        let output = session.client.peer().output().clone();
+    pub fn new(session: Arc<SessionState>, era: Era, params: &Params) -> Self {
+        let meta = params.meta();
+        let member = |key| meta.as_ref().and_then(|meta| meta.get(key));
         let log_level = member(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
         Self {
             era,
-            progress: member("progressToken").map(|token| Progress::new(output, token)),
+            progress: member("progressToken")
+                .map(|token| Progress::new(session.client.peer().output().clone(), token)),
             cancel_params: CancelParams::default(),
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             may_request_input: false,
@@ -154,7 +156,7 @@ impl RequestContext {
         group: &GroupName,
         lease: &Lease,
         method: Method,
-        params: Raw,
+        params: impl Into<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let client = &self.session.client;
@@ -166,12 +168,13 @@ impl RequestContext {
             ..options
         };
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
-        let params = match client.log_level().filter(|_| is_bridged) {
-            Some(level) => translate::with_log_level(&params, &level),
-            None => params,
+        let level = if is_bridged { client.log_level() } else { None };
+        let params: Body = match level {
+            Some(level) => translate::with_log_level(&params.into().join(), &level).into(),
+            None => params.into(),
         };
         if is_bridged && method.info().may_request_input {
-            return input_required::call(client, group, lease, method, params, options).await;
+            return input_required::call(client, group, lease, method, params.join(), options).await;
         }
         let _registered =
             self.input_channel.as_ref().map(|channel| client.register_input_channel(group, channel.clone()));

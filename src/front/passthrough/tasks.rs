@@ -13,6 +13,7 @@ use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::upstream::lease::Lease;
 use crate::upstream::{Upstream, task_ids};
+use crate::wire::object::Params;
 use crate::wire::{Raw, Reply, raw};
 
 /// Forwards a request about one task.
@@ -54,15 +55,15 @@ pub async fn list(invocation: Invocation) -> Reply {
 }
 
 /// Returns whether the proxy has to create the task for a tool that only runs as one.
-pub fn must_create(group: &Upstream, lease: &Lease, params: &Raw) -> bool {
+pub fn must_create(group: &Upstream, lease: &Lease, params: &Params) -> bool {
     task_call::is_needed(group.snapshot().catalog.as_deref(), lease, params)
 }
 
 /// Adapts the result of a call for the client. If the result is a task, its group stays connected while it runs.
-pub fn adopt(context: &RequestContext, group: &GroupName, lease: Lease, params: &Raw, result: Raw) -> Raw {
+pub fn adopt(context: &RequestContext, group: &GroupName, lease: Lease, params: &Params, result: Raw) -> Raw {
     let is_task = match context.era {
         // A result may have any members, so only a call that asked for a task gets one.
-        Era::Handshake => raw::get(params, "task").is_some(),
+        Era::Handshake => params.get("task").is_some(),
         Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
     };
     if !is_task {

@@ -17,8 +17,9 @@ use crate::text::shorten;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::lease::Lease;
-use crate::wire::{Raw, Reply, raw};
-use serde_json::Value;
+use crate::wire::object::Params;
+use crate::wire::{Raw, Reply, quoted};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// How many characters of a signature an error shows.
@@ -29,14 +30,14 @@ pub struct ToolCall {
     /// The context of the request.
     pub context: RequestContext,
     /// The client's params, whole.
-    pub params: Raw,
+    pub params: Params,
     /// Whether only read-only tools may be called.
     pub read_only: bool,
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
 pub async fn call_dynamic_tool(call: ToolCall) -> Reply {
-    match CallArguments::parse(raw::get(&call.params, "arguments").as_ref()) {
+    match CallArguments::of(&call.params) {
         Ok(arguments) => call_tool(call, arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
@@ -94,14 +95,16 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
     let mut outgoing =
         OutgoingCall { call, arguments, name, approved: false, wraps_result: false, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
-    let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
+    let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
     let result = match forwarded.reply {
         Ok(result) => result,
         Err(error) => return Ok(Err(error)),
     };
     let group = &forwarded.group.name;
     let result = match (&outgoing.tool, outgoing.wraps_result) {
-        (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
+        (Some(tool), true) => {
+            Approval { group, tool: &tool.name, args: &arguments.args }.wrap_result(&result)
+        }
         _ => result,
     };
     Ok(Ok(tasks::adopt(&call.context, group, forwarded.lease, &call.params, result)))
@@ -119,8 +122,8 @@ struct OutgoingCall<'a> {
     approved: bool,
     /// Whether the result has to carry the user's approval to the next round.
     wraps_result: bool,
-    /// The tool's own name, once it is found.
-    tool: Option<String>,
+    /// The tool, once it is found.
+    tool: Option<FoundTool>,
 }
 
 impl Outgoing for OutgoingCall<'_> {
@@ -138,31 +141,32 @@ impl Outgoing for OutgoingCall<'_> {
         }
         check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
         let needs_approval = rules.asks(&tool.name);
-        let params = self.approve(group, &tool, needs_approval).await?;
-        let name = Value::from(tool.name.as_str()).to_string();
-        let members = [("name", name.as_bytes()), ("arguments", &self.arguments.args)];
-        let params = raw::set_all(&params, &members);
+        let call = self.call;
+        let approved = self.approve(group, &tool, needs_approval).await?;
+        let params = approved.as_ref().unwrap_or(&call.params);
+        let members = [("name", quoted(&tool.name)), ("arguments", self.arguments.args.clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
             repeatable: !is_stateful && (tool.read_only || tool.idempotent),
-            may_become_task: raw::get(&params, "task").is_some(),
+            may_become_task: params.get("task").is_some(),
             run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
-            params,
+            params: params.with(&members),
         };
-        self.tool = Some(tool.name);
+        self.tool = Some(tool);
         Ok(prepared)
     }
 }
 
 impl OutgoingCall<'_> {
-    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream.
-    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Raw, CallStop> {
-        let params = &self.call.params;
+    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
+    /// are the client's.
+    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Option<Params>, CallStop> {
         if !needed {
-            return Ok(params.clone());
+            return Ok(None);
         }
+        let params = &self.call.params;
         let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args };
         if !self.approved {
             match approval::request(&self.call.context, params, &approval).await? {
@@ -171,7 +175,22 @@ impl OutgoingCall<'_> {
             }
         }
         self.wraps_result = self.call.context.era == Era::Stateless;
-        Ok(if self.wraps_result { approval.unwrap_params(params) } else { params.clone() })
+        Ok(self.wraps_result.then(|| approval.unwrap_params(params).into()))
+    }
+}
+
+/// A tool in a group's catalog.
+struct FoundTool {
+    catalog: Arc<Catalog>,
+    /// Its place in the catalog.
+    index: usize,
+}
+
+impl Deref for FoundTool {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.catalog.tools[self.index]
     }
 }
 
@@ -180,11 +199,13 @@ impl OutgoingCall<'_> {
 /// # Errors
 ///
 /// The text for the model.
-async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
+async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     let find = || {
         let snapshot = group.snapshot();
-        let tool = lookup::tool(snapshot.catalog.as_ref()?, name)?;
-        snapshot.rules.allows(&tool.name).then(|| tool.clone())
+        let catalog = snapshot.catalog.as_ref()?;
+        let index = lookup::tool_index(catalog, name)?;
+        let is_allowed = snapshot.rules.allows(&catalog.tools[index].name);
+        is_allowed.then(|| FoundTool { catalog: catalog.clone(), index })
     };
     if let Some(tool) = find() {
         return Ok(tool);
