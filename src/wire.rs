@@ -199,7 +199,9 @@ const MAX_COPIED: usize = 4 << 10;
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// All of a small message, or what comes before the body of a large one.
-    head: Bytes,
+    head: Vec<u8>,
+    /// How many bytes of `head` are written.
+    written: usize,
     /// The body of a large message, and what comes after it.
     rest: Vec<Bytes>,
 }
@@ -228,55 +230,66 @@ impl Frame {
         let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
         let joined = texts.collect::<Vec<_>>().join(&b","[..]);
         let rest = vec![joined.into(), Bytes::from_static(b"]\n")];
-        Self { head: Bytes::from_static(b"["), rest }
+        Self { head: b"[".to_vec(), written: 0, rest }
     }
 
     fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
         let method = method.map(quoted);
-        let name = body.as_ref().map(|_| [",\"", name, "\":"]);
-        let pieces = [
-            Some(&b"{\"jsonrpc\":\"2.0\""[..]),
-            id.map(|_| &b",\"id\":"[..]),
-            id,
-            method.as_ref().map(|_| &b",\"method\":"[..]),
-            method.as_deref(),
-        ];
-        let pieces = pieces.into_iter().flatten().chain(name.iter().flatten().map(|part| part.as_bytes()));
+        let method = method.as_deref().unwrap_or_default();
         let body_len = body.as_ref().map_or(0, Body::len);
-        let body = body.unwrap_or_default();
-        let end = b"}\n";
-        if body_len > MAX_COPIED {
-            let head = concat(pieces);
-            let rest = body.into_parts().chain([Bytes::from_static(end)]).collect();
-            return Self { head, rest };
+        let copied = if body_len > MAX_COPIED { 0 } else { body_len };
+        let given = id.map_or(0, <[u8]>::len) + method.len() + name.len();
+        let mut head = Vec::with_capacity(given + copied + 64);
+        head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        for (key, value) in [("id", id.unwrap_or_default()), ("method", method)] {
+            if !value.is_empty() {
+                head.extend_from_slice(b",\"");
+                head.extend_from_slice(key.as_bytes());
+                head.extend_from_slice(b"\":");
+                head.extend_from_slice(value);
+            }
         }
-        let head = concat(pieces.chain(body.parts().map(|part| &part[..])).chain([&end[..]]));
-        Self { head, rest: Vec::new() }
+        let mut rest = Vec::new();
+        if let Some(body) = body {
+            head.extend_from_slice(b",\"");
+            head.extend_from_slice(name.as_bytes());
+            head.extend_from_slice(b"\":");
+            if copied == body_len {
+                body.parts().for_each(|part| head.extend_from_slice(part));
+            } else {
+                rest = body.into_parts().chain([Bytes::from_static(b"}\n")]).collect();
+            }
+        }
+        if rest.is_empty() {
+            head.extend_from_slice(b"}\n");
+        }
+        Self { head, written: 0, rest }
     }
 
     /// The bytes that are not written yet, in one piece.
     fn text(&self) -> Bytes {
-        concat(self.parts().map(|part| &part[..]))
+        concat(self.parts())
     }
 
     /// The number of bytes that are not written yet.
     pub fn len(&self) -> usize {
-        self.parts().map(Bytes::len).sum()
+        self.parts().map(<[u8]>::len).sum()
     }
 
     /// Returns whether all bytes are written.
     pub fn is_empty(&self) -> bool {
-        self.parts().all(Bytes::is_empty)
+        self.parts().next().is_none()
     }
 
     /// The parts that are not written yet.
-    pub fn parts(&self) -> impl Iterator<Item = &Bytes> + Clone {
-        std::iter::once(&self.head).chain(&self.rest).filter(|part| !part.is_empty())
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let rest = self.rest.iter().map(|part| &part[..]);
+        std::iter::once(&self.head[self.written..]).chain(rest).filter(|part| !part.is_empty())
     }
 
     /// What is not written yet, if it is one part.
     pub fn one_piece(&self) -> Option<&[u8]> {
-        self.rest.is_empty().then_some(&self.head)
+        self.rest.is_empty().then_some(&self.head[self.written..])
     }
 
     /// The parts that are not written yet, to be written together.
@@ -286,7 +299,10 @@ impl Frame {
 
     /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.
     pub fn advance(&mut self, mut n: usize) -> usize {
-        for part in std::iter::once(&mut self.head).chain(&mut self.rest) {
+        let step = n.min(self.head.len() - self.written);
+        self.written += step;
+        n -= step;
+        for part in &mut self.rest {
             let step = n.min(part.len());
             part.advance(step);
             n -= step;

@@ -59,9 +59,11 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {
         let mut writing = tokio::spawn(writer.run());
+        // A task of its own, so that the signals are not asked for each message.
+        let signal = tokio::spawn(stop.any());
         let stop = async {
             tokio::select! {
-                signal = stop.any() => tracing::info!(signal, "told to stop by a signal"),
+                Ok(signal) = signal => tracing::info!(signal, "told to stop by a signal"),
                 _ = &mut writing => tracing::info!("the client has disconnected"),
             }
         };

@@ -4,10 +4,10 @@ use super::error::UpstreamError;
 use super::lifecycle::Usage;
 use super::translate;
 use crate::protocol::Era;
-use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::Reply;
 use crate::wire::body::Body;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::wire::peer::{CallError, CallOptions, Peer};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -82,8 +82,10 @@ pub struct LiveConnection {
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
-    /// Notified when the last lease is returned.
-    pub(super) unused: Notify,
+    /// Notified when the last lease is returned, if somebody waits for that.
+    unused: Notify,
+    /// Whether somebody waits for the last lease to be returned.
+    awaited: AtomicBool,
     /// Notified when no more leases are given out.
     closed: Notify,
     /// Why the connection ended, if it did so by itself.
@@ -103,6 +105,7 @@ impl LiveConnection {
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
             unused: Notify::new(),
+            awaited: AtomicBool::new(false),
             closed: Notify::new(),
             lost: OnceLock::new(),
         })
@@ -118,9 +121,27 @@ impl LiveConnection {
 
     fn release(&self) {
         self.touch();
-        if self.leases.fetch_sub(1, Ordering::AcqRel) & !CLOSED == 1 {
+        let is_last = self.leases.fetch_sub(1, Ordering::SeqCst) & !CLOSED == 1;
+        if is_last && self.awaited.swap(false, Ordering::SeqCst) {
             self.unused.notify_one();
         }
+    }
+
+    /// How the connection is used now. If it is in use, `until_unused` will tell when it no longer is.
+    pub(super) fn watch_usage(&self) -> Usage {
+        // First of all, so that no lease is returned unseen in between.
+        self.awaited.store(true, Ordering::SeqCst);
+        let usage = self.usage();
+        if usage.leases == 0 {
+            self.awaited.store(false, Ordering::SeqCst);
+        }
+        usage
+    }
+
+    /// Resolves when the last lease was returned after `watch_usage` had found the connection in use. It may also resolve
+    /// earlier. Cancel-safe.
+    pub(super) async fn until_unused(&self) {
+        self.unused.notified().await;
     }
 
     fn touch(&self) {
@@ -131,7 +152,7 @@ impl LiveConnection {
     /// How the connection is used now.
     pub(super) fn usage(&self) -> Usage {
         Usage {
-            leases: self.leases.load(Ordering::Acquire) & !CLOSED,
+            leases: self.leases.load(Ordering::SeqCst) & !CLOSED,
             last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
         }
     }

@@ -8,9 +8,9 @@
 use super::catalog::Catalog;
 use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
 use super::error::UpstreamError;
-use super::lease::Lease;
+use super::lease::{Lease, LiveConnection};
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::select::{notified, notified_after, optional, until};
+use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
 use super::stats::CallStats;
 use super::{Command, Grace, Upstream};
@@ -184,7 +184,7 @@ impl<C: Connect> Task<C> {
 
     /// Waits for the next thing to happen.
     async fn next(&mut self) -> TaskEvent {
-        let usage = self.usage();
+        let usage = self.connection.as_ref().map(|connection| connection.live.watch_usage());
         let deadline = self.lifecycle.deadline(usage);
         let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
         let (ended, live, lists_changed) = match connection {
@@ -201,7 +201,7 @@ impl<C: Connect> Task<C> {
             }
             outcome = optional(refresh.as_mut()) => TaskEvent::Refreshed(outcome),
             command = commands.recv() => TaskEvent::Command(command),
-            () = notified(live.map(|live| &live.unused)) => TaskEvent::Tick,
+            () = until_unused(live) => TaskEvent::Tick,
             // Not while the lists are read: a change may concern a page that was read already.
             () = notified_after(lists_changed.map(|notify| &**notify), *refresh_not_before), if refresh.is_none() => {
                 TaskEvent::ListsChanged
@@ -381,6 +381,14 @@ impl<C: Connect> Task<C> {
         if changed {
             self.shared.changes.add(&self.name);
         }
+    }
+}
+
+/// Resolves when the connection, if there is one, is no longer in use. Cancel-safe.
+async fn until_unused(live: Option<&Arc<LiveConnection>>) {
+    match live {
+        Some(live) => live.until_unused().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -59,7 +59,11 @@ impl Body {
         let pieces = self.into_parts().flat_map(|part| {
             let start = wanted.start.wrapping_sub(address(&part).start);
             match is_inside(&part) {
-                true => [part.slice(..start), part.slice(start..start + token.len()), part.slice(start + token.len()..)],
+                true => [
+                    part.slice(..start),
+                    part.slice(start..start + token.len()),
+                    part.slice(start + token.len()..),
+                ],
                 false => [part, Bytes::new(), Bytes::new()],
             }
         });

@@ -7,6 +7,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The first size of a buffer in bytes. A buffer doubles while a message needs it, so that idle connections stay small.
 const MIN_BUFFER: usize = 8 << 10;
+/// The smallest room in bytes for which a read is worth its cost. A buffer with more room is used on, although lines of
+/// it are still in use.
+const MIN_ROOM: usize = 2 << 10;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
@@ -93,7 +96,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         self.grown = wanted > MIN_BUFFER;
-        self.buffer.reserve(wanted);
+        if self.buffer.capacity() - self.buffer.len() < MIN_ROOM {
+            self.buffer.reserve(wanted);
+        }
     }
 
     fn line_end(&mut self) -> Option<usize> {

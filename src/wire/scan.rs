@@ -11,8 +11,8 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
     at: usize,
-    /// All bytes of strings so far, combined by "or": above 127 if one of them is not ASCII.
-    bytes_of_strings: u8,
+    /// All words of strings so far, combined by "or": a byte is above 127 if one of theirs is not ASCII.
+    bytes_of_strings: u64,
 }
 
 /// A member of an object, as offsets in the text.
@@ -46,7 +46,7 @@ impl<'a> Scanner<'a> {
 
     /// Checks that nothing but white space follows, and that all of the text is UTF-8.
     pub fn end(self) -> Option<()> {
-        let is_ascii = self.bytes_of_strings < 0x80;
+        let is_ascii = self.bytes_of_strings & u64::from_ne_bytes([0x80; WORD]) == 0;
         // Outside of strings, other bytes are errors.
         (self.at == self.text.len() && (is_ascii || std::str::from_utf8(self.text).is_ok())).then_some(())
     }
@@ -180,30 +180,56 @@ impl<'a> Scanner<'a> {
     /// Counts the bytes before the next one that ends a string, begins an escape, or is a control character.
     fn plain_bytes(&mut self) -> usize {
         let rest = &self.text[self.at..];
-        let (blocks, _) = rest.as_chunks::<BLOCK>();
-        let (mut plain, mut bytes) = (0, 0);
-        for block in blocks {
-            let (mut special, mut all) = (0, 0);
+        let mut plain = 0;
+        // Most strings are short, so that a word finds their end.
+        for word in rest.as_chunks::<WORD>().0.iter().take(BLOCK / WORD) {
+            match self.plain_bytes_of(word) {
+                WORD => plain += WORD,
+                end => return plain + end,
+            }
+        }
+        for block in rest[plain..].as_chunks::<BLOCK>().0 {
+            let (mut special, mut bytes) = (0, 0);
             // The compiler turns this into a few vector instructions.
             for &byte in block {
                 special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
-                all |= byte;
+                bytes |= byte;
             }
             if special != 0 {
                 break;
             }
-            bytes |= all;
+            self.bytes_of_strings |= u64::from(bytes);
             plain += BLOCK;
         }
-        for &byte in &rest[plain..] {
-            if !PLAIN[usize::from(byte)] {
-                break;
+        for word in rest[plain..].as_chunks::<WORD>().0 {
+            match self.plain_bytes_of(word) {
+                WORD => plain += WORD,
+                end => return plain + end,
             }
-            bytes |= byte;
-            plain += 1;
         }
-        self.bytes_of_strings |= bytes;
-        plain
+        let last = &rest[plain..];
+        let end = last.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
+        let last = &last[..end.unwrap_or(last.len())];
+        self.bytes_of_strings |= last.iter().fold(0, |all, &byte| all | u64::from(byte));
+        plain + last.len()
+    }
+
+    /// Does the same within a word.
+    fn plain_bytes_of(&mut self, word: &[u8; WORD]) -> usize {
+        const ONES: u64 = u64::from_ne_bytes([1; WORD]);
+        let word = u64::from_le_bytes(*word);
+        // The highest bit of a byte is set if the byte is below the limit, which is at most 128. The bytes above the
+        // first such one may be wrong, but only the first one counts.
+        let below = |bytes: u64, limit: u64| bytes.wrapping_sub(ONES * limit) & !bytes & (ONES << 7);
+        let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+        let special = below(word, 0x20) | is(b'"') | is(b'\\');
+        if special == 0 {
+            self.bytes_of_strings |= word;
+            return WORD;
+        }
+        let bits = special.trailing_zeros() & !7;
+        self.bytes_of_strings |= word & ((1 << bits) - 1);
+        bits as usize / 8
     }
 
     fn escape(&mut self) -> Option<()> {
@@ -272,21 +298,10 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The bytes that are looked at together.
+/// The bytes of a machine word.
+const WORD: usize = size_of::<u64>();
+/// The bytes that are looked at together in long strings.
 const BLOCK: usize = 32;
-
-/// Whether a byte stands for itself in a string.
-const PLAIN: [bool; 256] = {
-    let mut plain = [true; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        plain[byte] = false;
-        byte += 1;
-    }
-    plain[b'"' as usize] = false;
-    plain[b'\\' as usize] = false;
-    plain
-};
 
 /// The open brackets around a value, one bit each: 1 for an object. The innermost 64 are in `bits`.
 #[derive(Default)]
@@ -340,23 +355,66 @@ mod tests {
         let deep = |n| format!("{}1{}", "[".repeat(n), "]".repeat(n));
         let mixed = |n| format!("{}1{}", "[{\"a\":".repeat(n), "}]".repeat(n));
         for text in [
-            "0", "-0", "1.50", "1e400", "-1E-3", "0.0e+0", "01", "-", "1.", ".5", "1e", "+1", "NaN", "0x1", "true",
-            "tru", "nulll", "", " ", "\"\\ud800\"", "\"\\u00g0\"", "\"\\x\"", "\"\t\"", "\"\u{7f}\"", "\"", "\"\\\"",
-            "[1,]", "[,1]", "[1 2]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "{\"a\":1]", "[1}", "]", "[", "{\"a\":",
-            " [ 1 , { \"a\" : [ ] , \"b\" : { } } ] ", "1 2", "[]]", "{\"\\u0069d\":5}", "\u{feff}1", "\"é\"",
+            "0",
+            "-0",
+            "1.50",
+            "1e400",
+            "-1E-3",
+            "0.0e+0",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1e",
+            "+1",
+            "NaN",
+            "0x1",
+            "true",
+            "tru",
+            "nulll",
+            "",
+            " ",
+            "\"\\ud800\"",
+            "\"\\u00g0\"",
+            "\"\\x\"",
+            "\"\t\"",
+            "\"\u{7f}\"",
+            "\"",
+            "\"\\\"",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{a:1}",
+            "{\"a\":1]",
+            "[1}",
+            "]",
+            "[",
+            "{\"a\":",
+            " [ 1 , { \"a\" : [ ] , \"b\" : { } } ] ",
+            "1 2",
+            "[]]",
+            "{\"\\u0069d\":5}",
+            "\u{feff}1",
+            "\"é\"",
         ] {
             assert_eq!(is_json(text.as_bytes()), serde_accepts(text.as_bytes()), "{text:?}");
         }
         for depth in [63, 64, 65, 127, 128, 129, 1000] {
             assert!(is_json(deep(depth).as_bytes()) && is_json(mixed(depth).as_bytes()));
-            assert!(!is_json(&deep(depth).as_bytes()[1..]) && !is_json(mixed(depth).replace("}]", "]}").as_bytes()));
+            assert!(
+                !is_json(&deep(depth).as_bytes()[1..])
+                    && !is_json(mixed(depth).replace("}]", "]}").as_bytes())
+            );
         }
     }
 
     #[test]
     fn every_position_of_a_special_byte_is_found() {
         for length in 0..100 {
-            for (special, fine) in [("\"", false), ("\\\"", true), ("\n", false), ("\\", false), ("é", true)] {
+            for (special, fine) in [("\"", false), ("\\\"", true), ("\n", false), ("\\", false), ("é", true)]
+            {
                 let text = format!("\"{}{special}{}\"", "x".repeat(length), "y".repeat(40));
                 assert_eq!(is_json(text.as_bytes()), fine, "{text}");
             }
@@ -371,13 +429,13 @@ mod tests {
             "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,3})?",
             Just("null".to_owned()),
             Just("true".to_owned()),
-            "([a-z{}\\[\\],: é]|\\\\[\"\\\\/bfnrt]|\\\\u[0-9a-f]{4}){0,50}".prop_map(|text| format!("\"{text}\"")),
+            "([a-z{}\\[\\],: é]|\\\\[\"\\\\/bfnrt]|\\\\u[0-9a-f]{4}){0,50}"
+                .prop_map(|text| format!("\"{text}\"")),
         ];
         leaf.prop_recursive(6, 64, 6, |inner| {
             let key = "([a-c é]|\\\\u0061|\\\\\"){0,3}";
-            let member = (key, "[ \t]{0,2}", inner.clone()).prop_map(|(key, space, value)| {
-                format!("\"{key}\"{space}:{space}{value}{space}")
-            });
+            let member = (key, "[ \t]{0,2}", inner.clone())
+                .prop_map(|(key, space, value)| format!("\"{key}\"{space}:{space}{value}{space}"));
             prop_oneof![
                 proptest::collection::vec(inner, 0..5).prop_map(|items| format!("[{}]", items.join(" ,"))),
                 proptest::collection::vec(member, 0..5).prop_map(|items| format!("{{ {}}}", items.join(","))),

@@ -174,7 +174,8 @@ impl RequestContext {
             None => params.into(),
         };
         if is_bridged && method.info().may_request_input {
-            return input_required::call(client, group, lease, method, params.join(), options).await;
+            let params = params.join();
+            return Box::pin(input_required::call(client, group, lease, method, params, options)).await;
         }
         let _registered =
             self.input_channel.as_ref().map(|channel| client.register_input_channel(group, channel.clone()));

@@ -53,6 +53,8 @@ impl Invocation {
     ///
     /// The member is missing or not a string.
     pub fn string(&self, key: &str) -> Result<String, RpcError> {
-        self.params.get_str(key).ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
+        self.params
+            .get_str(key)
+            .ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
     }
 }

@@ -15,8 +15,8 @@ use crate::protocol::{Era, OLDEST_HANDSHAKE, capability};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::ServerInfo;
 use crate::upstream::lease::Lease;
-use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::body::Body;
+use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -165,7 +165,7 @@ pub async fn forward<O: Outgoing>(
         let mut login = None;
         if !login_offered && error.needs_login() {
             login_offered = true;
-            match acquire::log_in(context, &group).await {
+            match Box::pin(acquire::log_in(context, &group)).await {
                 Ok(()) => continue,
                 Err(outcome) => login = outcome,
             }
@@ -186,7 +186,7 @@ async fn send(
     let options =
         CallOptions { max_total: MAX_TOTAL.max(timeout), may_become_task, ..CallOptions::within(timeout) };
     if run_as_task {
-        return task_call::run(context, group, lease, params.join(), options).await;
+        return Box::pin(task_call::run(context, group, lease, params.join(), options)).await;
     }
     context.send(&group.name, lease, method, params, options).await
 }

@@ -7,8 +7,8 @@ use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;
-use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::object::Params;
+use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
 
 /// Returns whether the proxy has to create the task: the client did not, and the server takes tasks for calls of tools.

@@ -255,7 +255,9 @@ async fn call_directly(
     let found = match target {
         DirectTarget::Known(group, tool) => Ok((group, tool)),
         DirectTarget::Ambiguous(text) => Err(text),
-        DirectTarget::Candidates(candidates) => find_by_connecting(&context, candidates, &name).await,
+        DirectTarget::Candidates(candidates) => {
+            Box::pin(find_by_connecting(&context, candidates, &name)).await
+        }
     };
     let (group, tool) = match found {
         Ok(found) => found,

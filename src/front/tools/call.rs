@@ -95,7 +95,8 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
     let mut outgoing =
         OutgoingCall { call, arguments, name, approved: false, wraps_result: false, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
-    let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
+    let forwarded =
+        forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
     let result = match forwarded.reply {
         Ok(result) => result,
         Err(error) => return Ok(Err(error)),
@@ -162,14 +163,19 @@ impl Outgoing for OutgoingCall<'_> {
 impl OutgoingCall<'_> {
     /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
     /// are the client's.
-    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Option<Params>, CallStop> {
+    async fn approve(
+        &mut self,
+        group: &Upstream,
+        tool: &Tool,
+        needed: bool,
+    ) -> Result<Option<Params>, CallStop> {
         if !needed {
             return Ok(None);
         }
         let params = &self.call.params;
         let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args };
         if !self.approved {
-            match approval::request(&self.call.context, params, &approval).await? {
+            match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
                 ApprovalOutcome::Approved => self.approved = true,
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
@@ -211,7 +217,7 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
         return Ok(tool);
     }
     if group.snapshot().rules.allows(name) {
-        group.refresh().await;
+        Box::pin(group.refresh()).await;
         if let Some(tool) = find() {
             return Ok(tool);
         }
@@ -275,7 +281,7 @@ async fn check_arguments(
     if validation_error(context, group, tool, args).is_none() {
         return Ok(());
     }
-    group.refresh().await;
+    Box::pin(group.refresh()).await;
     validation_error(context, group, tool, args).map_or(Ok(()), Err)
 }
 

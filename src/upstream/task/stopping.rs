@@ -22,8 +22,8 @@ impl<C: Connect> Task<C> {
         };
         live.close();
         let unused = async {
-            while live.usage().leases > 0 {
-                live.unused.notified().await;
+            while live.watch_usage().leases > 0 {
+                live.until_unused().await;
             }
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, unused).await.is_err() {
