@@ -15,6 +15,7 @@ pub mod config;
 pub mod dirs;
 pub mod front;
 pub mod groups;
+pub mod memory;
 pub mod protocol;
 mod random;
 pub mod rules;

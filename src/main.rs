@@ -4,8 +4,8 @@ use anyhow::Context;
 use clap::Parser;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::ProcessEnv;
+use dynamic_mcp::{memory, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    memory::keep_freed();
     run(&Cli::parse()).unwrap_or_else(|error| {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE

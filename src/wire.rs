@@ -126,9 +126,11 @@ impl Message {
         let Envelope { id, method, params, result, error, .. } = envelope;
         let error = error.filter(|error| &error[..] != b"null" || result.is_none());
         let result = result.filter(|_| error.is_none());
-        let method = method.map(|method| serde_json::from_slice(&method)).transpose();
-        let Ok(method) = method else { return Err(MessageError::NotAMessage { id: id.filter(is_id) }) };
-        match (method, id, result, error) {
+        let name = method.as_ref().map(|method| object::string(method));
+        if name == Some(None) {
+            return Err(MessageError::NotAMessage { id: id.filter(is_id) });
+        }
+        match (name.flatten(), id, result, error) {
             (Some(method), Some(id), None, None) if is_id(&id) => {
                 Ok(Self::Request(Request { id, method, params }))
             }
@@ -234,19 +236,22 @@ impl Frame {
     }
 
     fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
-        let method = method.map(quoted);
-        let method = method.as_deref().unwrap_or_default();
         let body_len = body.as_ref().map_or(0, Body::len);
         let copied = if body_len > MAX_COPIED { 0 } else { body_len };
-        let given = id.map_or(0, <[u8]>::len) + method.len() + name.len();
+        let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + name.len();
         let mut head = Vec::with_capacity(given + copied + 64);
         head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
-        for (key, value) in [("id", id.unwrap_or_default()), ("method", method)] {
-            if !value.is_empty() {
-                head.extend_from_slice(b",\"");
-                head.extend_from_slice(key.as_bytes());
-                head.extend_from_slice(b"\":");
-                head.extend_from_slice(value);
+        if let Some(id) = id {
+            head.extend_from_slice(b",\"id\":");
+            head.extend_from_slice(id);
+        }
+        if let Some(method) = method {
+            head.extend_from_slice(b",\"method\":");
+            match is_plain(method) {
+                true => {
+                    [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part))
+                }
+                false => head.extend_from_slice(&quoted(method)),
             }
         }
         let mut rest = Vec::new();
@@ -373,7 +378,7 @@ mod tests {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{body}}}"#);
             let Ok(Message::Request(request)) = parse(&line) else { panic!("{line}") };
             assert_eq!(request.id, id.as_bytes());
-            assert_eq!(request.params.unwrap(), body.as_bytes());
+            assert_eq!(&request.params.unwrap()[..], body.as_bytes());
         }
     }
 

@@ -17,9 +17,10 @@ use crate::upstream::{Grace, Upstream};
 use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -44,6 +45,8 @@ pub struct GroupManager {
     pub(super) environment: Environment,
     /// What the lists of the client depend on.
     pub(super) lists: Lists,
+    /// The catalogs that the cache had when the first client connected.
+    pub(super) restored: OnceLock<HashMap<GroupName, Arc<Catalog>>>,
     /// Whether a client has connected, so that the groups exist.
     pub(super) started: AtomicBool,
     /// Whether every connection is being closed.
@@ -82,6 +85,7 @@ impl GroupManager {
             tasks: GroupTasks::default(),
             environment: Environment { transport, clients, cache, shared: SharedState::new(START_SLOTS) },
             lists: Lists::default(),
+            restored: OnceLock::new(),
             started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
         })
@@ -151,17 +155,50 @@ impl GroupManager {
         &self.environment.transport.logins
     }
 
+    /// Reads the catalogs that the cache has, because a client has connected and declared its capabilities. Their
+    /// surfaces are shown from then on. Blocks. Only the first call does anything.
+    pub fn restore(&self) {
+        self.restored.get_or_init(|| {
+            let known = self.environment.cache.read();
+            let config = self.config();
+            let servers = config.servers.iter().filter(|_| !known.is_empty());
+            let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+            let restored = valid
+                .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
+            restored.collect()
+        });
+    }
+
     /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
     /// capabilities. Only the first call does anything. The first poll creates all groups.
     pub async fn start(&self) {
-        if !self.started.swap(true, Ordering::Relaxed) {
-            let known = self.environment.cache.read();
-            for (name, server) in &self.config().servers {
-                self.add(name, server, &known, None);
-            }
-            let groups = self.all();
-            self.discover(&groups).await;
+        if self.started.swap(true, Ordering::Relaxed) {
+            return;
         }
+        self.restore();
+        let config = self.config();
+        for (name, server) in &config.servers {
+            let cached = self.restored.get().and_then(|restored| restored.get(name).cloned());
+            self.spawn(name, server, cached, None);
+        }
+        let connects = |server: &Result<ServerConfig, _>| {
+            server.as_ref().is_ok_and(|server: &ServerConfig| server.mode != Mode::Pure)
+        };
+        let starting = config.servers.iter().filter(|(_, server)| connects(server));
+        let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
+        self.discover(&starting).await;
+    }
+
+    /// Returns the catalog that the cache has of a server, and shows its surface.
+    fn restore_group(
+        &self,
+        name: &GroupName,
+        server: &ServerConfig,
+        known: &CachedCatalogs,
+    ) -> Option<Arc<Catalog>> {
+        let catalog = known.get(&self.cache_key(server))?;
+        self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules()));
+        Some(catalog)
     }
 
     /// Connects those of `groups` that connect at start.
@@ -194,10 +231,7 @@ impl GroupManager {
         known: &CachedCatalogs,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
-        let cached = server.as_ref().ok().and_then(|server| known.get(&self.cache_key(server)));
-        if let (Some(catalog), Ok(server)) = (&cached, server) {
-            self.lists.surfaces.lock().restore(name, Surface::of(catalog, &server.rules()));
-        }
+        let cached = server.as_ref().ok().and_then(|server| self.restore_group(name, server, known));
         self.spawn(name, server, cached, predecessor);
     }
 

@@ -66,6 +66,7 @@ impl Reader {
         let mut writing = JoinSet::new();
         writing.spawn(writer.run());
         tokio::select! {
+            biased;
             () = self.read(&mut lines) => {}
             () = handle.drained() => {}
         }
@@ -79,6 +80,7 @@ impl Reader {
                 self.context.clients.ready().await;
             }
             tokio::select! {
+                biased;
                 () = self.requests.ended() => {}
                 failed = self.context.failures.next() => self.request_failed(failed),
                 incoming = self.context.peer.receive(lines) => match incoming {

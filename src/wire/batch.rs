@@ -178,7 +178,7 @@ mod tests {
         assert!(batches.hold(&raw("1"), Ok(large.clone())).unwrap().is_none());
         assert!(batches.hold(&raw("2"), Ok(large)).unwrap().unwrap().len() > MAX_HELD_BYTES);
         let rest = batches.hold(&raw("3"), Ok(raw("{}"))).unwrap().unwrap();
-        assert_eq!(rest.text(), b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]\n");
+        assert_eq!(&rest.text()[..], b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]\n");
         assert!(batches.open.is_empty());
     }
 }

@@ -10,6 +10,8 @@ const MIN_BUFFER: usize = 8 << 10;
 /// The smallest room in bytes for which a read is worth its cost. A buffer with more room is used on, although lines of
 /// it are still in use.
 const MIN_ROOM: usize = 2 << 10;
+/// The length in bytes above which the next line is expected to be as long as the last one: a full pipe.
+const LARGE: usize = 64 << 10;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
@@ -27,6 +29,8 @@ pub struct LineReader<R> {
     searched: usize,
     /// Whether the buffer is larger than `MIN_BUFFER`.
     grown: bool,
+    /// The length of the last large line in bytes. Often the next one is as long.
+    last_large: usize,
     /// The limit for one line, in bytes.
     limit: usize,
     /// The line that is being skipped because it exceeds the limit.
@@ -46,7 +50,15 @@ struct OversizedLine {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, oversized: None }
+        Self {
+            reader,
+            buffer: BytesMut::new(),
+            searched: 0,
+            grown: false,
+            last_large: 0,
+            limit,
+            oversized: None,
+        }
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
@@ -61,6 +73,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 let mut line = self.buffer.split_to(end + 1);
                 line.truncate(end);
                 self.searched = 0;
+                if end > LARGE {
+                    self.last_large = end;
+                }
                 if let Some(line) = self.finish(line.freeze()) {
                     return Some(line);
                 }
@@ -97,7 +112,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         self.grown = wanted > MIN_BUFFER;
         if self.buffer.capacity() - self.buffer.len() < MIN_ROOM {
-            self.buffer.reserve(wanted);
+            let expected =
+                if wanted > LARGE / 2 { (self.last_large + MIN_ROOM).saturating_sub(wanted) } else { 0 };
+            self.buffer.reserve(wanted.max(expected));
         }
     }
 

@@ -129,9 +129,16 @@ impl Object {
     }
 }
 
-/// Returns the content of a JSON string. `None` if the text is none.
-fn string(text: &[u8]) -> Option<String> {
-    serde_json::from_slice(text).ok()
+/// Returns the content of a JSON string. `None` if the text is none, or has half of a surrogate pair. The text is a whole
+/// JSON value.
+pub fn string(text: &[u8]) -> Option<String> {
+    match text {
+        [b'"', content @ .., b'"'] if memchr::memchr(b'\\', content).is_none() => {
+            std::str::from_utf8(content).ok().map(str::to_owned)
+        }
+        [b'"', ..] => serde_json::from_slice(text).ok(),
+        _ => None,
+    }
 }
 
 /// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the

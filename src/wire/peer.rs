@@ -13,7 +13,7 @@ use super::{Frame, Message, MessageError, Raw, Reply, Request, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncRead;
@@ -43,7 +43,7 @@ struct OpenCalls {
     /// The id of the last request, which is also its progress token.
     last_id: u64,
     /// The calls by id.
-    open: HashMap<u64, OpenCall>,
+    open: BTreeMap<u64, OpenCall>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
     /// Whether the connection ended, so that no answer can come any more.

@@ -8,8 +8,9 @@ mod imports;
 mod source;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("text", &[]),
+    ("memory", &[]),
     ("random", &[]),
     ("protocol", &[]),
     ("wire", &["protocol"]),

@@ -1,7 +1,7 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
 
-use crate::wire::object::{Object, Params};
+use crate::wire::object::{self, Object, Params};
 use crate::wire::{Raw, quoted};
 use memchr::memchr2;
 use serde::Deserialize;
@@ -180,9 +180,10 @@ fn string(members: &Object, keys: &[&str]) -> Result<Option<String>, String> {
     let Some((key, value)) = keys.iter().find_map(|key| Some((key, members.get(key)?))) else {
         return Ok(None);
     };
-    match serde_json::from_slice::<Option<String>>(&value) {
-        Ok(text) => Ok(text.filter(|text| !text.is_empty())),
-        Err(_) => Err(format!("Argument {key:?} must be a string.")),
+    match object::string(&value) {
+        Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
+        None if &value[..] == b"null" => Ok(None),
+        None => Err(format!("Argument {key:?} must be a string.")),
     }
 }
 
