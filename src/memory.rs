@@ -6,7 +6,7 @@
 
 /// How many free bytes at the end of the heap the process keeps.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const KEPT: libc::c_int = 8 << 20;
+const KEPT: libc::c_int = 4 << 20;
 /// Buffers above this size in bytes are mapped one by one, and unmapped when they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED: libc::c_int = 4 << 20;

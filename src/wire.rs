@@ -2,9 +2,11 @@
 //!
 //! # Theory of operation
 //!
-//! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] parses the envelope: `id`, `method`,
-//! `params`, `result` and `error` stay slices of the line. A body is never serialized again, so that nothing in it can
-//! change; `raw` edits single members in place where a proxy has to. `output` writes frames in order and never waits.
+//! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
+//! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
+//! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
+//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced
+//! in a copy (`raw`). `output` queues frames in order and never waits; its writer writes what was queued at once.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, and cancels requests
 //! that are dropped. `call` has the options and errors of one outgoing request, `inbound` serves the requests of the
@@ -25,6 +27,7 @@ pub mod lines;
 pub mod log_text;
 pub mod object;
 pub mod output;
+mod own_ids;
 pub mod peer;
 pub mod percent;
 #[cfg(unix)]
@@ -211,7 +214,9 @@ pub struct Frame {
 impl Frame {
     /// A request.
     pub fn request(id: u64, method: &str, params: Option<Body>) -> Self {
-        Self::new(Some(id.to_string().as_bytes()), Some(method), "params", params)
+        let mut digits = [0; 20];
+        let start = write_digits(id, &mut digits);
+        Self::new(Some(&digits[start..]), Some(method), "params", params)
     }
 
     /// A notification.
@@ -314,6 +319,18 @@ impl Frame {
         }
         n
     }
+}
+
+/// Writes a number to the end of `digits`. Returns where it starts.
+fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
+    for at in (0..digits.len()).rev() {
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return at;
+        }
+    }
+    0
 }
 
 /// Returns text as a JSON string.

@@ -19,8 +19,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -45,8 +45,8 @@ pub struct GroupManager {
     pub(super) environment: Environment,
     /// What the lists of the client depend on.
     pub(super) lists: Lists,
-    /// The catalogs that the cache had when the first client connected.
-    pub(super) restored: OnceLock<HashMap<GroupName, Arc<Catalog>>>,
+    /// The catalogs that the cache has, until the groups are started with them.
+    pub(super) restored: Mutex<Option<HashMap<GroupName, Arc<Catalog>>>>,
     /// Whether a client has connected, so that the groups exist.
     pub(super) started: AtomicBool,
     /// Whether every connection is being closed.
@@ -85,7 +85,7 @@ impl GroupManager {
             tasks: GroupTasks::default(),
             environment: Environment { transport, clients, cache, shared: SharedState::new(START_SLOTS) },
             lists: Lists::default(),
-            restored: OnceLock::new(),
+            restored: Mutex::default(),
             started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
         })
@@ -156,30 +156,32 @@ impl GroupManager {
     }
 
     /// Reads the catalogs that the cache has, because a client has connected and declared its capabilities. Their
-    /// surfaces are shown from then on. Blocks. Only the first call does anything.
+    /// surfaces are shown from then on. Blocks. Does nothing once the groups are started.
     pub fn restore(&self) {
-        self.restored.get_or_init(|| {
-            let known = self.environment.cache.read();
-            let config = self.config();
-            let servers = config.servers.iter().filter(|_| !known.is_empty());
-            let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
-            let restored = valid
-                .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
-            restored.collect()
-        });
+        let mut restored = self.restored.lock();
+        if restored.is_some() || self.started.load(Ordering::Relaxed) {
+            return;
+        }
+        let known = self.environment.cache.read();
+        let config = self.config();
+        let servers = config.servers.iter().filter(|_| !known.is_empty());
+        let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+        let catalogs = valid
+            .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
+        *restored = Some(catalogs.collect());
     }
 
     /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
     /// capabilities. Only the first call does anything. The first poll creates all groups.
     pub async fn start(&self) {
+        self.restore();
         if self.started.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.restore();
+        let mut restored = self.restored.lock().take().unwrap_or_default();
         let config = self.config();
         for (name, server) in &config.servers {
-            let cached = self.restored.get().and_then(|restored| restored.get(name).cloned());
-            self.spawn(name, server, cached, None);
+            self.spawn(name, server, restored.remove(name), None);
         }
         let connects = |server: &Result<ServerConfig, _>| {
             server.as_ref().is_ok_and(|server: &ServerConfig| server.mode != Mode::Pure)

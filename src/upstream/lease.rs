@@ -139,9 +139,12 @@ impl LiveConnection {
     }
 
     /// Resolves when the last lease was returned after `watch_usage` had found the connection in use. It may also resolve
-    /// earlier. Cancel-safe.
-    pub(super) async fn until_unused(&self) {
-        self.unused.notified().await;
+    /// earlier. Never resolves without a connection. Cancel-safe.
+    pub(super) async fn until_unused(connection: Option<&Self>) {
+        match connection {
+            Some(connection) => connection.unused.notified().await,
+            None => std::future::pending().await,
+        }
     }
 
     fn touch(&self) {

@@ -188,7 +188,7 @@ impl<C: Connect> Task<C> {
         let deadline = self.lifecycle.deadline(usage);
         let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
         let (ended, live, lists_changed) = match connection {
-            Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.lists_changed)),
+            Some(c) => (Some(&mut c.ended), Some(&*c.live), Some(&c.lists_changed)),
             None => (None, None, None),
         };
         tokio::select! {
@@ -201,7 +201,7 @@ impl<C: Connect> Task<C> {
             }
             outcome = optional(refresh.as_mut()) => TaskEvent::Refreshed(outcome),
             command = commands.recv() => TaskEvent::Command(command),
-            () = until_unused(live) => TaskEvent::Tick,
+            () = LiveConnection::until_unused(live) => TaskEvent::Tick,
             // Not while the lists are read: a change may concern a page that was read already.
             () = notified_after(lists_changed.map(|notify| &**notify), *refresh_not_before), if refresh.is_none() => {
                 TaskEvent::ListsChanged
@@ -381,14 +381,6 @@ impl<C: Connect> Task<C> {
         if changed {
             self.shared.changes.add(&self.name);
         }
-    }
-}
-
-/// Resolves when the connection, if there is one, is no longer in use. Cancel-safe.
-async fn until_unused(live: Option<&Arc<LiveConnection>>) {
-    match live {
-        Some(live) => live.until_unused().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -144,7 +144,11 @@ pub fn string(text: &[u8]) -> Option<String> {
 /// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the
 /// line of the request was checked, so that no handler reads it again.
 #[derive(Debug, Clone)]
-pub struct Params {
+pub struct Params(Box<FoundParams>);
+
+/// What is known of params. Behind a pointer, because params are moved often.
+#[derive(Debug, Clone)]
+struct FoundParams {
     text: Bytes,
     /// The params if they are an object.
     object: Option<Object>,
@@ -164,7 +168,7 @@ impl Params {
     pub(super) fn scan(scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Self> {
         if scanner.peek()? != b'{' {
             let text = line.slice(scanner.value()?);
-            return Some(Self { text, object: None, meta: None, arguments: None });
+            return Some(Self::of_no_object(text));
         }
         let (mut meta, mut arguments) = (None, None);
         let mut members = Vec::with_capacity(4);
@@ -188,32 +192,37 @@ impl Params {
             Some(())
         })?;
         let object = Object::found(line, range, members);
-        Some(Self { text: object.text.clone(), object: Some(object), meta, arguments })
+        let text = object.text.clone();
+        Some(Self(Box::new(FoundParams { text, object: Some(object), meta, arguments })))
+    }
+
+    fn of_no_object(text: Bytes) -> Self {
+        Self(Box::new(FoundParams { text, object: None, meta: None, arguments: None }))
     }
 
     /// The params if they are an object.
     pub fn object(&self) -> Option<&Object> {
-        self.object.as_ref()
+        self.0.object.as_ref()
     }
 
     /// Returns the value of the member `key`. `None` also if the params are not an object.
     pub fn get(&self, key: &str) -> Option<Bytes> {
-        self.object.as_ref()?.get(key)
+        self.0.object.as_ref()?.get(key)
     }
 
     /// Returns the member `key` if it is a string.
     pub fn get_str(&self, key: &str) -> Option<String> {
-        self.object.as_ref()?.get_str(key)
+        self.0.object.as_ref()?.get_str(key)
     }
 
     /// The member `_meta` if it is an object.
     pub fn meta(&self) -> Option<Cow<'_, Object>> {
-        self.member("_meta", self.meta.as_ref())
+        self.member("_meta", self.0.meta.as_ref())
     }
 
     /// The member `arguments` if it is an object.
     pub fn arguments(&self) -> Option<Cow<'_, Object>> {
-        self.member("arguments", self.arguments.as_ref())
+        self.member("arguments", self.0.arguments.as_ref())
     }
 
     /// Returns the member `key` if it is an object: `known`, unless the key is given twice and another value counts.
@@ -228,7 +237,7 @@ impl Params {
     /// Sets members, like [`Object::with`]. The body knows where its progress token is, so that another one can take its
     /// place.
     pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
-        let Some(object) = &self.object else { return self.text.clone().into() };
+        let Some(object) = &self.0.object else { return self.0.text.clone().into() };
         let body = object.with(values);
         match self.token() {
             Some(token) => body.split_at_token(&token),
@@ -238,11 +247,11 @@ impl Params {
 
     /// The value of `_meta.progressToken`, if no key on the way to it is given twice.
     fn token(&self) -> Option<Bytes> {
-        let meta = self.meta.as_ref()?;
+        let meta = self.0.meta.as_ref()?;
         let once = |object: &Object, key| {
             object.members.iter().filter(|member| object.has_key(member, key)).count() == 1
         };
-        let is_certain = once(self.object.as_ref()?, "_meta") && once(meta, "progressToken");
+        let is_certain = once(self.0.object.as_ref()?, "_meta") && once(meta, "progressToken");
         meta.get("progressToken").filter(|_| is_certain)
     }
 }
@@ -252,7 +261,7 @@ impl From<Bytes> for Params {
     fn from(text: Bytes) -> Self {
         let mut scanner = Scanner::new(&text);
         let scanned = Self::scan(&mut scanner, &text).filter(|_| scanner.end().is_some());
-        scanned.unwrap_or(Self { text, object: None, meta: None, arguments: None })
+        scanned.unwrap_or_else(|| Self::of_no_object(text.clone()))
     }
 }
 
@@ -266,13 +275,13 @@ impl Deref for Params {
     type Target = Bytes;
 
     fn deref(&self) -> &Bytes {
-        &self.text
+        &self.0.text
     }
 }
 
 impl PartialEq for Params {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.0.text == other.0.text
     }
 }
 

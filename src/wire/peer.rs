@@ -9,17 +9,19 @@ use super::body::Body;
 use super::lines::LineReader;
 use super::log_text::LogText;
 use super::output::Output;
+use super::own_ids::{OwnIdMap, own_id};
 use super::{Frame, Message, MessageError, Raw, Reply, Request, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::call::with_progress_token;
 pub use super::call::{CallError, CallOptions, CancelParams, Progress, RetryHint};
 
 /// An answer above this size in bytes reaches its caller before the next line is read, so that answers do not pile up.
@@ -43,7 +45,7 @@ struct OpenCalls {
     /// The id of the last request, which is also its progress token.
     last_id: u64,
     /// The calls by id.
-    open: BTreeMap<u64, OpenCall>,
+    open: OwnIdMap<OpenCall>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
     /// Whether the connection ended, so that no answer can come any more.
@@ -363,22 +365,9 @@ impl Peer {
     }
 }
 
-/// Sets the progress token of a request. The id of the request serves as its token.
-fn with_progress_token(params: Body, id: u64) -> Body {
-    let token = Raw::from(id.to_string());
-    params
-        .set_progress_token(token.clone())
-        .unwrap_or_else(|params| raw::set_in(&params.join(), "_meta", "progressToken", &token).into())
-}
-
 /// Rounds down to a tenth of a second, for error messages.
 fn tenths(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis() / 100).unwrap_or(u64::MAX / 100) * 100)
-}
-
-/// Parses an id that this side assigned. Some servers return numbers as strings.
-fn own_id(id: &[u8]) -> Option<u64> {
-    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
 }
 
 /// Cancels the request if the call is dropped before its answer came.

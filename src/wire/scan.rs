@@ -159,9 +159,20 @@ impl<'a> Scanner<'a> {
     /// Moves past a string. Returns whether it has escapes.
     fn string(&mut self) -> Option<bool> {
         self.at += 1;
-        let mut escaped = false;
+        let (mut escaped, mut words) = (false, 0);
         loop {
-            self.at += self.plain_bytes();
+            // Most strings are short, so that a word or two find their end.
+            if let Some(word) = self.text[self.at..].first_chunk() {
+                let plain = self.plain_bytes(word);
+                self.at += plain;
+                if plain == WORD {
+                    words += 1;
+                    if words == LONG / WORD {
+                        self.skip_blocks();
+                    }
+                    continue;
+                }
+            }
             match self.peek()? {
                 b'"' => {
                     self.at += 1;
@@ -171,51 +182,17 @@ impl<'a> Scanner<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                // A control character.
-                _ => return None,
+                0..0x20 => return None,
+                byte => {
+                    self.bytes_of_strings |= u64::from(byte);
+                    self.at += 1;
+                }
             }
         }
     }
 
-    /// Counts the bytes before the next one that ends a string, begins an escape, or is a control character.
-    fn plain_bytes(&mut self) -> usize {
-        let rest = &self.text[self.at..];
-        let mut plain = 0;
-        // Most strings are short, so that a word finds their end.
-        for word in rest.as_chunks::<WORD>().0.iter().take(BLOCK / WORD) {
-            match self.plain_bytes_of(word) {
-                WORD => plain += WORD,
-                end => return plain + end,
-            }
-        }
-        for block in rest[plain..].as_chunks::<BLOCK>().0 {
-            let (mut special, mut bytes) = (0, 0);
-            // The compiler turns this into a few vector instructions.
-            for &byte in block {
-                special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
-                bytes |= byte;
-            }
-            if special != 0 {
-                break;
-            }
-            self.bytes_of_strings |= u64::from(bytes);
-            plain += BLOCK;
-        }
-        for word in rest[plain..].as_chunks::<WORD>().0 {
-            match self.plain_bytes_of(word) {
-                WORD => plain += WORD,
-                end => return plain + end,
-            }
-        }
-        let last = &rest[plain..];
-        let end = last.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
-        let last = &last[..end.unwrap_or(last.len())];
-        self.bytes_of_strings |= last.iter().fold(0, |all, &byte| all | u64::from(byte));
-        plain + last.len()
-    }
-
-    /// Does the same within a word.
-    fn plain_bytes_of(&mut self, word: &[u8; WORD]) -> usize {
+    /// Counts the bytes of a word before the first one that ends a string, begins an escape, or is a control character.
+    fn plain_bytes(&mut self, word: &[u8; WORD]) -> usize {
         const ONES: u64 = u64::from_ne_bytes([1; WORD]);
         let word = u64::from_le_bytes(*word);
         // The highest bit of a byte is set if the byte is below the limit, which is at most 128. The bytes above the
@@ -230,6 +207,23 @@ impl<'a> Scanner<'a> {
         let bits = special.trailing_zeros() & !7;
         self.bytes_of_strings |= word & ((1 << bits) - 1);
         bits as usize / 8
+    }
+
+    /// Moves past the blocks of a long string that have no special bytes.
+    fn skip_blocks(&mut self) {
+        for block in self.text[self.at..].as_chunks::<BLOCK>().0 {
+            let (mut special, mut bytes) = (0, 0);
+            // The compiler turns this into a few vector instructions.
+            for &byte in block {
+                special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
+                bytes |= byte;
+            }
+            if special != 0 {
+                return;
+            }
+            self.bytes_of_strings |= u64::from(bytes);
+            self.at += BLOCK;
+        }
     }
 
     fn escape(&mut self) -> Option<()> {
@@ -302,6 +296,8 @@ impl<'a> Scanner<'a> {
 const WORD: usize = size_of::<u64>();
 /// The bytes that are looked at together in long strings.
 const BLOCK: usize = 32;
+/// The length in bytes from which a string is looked at in blocks.
+const LONG: usize = 64;
 
 /// The open brackets around a value, one bit each: 1 for an object. The innermost 64 are in `bits`.
 #[derive(Default)]
@@ -466,14 +462,8 @@ mod tests {
             let whole = Scanner::new(text.as_bytes()).members(&mut found);
             prop_assert_eq!(whole, Some(0..text.len()));
             let found: Vec<_> = found.into_iter().map(|m| (&text[m.key], m.escaped, &text[m.value])).collect();
-            let list = format!("[{text} ]");
-            prop_assert_eq!(&found[0], &("k", false, text[7..7 + found[0].2.len()].as_ref()));
-            prop_assert_eq!((found[1].0, found[1].1), ("\\u0061", true));
-            let again: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
-            for ((_, value), key) in found.iter().map(|m| (m.0, m.2)).zip(["k", "a"]) {
-                prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(value).unwrap(), &again[key]);
-            }
-            prop_assert!(is_json(list.as_bytes()));
+            let wanted: std::collections::BTreeMap<std::borrow::Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(found, [("k", false, wanted["k"].get()), ("\\u0061", true, wanted["a"].get())]);
         }
     }
 }
