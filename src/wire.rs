@@ -252,11 +252,10 @@ impl Frame {
         }
         if let Some(method) = method {
             head.extend_from_slice(b",\"method\":");
-            match is_plain(method) {
-                true => {
-                    [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part))
-                }
-                false => head.extend_from_slice(&quoted(method)),
+            if is_plain(method) {
+                [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part));
+            } else {
+                head.extend_from_slice(&quoted(method));
             }
         }
         let mut rest = Vec::new();
@@ -304,7 +303,7 @@ impl Frame {
 
     /// The parts that are not written yet, to be written together.
     pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
-        self.parts().map(|part| IoSlice::new(part))
+        self.parts().map(IoSlice::new)
     }
 
     /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.

@@ -97,7 +97,7 @@ impl BenchClient {
             let head = self.head();
             let has = |text: &[u8]| head.windows(text.len()).any(|window| window == text);
             // Other proxies also send notifications.
-            if has(b"\"id\":") || head.is_empty() {
+            if !has(b"\"method\":\"notifications/") {
                 return has(b"\"result\":") && !has(b"\"isError\":true");
             }
         }

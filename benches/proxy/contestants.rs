@@ -96,7 +96,7 @@ fn modular_params(tool: &str, args: &str) -> String {
 
 fn compressor_params(tool: &str, args: &str) -> String {
     let arguments = format!(r#"{{"tool_name":"{tool}","tool_input":{args}}}"#);
-    format!(r#"{{"name":"invoke_tool","arguments":{arguments}}}"#)
+    format!(r#"{{"name":"server_invoke_tool","arguments":{arguments}}}"#)
 }
 
 fn text(path: &Path) -> String {

@@ -183,3 +183,35 @@ impl std::fmt::Debug for LiveConnection {
         f.debug_struct("LiveConnection").field("usage", &self.usage()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::output::Output;
+    use futures_util::FutureExt;
+
+    fn connection() -> Arc<LiveConnection> {
+        let (output, _writer) = Output::any(tokio::io::sink());
+        LiveConnection::new(Peer::new(output), Era::Handshake)
+    }
+
+    fn was_notified(connection: &LiveConnection) -> bool {
+        LiveConnection::until_unused(Some(connection)).now_or_never().is_some()
+    }
+
+    #[test]
+    fn the_end_of_a_use_is_told_only_to_those_who_saw_it() {
+        let connection = connection();
+        assert_eq!(connection.watch_usage().leases, 0);
+        drop(connection.lease());
+        assert!(!was_notified(&connection), "a call that nobody saw wakes nobody");
+        let (first, second) = (connection.lease(), connection.lease());
+        assert_eq!(connection.watch_usage().leases, 2);
+        drop(first);
+        assert!(!was_notified(&connection), "it is still in use");
+        drop(second);
+        assert!(was_notified(&connection));
+        drop(connection.lease());
+        assert!(!was_notified(&connection), "nobody has looked since");
+    }
+}

@@ -293,6 +293,28 @@ mod tests {
         assert!(!output.send(frame(0)));
     }
 
+    /// A pipe that keeps writes apart: a read returns the bytes of one write (`O_DIRECT`, pipe(2)).
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn frames_of_one_wake_up_leave_in_one_write() {
+        use nix::fcntl::OFlag;
+        let (read, write) =
+            nix::unistd::pipe2(OFlag::O_DIRECT | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).unwrap();
+        let mut receiver = pipe::Receiver::from_owned_fd(read).unwrap();
+        let (output, writer) = Output::direct(PollableFd::Pipe(pipe::Sender::from_owned_fd(write).unwrap()));
+        let writer = tokio::spawn(writer.run());
+        for round in 0..3 {
+            let expected: String =
+                (0..40).map(|n| format!("{{\"jsonrpc\":\"2.0\",\"method\":\"n{n}\"}}\n")).collect();
+            (0..40).for_each(|n| assert!(output.send(frame(n))));
+            let mut got = vec![0; 4096];
+            let read = timeout(Duration::from_secs(5), receiver.read(&mut got)).await.unwrap().unwrap();
+            assert_eq!(String::from_utf8_lossy(&got[..read]), expected, "round {round}");
+        }
+        output.close();
+        writer.await.unwrap().unwrap();
+    }
+
     #[cfg(unix)]
     #[tokio::test]
     async fn the_writer_ends_when_the_reader_is_gone() {

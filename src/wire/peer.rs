@@ -178,7 +178,7 @@ impl Peer {
         let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
         let params = params.map(Into::into);
         let params = match options.progress {
-            Some(_) => Some(with_progress_token(params.unwrap_or(Raw::from_static(b"{}").into()), id)),
+            Some(_) => Some(with_progress_token(params, id)),
             None => params,
         };
         if !self.output.send(Frame::request(id, method, params)) {

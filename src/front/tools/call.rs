@@ -152,7 +152,7 @@ impl Outgoing for OutgoingCall<'_> {
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
             repeatable: !is_stateful && (tool.read_only || tool.idempotent),
             may_become_task: params.get("task").is_some(),
-            run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
+            run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
             params: params.with(&members),
         };
         self.tool = Some(tool);

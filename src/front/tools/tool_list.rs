@@ -54,10 +54,11 @@ impl ToolList {
 
     /// Returns what the lists contain now.
     pub fn contents(&mut self, groups: &GroupManager) -> ListContents {
+        let all = groups.all();
         ListContents {
             tools: self.result(groups),
-            resources: hash_lists(groups, |hashes| hashes.resources),
-            prompts: hash_lists(groups, |hashes| hashes.prompts),
+            resources: hash_lists(&all, |hashes| hashes.resources),
+            prompts: hash_lists(&all, |hashes| hashes.prompts),
         }
     }
 }
@@ -83,9 +84,9 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
 }
 
 /// Hashes one kind of list of all groups. No cached file is read for it.
-fn hash_lists(groups: &GroupManager, hash_of: fn(ListHashes) -> u64) -> u64 {
+fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for group in groups.all() {
+    for group in groups {
         let hash = group.snapshot().catalog.as_ref().map_or(0, |catalog| hash_of(catalog.hashes));
         if hash != 0 {
             (group.name.as_str(), hash).hash(&mut hasher);
