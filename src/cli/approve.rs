@@ -8,7 +8,7 @@ use crate::config::vars::Env;
 use crate::config::{GroupName, Overrides};
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
-use crate::text::{quoted, shorten};
+use crate::text::{quoted, shorten, visible};
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -125,8 +125,8 @@ fn excerpt(text: &str, start: usize) -> String {
     let rest: String = text.chars().skip(start).collect();
     let rest = shorten(&rest, MAX_DESCRIPTION);
     let mark = if start > 0 { "…" } else { "" };
-    // What is remembered is visible text.
-    format!("\"{mark}{}\"", rest.replace('"', "\\\""))
+    // What is remembered is visible text already, which a second pass does not change.
+    format!("\"{mark}{}\"", visible(&rest).replace('"', "\\\""))
 }
 
 #[cfg(test)]
