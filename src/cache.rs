@@ -71,7 +71,8 @@ impl CacheKey {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
+        Self(hash.finalize().iter().take(16).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 }
 
@@ -113,6 +114,11 @@ pub struct CachedCatalogs {
 }
 
 impl CachedCatalogs {
+    /// Returns whether the cache has no catalogs.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
     /// The catalog of a server; `None` if the cache does not have it.
     pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
         let entry: IndexEntry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;

@@ -5,9 +5,8 @@ use clap::Parser;
 use dynamic_mcp::blocking;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::memory;
-use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::ProcessEnv;
+use dynamic_mcp::{memory, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

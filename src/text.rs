@@ -106,11 +106,12 @@ pub fn summary(text: &str) -> String {
 
 /// Cuts `text` to at most `max` characters, at a word if one ends in the second half, and marks the cut with `…`.
 pub fn shorten(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
+    if text.len() <= max || text.chars().count() <= max {
         return text.to_owned();
     }
-    let cut: String = text.chars().take(max.saturating_sub(1)).collect();
-    let whole_words = cut.rfind(' ').filter(|&end| end > max / 2).map_or(&cut[..], |end| &cut[..end]);
+    let end = text.char_indices().nth(max.saturating_sub(1)).map_or(text.len(), |(end, _)| end);
+    let cut = &text[..end];
+    let whole_words = cut.rfind(' ').filter(|&end| end > max / 2).map_or(cut, |end| &cut[..end]);
     format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
 }
 

@@ -79,7 +79,7 @@ pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Res
     log_config(&loaded.config);
     lines.set_limit(loaded.config.settings.max_message_bytes);
     let stdio = (lines, output, writer);
-    run_session(loaded, stdio, signals, ambient, &files, cli, env).await;
+    run_session(loaded, stdio, signals, ambient, &files, cli, env).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,7 +135,7 @@ async fn run_session(
     files: &[PathBuf],
     cli: &Cli,
     env: &Env,
-) {
+) -> anyhow::Result<()> {
     let LoadedFiles { config, watcher, cache } = loaded;
     let (mut lines, output, writer) = stdio;
     let logins = Arc::new(OAuthLogins::new(token_store(env, &config.settings, false)));
@@ -148,27 +148,35 @@ async fn run_session(
         () = groups.load_pins(&config) => {}
         signal = signals.next() => {
             stopped_at_start(signal);
-            return;
+            return Ok(());
         }
     }
     let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
-    let mut writing = tokio::spawn(writer.run());
-    let stop = async {
-        tokio::select! {
-            signal = signals.next() => tracing::info!(signal, "told to stop by a signal"),
-            _ = &mut writing => tracing::info!("the client has disconnected"),
+    let closing = groups.clone();
+    // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
+    let serving = tokio::spawn(async move {
+        let mut writing = tokio::spawn(writer.run());
+        // A task of its own, so that the signals are not asked for each message.
+        let signal = tokio::spawn(async move { signals.next().await });
+        let stop = async {
+            tokio::select! {
+                Ok(signal) = signal => tracing::info!(signal, "told to stop by a signal"),
+                _ = &mut writing => tracing::info!("the client has disconnected"),
+            }
+        };
+        session.run(&mut lines, stop, closing.shutdown()).await;
+        output.close();
+        if !writing.is_finished() && timeout(FLUSH_TIMEOUT, writing).await.is_err() {
+            tracing::debug!("the client did not read its last answers");
         }
+    });
+    let served = tokio::select! {
+        served = serving => served,
+        () = groups.run() => Ok(()),
+        () = follow_config(watcher, files, &groups, cli, env) => Ok(()),
     };
-    tokio::select! {
-        () = session.run(&mut lines, stop, groups.shutdown()) => {}
-        () = groups.run() => {}
-        () = follow_config(watcher, files, &groups, cli, env) => {}
-    }
-    output.close();
-    if !writing.is_finished() && timeout(FLUSH_TIMEOUT, writing).await.is_err() {
-        tracing::debug!("the client did not read its last answers");
-    }
     store_tokens(&*logins).await;
+    Ok(served?)
 }
 
 /// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens

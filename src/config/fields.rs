@@ -170,7 +170,11 @@ pub(crate) fn of_type(name: &str) -> &'static [ConfigField] {
 
 /// Finds the field that is meant by `name`, in any of its spellings.
 pub(crate) fn find(fields: &'static [ConfigField], name: &str) -> Option<&'static ConfigField> {
-    fields.iter().find(|field| field.names().any(|known| is_spelling_of(known, name)))
+    let find = |is_meant: fn(&str, &str) -> bool| {
+        fields.iter().find(|field| field.names().any(|known| is_meant(known, name)))
+    };
+    // Nearly all names are written as they are here, and comparing them so is much faster.
+    find(|known, name| known == name).or_else(|| find(is_spelling_of))
 }
 
 /// All names of all these fields; their own come before the aliases.

@@ -45,9 +45,16 @@ pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, 
 /// Finds a tool by its name: the one of exactly this name, else the only one that differs in case, else the only one
 /// that our texts show under this name.
 pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
-    let caseless = || only(catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name)));
-    let as_shown = || only(catalog.tools.iter().filter(|tool| is_shown_as(&tool.name, name)));
-    catalog.tool(name).or_else(caseless).or_else(as_shown)
+    tool_index(catalog, name).map(|index| &catalog.tools[index])
+}
+
+/// Does the same, and returns the tool's place in the catalog.
+pub fn tool_index(catalog: &Catalog, name: &str) -> Option<usize> {
+    let tools = || catalog.tools.iter().enumerate();
+    let exact = tools().find(|(_, tool)| tool.name == name);
+    let caseless = || only(tools().filter(|(_, tool)| tool.name.eq_ignore_ascii_case(name)));
+    let as_shown = || only(tools().filter(|(_, tool)| is_shown_as(&tool.name, name)));
+    exact.or_else(caseless).or_else(as_shown).map(|(index, _)| index)
 }
 
 /// Returns the text for a tool that does not exist, with the nearest names.

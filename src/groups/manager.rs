@@ -22,6 +22,7 @@ use crate::upstream::{Grace, Upstream};
 use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +50,8 @@ pub struct GroupManager {
     pub(super) environment: Environment,
     /// What the lists of the client depend on.
     pub(super) lists: Lists,
+    /// The catalogs that the cache has, until the groups are started with them.
+    pub(super) restored: Mutex<Option<HashMap<GroupName, Arc<Catalog>>>>,
     /// Whether a client has connected, so that the groups exist.
     pub(super) started: AtomicBool,
     /// Whether every connection is being closed.
@@ -96,6 +99,7 @@ impl GroupManager {
             tasks: GroupTasks::default(),
             environment: Environment { transport, clients, cache, pins, shared },
             lists: Lists::default(),
+            restored: Mutex::default(),
             started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
         })
@@ -165,17 +169,55 @@ impl GroupManager {
         &self.environment.transport.logins
     }
 
+    /// Takes the catalogs that the cache has, because a client has connected and declared its capabilities. Their
+    /// surfaces are shown from then on. Does nothing once the groups are started.
+    pub fn restore(&self) {
+        let mut restored = self.restored.lock();
+        if restored.is_some() || self.started.load(Ordering::Relaxed) {
+            return;
+        }
+        let known = self.environment.cache.take_known();
+        let config = self.config();
+        let servers = config.servers.iter().filter(|_| !known.is_empty());
+        let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+        let catalogs = valid
+            .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
+        *restored = Some(catalogs.collect());
+    }
+
     /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
     /// capabilities. Only the first call does anything. The first poll creates all groups.
     pub async fn start(&self) {
-        if !self.started.swap(true, Ordering::Relaxed) {
-            let known = self.environment.cache.take_known();
-            for (name, server) in &self.config().servers {
-                self.add(name, server, &known, None);
-            }
-            let groups = self.all();
-            self.discover(&groups).await;
+        self.restore();
+        if self.started.swap(true, Ordering::Relaxed) {
+            return;
         }
+        let mut restored = self.restored.lock().take().unwrap_or_default();
+        let config = self.config();
+        for (name, server) in &config.servers {
+            self.spawn(name, server, restored.remove(name), None);
+        }
+        let connects = |server: &Result<ServerConfig, _>| {
+            server.as_ref().is_ok_and(|server: &ServerConfig| server.mode != Mode::Pure)
+        };
+        let starting = config.servers.iter().filter(|(_, server)| connects(server));
+        let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
+        self.discover(&starting).await;
+    }
+
+    /// Returns the catalog that the cache has of a server, and shows its surface.
+    fn restore_group(
+        &self,
+        name: &GroupName,
+        server: &ServerConfig,
+        known: &CachedCatalogs,
+    ) -> Option<Arc<Catalog>> {
+        let catalog = known.get(&self.cache_key(server))?;
+        let pins = self.environment.pins.group(name, server);
+        pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
+        let refused = RefusedTools::new(pins.changes(), server.pin_tools);
+        self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
+        Some(catalog)
     }
 
     /// Connects those of `groups` that connect at start.
@@ -215,13 +257,7 @@ impl GroupManager {
         known: &CachedCatalogs,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
-        let cached = server.as_ref().ok().and_then(|server| known.get(&self.cache_key(server)));
-        if let (Some(catalog), Ok(server)) = (&cached, server) {
-            let pins = self.environment.pins.group(name, server);
-            pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
-            let refused = RefusedTools::new(pins.changes(), server.pin_tools);
-            self.lists.surfaces.lock().restore(name, Surface::of(catalog, &server.rules(), &refused));
-        }
+        let cached = server.as_ref().ok().and_then(|server| self.restore_group(name, server, known));
         self.spawn(name, server, cached, predecessor);
     }
 

@@ -59,15 +59,18 @@ impl GroupManager {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
+        self.load_pins(&config).await;
+        if self.restored.lock().is_some() {
+            // A client has come. Its groups are about to be created with what the cache has for the old config.
+            self.start().await;
+        }
         if !self.started.load(Ordering::Relaxed) {
             tracing::info!("the config changed before a client came");
-            self.load_pins(&config).await;
             // There are no groups yet.
             self.config.send_replace(Arc::new(config));
             return;
         }
         let known = self.environment.cache.flush_and_read().await;
-        self.load_pins(&config).await;
         if self.is_shutting_down() {
             return;
         }

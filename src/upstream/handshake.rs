@@ -98,7 +98,7 @@ impl Session {
         let params = json!({ "level": level }).to_string();
         let options = CallOptions::within(self.server.timeout.list);
         // Without the level the server sends more or fewer messages; nothing else depends on it.
-        drop(self.peer.call(Method::LoggingSetLevel.name(), Some(params.into()), options).await);
+        drop(self.peer.call(Method::LoggingSetLevel.name(), Some(Raw::from(params)), options).await);
     }
 
     /// Sends `initialize`, and again with an older revision if the server's error names one that is known here.

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
@@ -76,14 +77,12 @@ impl Reader {
     /// Reads and writes until the connection ends, then fails every open call.
     pub async fn run(mut self, mut lines: LineReader<impl AsyncRead + Unpin>, writer: Writer) {
         let handle = self.context.handle.clone();
-        let writing = async {
-            // A server that closed its stdin may still answer.
-            drop(writer.run().await);
-            std::future::pending::<()>().await;
-        };
+        // A server that closed its stdin may still answer. The task ends with this future.
+        let mut writing = JoinSet::new();
+        writing.spawn(writer.run());
         tokio::select! {
+            biased;
             () = self.read(&mut lines) => {}
-            () = writing => {}
             () = handle.drained() => {}
         }
         self.context.live.lose(handle.connection_end().await.into());

@@ -9,9 +9,9 @@ use super::backoff::jitter;
 use super::catalog::Catalog;
 use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
 use super::error::UpstreamError;
-use super::lease::Lease;
+use super::lease::{Lease, LiveConnection};
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::select::{notified, notified_after, optional, until};
+use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
 use super::stats::CallStats;
 use super::{Command, Grace, Upstream};
@@ -195,11 +195,11 @@ impl<C: Connect> Task<C> {
 
     /// Waits for the next thing to happen.
     async fn next(&mut self) -> TaskEvent {
-        let usage = self.usage();
+        let usage = self.connection.as_ref().map(|connection| connection.live.watch_usage());
         let deadline = self.lifecycle.deadline(usage);
         let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
         let (ended, live, lists_changed) = match connection {
-            Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.lists_changed)),
+            Some(c) => (Some(&mut c.ended), Some(&*c.live), Some(&c.lists_changed)),
             None => (None, None, None),
         };
         tokio::select! {
@@ -212,7 +212,7 @@ impl<C: Connect> Task<C> {
             }
             outcome = optional(refresh.as_mut()) => TaskEvent::Refreshed(outcome),
             command = commands.recv() => TaskEvent::Command(command),
-            () = notified(live.map(|live| &live.unused)) => TaskEvent::Tick,
+            () = LiveConnection::until_unused(live) => TaskEvent::Tick,
             // Not while the lists are read: a change may concern a page that was read already.
             () = notified_after(lists_changed.map(|notify| &**notify), *refresh_not_before), if refresh.is_none() => {
                 TaskEvent::ListsChanged

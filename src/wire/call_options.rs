@@ -1,8 +1,9 @@
 //! The options and errors of one outgoing request: its time limits, where its progress goes, and why it failed.
 
-use super::Raw;
+use super::body::Body;
 use super::budget::BUDGET_BYTES;
 use super::output::Output;
+use super::{Raw, raw};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -155,4 +156,13 @@ impl CallOptions {
             cancel_params: CancelParams::default(),
         }
     }
+}
+
+/// Sets the progress token of a request. The id of the request serves as its token.
+pub(super) fn with_progress_token(params: Option<Body>, id: u64) -> Body {
+    let params = params.unwrap_or_else(|| Raw::from_static(b"{}").into());
+    let token = Raw::from(id.to_string());
+    params
+        .set_progress_token(token.clone())
+        .unwrap_or_else(|params| raw::set_in(&params.join(), "_meta", "progressToken", &token).into())
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
 use super::batch::Batches;
+use super::body::Body;
 use super::lines::LineReader;
+use super::object::{Object, Params};
 use super::{Frame, Message, MessageError, Raw, raw};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -105,7 +107,7 @@ fn check_message(line: &Bytes) {
             let expected = Message::Response { id: request.id.clone(), reply: Ok(Raw::from_static(b"{}")) };
             assert_eq!(Message::parse(&line_of(&answer)), Ok(expected));
             let Ok(Message::Request(sent)) =
-                Message::parse(&line_of(&Frame::request(7, &request.method, request.params)))
+                Message::parse(&line_of(&Frame::request(7, &request.method, request.params.map(Body::from))))
             else {
                 panic!("{line:?} is not sent as a request")
             };
@@ -120,8 +122,11 @@ fn check_message(line: &Bytes) {
     };
     assert_eq!(again, message);
     match message {
-        Message::Request(super::Request { params: Some(body), .. })
-        | Message::Notification { params: Some(body), .. }
+        Message::Request(super::Request { params: Some(params), .. }) => {
+            check_params(&params);
+            check_edits(&params);
+        }
+        Message::Notification { params: Some(body), .. }
         | Message::Response { reply: Ok(body) | Err(body), .. } => check_edits(&body),
         _ => {}
     }
@@ -133,6 +138,19 @@ fn line_of(frame: &Frame) -> Bytes {
     let line = bytes.strip_suffix(b"\n").expect("a line end");
     assert!(!line.contains(&b'\n'), "{bytes:?} is more than one line");
     Bytes::copy_from_slice(line)
+}
+
+/// Params: what was found in the pass over the line is what a search finds in their text.
+fn check_params(params: &Params) {
+    let inner = |key: &str| raw::get(params, key).and_then(|value| Object::parse(&value));
+    let text = |object: Option<&Object>| object.map(|object| object.text().clone());
+    assert_eq!(text(params.meta().as_deref()), text(inner("_meta").as_ref()));
+    assert_eq!(text(params.arguments().as_deref()), text(inner("arguments").as_ref()));
+    for key in ["_meta", "arguments", "name", "k"] {
+        assert_eq!(params.get(key), raw::get(params, key));
+        let set = params.with(&[(key, Raw::from_static(b"[1e400]"))]).join();
+        assert_eq!(set, raw::set(params, key, b"[1e400]"));
+    }
 }
 
 /// Edits of a body: only the member that is set or removed changes.

@@ -8,6 +8,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The first size of a buffer in bytes. A buffer doubles while a message needs it, so that idle connections stay small.
 const MIN_BUFFER: usize = 8 << 10;
+/// The smallest room in bytes for which a read is worth its cost. A buffer with more room is used on, although lines of
+/// it are still in use.
+const MIN_ROOM: usize = 2 << 10;
+/// The length in bytes above which the next line is expected to be as long as the last one: a full pipe.
+const LARGE: usize = 64 << 10;
+/// The length in bytes above which no line is expected, because room that is not filled yet is not counted.
+const MAX_EXPECTED: usize = 4 << 20;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
@@ -28,6 +35,8 @@ pub struct LineReader<R> {
     searched: usize,
     /// Whether the buffer is larger than `MIN_BUFFER`.
     grown: bool,
+    /// The length of the last large line in bytes. Often the next one is as long.
+    last_large: usize,
     /// The limit for one line, in bytes.
     limit: usize,
     /// The part of the budget that the incomplete line in `buffer` takes.
@@ -61,6 +70,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             buffer,
             searched: 0,
             grown: false,
+            last_large: 0,
             limit,
             reservation,
             oversized: None,
@@ -95,6 +105,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 let mut line = self.buffer.split_to(end + 1);
                 line.truncate(end);
                 self.searched = 0;
+                if end > LARGE {
+                    self.last_large = end.min(MAX_EXPECTED);
+                }
                 if let Some(line) = self.finish(line.freeze()) {
                     return Some(line);
                 }
@@ -143,7 +156,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         self.grown = wanted > MIN_BUFFER;
-        self.buffer.reserve(wanted);
+        if self.buffer.capacity() - self.buffer.len() < MIN_ROOM {
+            let expected =
+                if wanted > LARGE / 2 { (self.last_large + MIN_ROOM).saturating_sub(wanted) } else { 0 };
+            self.buffer.reserve(wanted.max(expected));
+        }
     }
 
     fn line_end(&mut self) -> Option<usize> {

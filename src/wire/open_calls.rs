@@ -1,8 +1,9 @@
 //! The requests of one side that are not answered yet, and what outlives them. Plain state; `peer` has the lock.
 
 use super::call_options::{CallError, Progress};
+use super::own_ids::OwnIdMap;
 use super::{Raw, Reply};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -17,7 +18,7 @@ pub(super) struct OpenCalls {
     /// The id of the last request, which is also its progress token.
     pub(super) last_id: u64,
     /// The calls by id.
-    pub(super) open: HashMap<u64, OpenCall>,
+    pub(super) open: OwnIdMap<OpenCall>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
     /// The requests that were cancelled because their caller left, the latest last.

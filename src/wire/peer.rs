@@ -5,10 +5,12 @@
 //! in a loop. Answers and progress go to their calls; everything else is returned in the order in which it came.
 
 use super::batch::Batches;
+use super::body::Body;
 use super::lines::LineReader;
 use super::log_text::LogText;
 use super::open_calls::{OpenCall, OpenCalls};
 use super::output::Output;
+use super::own_ids::own_id;
 use super::{Frame, Message, MessageError, Raw, Reply, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
@@ -18,6 +20,7 @@ use tokio::io::AsyncRead;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::call_options::with_progress_token;
 pub use super::call_options::{CallError, CallOptions, CancelParams, Progress, RetryHint};
 pub use super::incoming::Incoming;
 
@@ -56,7 +59,7 @@ impl Peer {
             calls.last_id += 1;
             calls.last_id
         };
-        self.output.send(Frame::request(id, method, Some(params)));
+        self.output.send(Frame::request(id, method, Some(params.into())));
     }
 
     /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
@@ -103,12 +106,14 @@ impl Peer {
     pub async fn call(
         &self,
         method: &str,
-        params: Option<Raw>,
+        params: Option<impl Into<Body>>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let started = Instant::now();
         // The timeout also covers a side that does not read its requests.
-        if tokio::time::timeout(options.timeout, self.output.ready()).await.is_err() {
+        if !self.output.is_ready()
+            && tokio::time::timeout(options.timeout, self.output.ready()).await.is_err()
+        {
             return Err(CallError::TimedOut(options.timeout));
         }
         let (answer, mut answered) = oneshot::channel();
@@ -123,11 +128,9 @@ impl Peer {
         };
         let id = self.open(call)?;
         let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
+        let params = params.map(Into::into);
         let params = match options.progress {
-            Some(_) => {
-                let params = params.unwrap_or(Raw::from_static(b"{}"));
-                Some(raw::set_in(&params, "_meta", "progressToken", id.to_string().as_bytes()))
-            }
+            Some(_) => Some(with_progress_token(params, id)),
             None => params,
         };
         if !self.output.send(Frame::request(id, method, params)) {
@@ -323,11 +326,6 @@ impl Peer {
     pub fn is_open(&self, id: &Raw) -> bool {
         own_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
     }
-}
-
-/// Parses an id that this side assigned. Some servers return numbers as strings.
-fn own_id(id: &[u8]) -> Option<u64> {
-    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
 }
 
 /// Cancels the request if the call is dropped before its answer came.

@@ -18,6 +18,8 @@ use crate::schema::validate::ArgumentValidator;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
 use crate::upstream::translate;
+use crate::wire::body::Body;
+use crate::wire::object::Params;
 use crate::wire::peer::{CallError, CallOptions, CancelParams, Progress};
 use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
@@ -88,14 +90,14 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// Creates the context of a request with these params.
-    pub fn new(session: Arc<SessionState>, era: Era, params: &Raw) -> Self {
-        let meta = raw::get(params, "_meta");
-        let member = |key| meta.as_ref().and_then(|meta| raw::get(meta, key));
-        let output = session.client.peer().output().clone();
+    pub fn new(session: Arc<SessionState>, era: Era, params: &Params) -> Self {
+        let meta = params.meta();
+        let member = |key| meta.as_ref().and_then(|meta| meta.get(key));
         let log_level = member(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
         Self {
             era,
-            progress: member("progressToken").map(|token| Progress::new(output, token)),
+            progress: member("progressToken")
+                .map(|token| Progress::new(session.client.peer().output().clone(), token)),
             cancel_params: CancelParams::default(),
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             may_request_input: false,
@@ -165,7 +167,7 @@ impl RequestContext {
         group: &GroupName,
         lease: &Lease,
         method: Method,
-        params: Raw,
+        params: impl Into<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         self.session.subscription_order.wait(group).await;
@@ -178,25 +180,28 @@ impl RequestContext {
             ..options
         };
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
-        let params = match client.log_level().filter(|_| is_bridged) {
-            Some(level) => translate::with_log_level(&params, &level),
-            None => params,
+        let level = if is_bridged { client.log_level() } else { None };
+        let params: Body = match level {
+            Some(level) => translate::with_log_level(&params.into().join(), &level).into(),
+            None => params.into(),
         };
         if is_bridged && method.info().may_request_input {
-            let params = input_required::with_capabilities(client, &params);
+            let params = input_required::with_capabilities(client, &params.join());
             let call = InputCall { client, channel: None, group, lease, method, options };
-            return call.answer(params, None).await;
+            // Boxed, so that the future of a call without questions is small.
+            return Box::pin(call.answer(params, None)).await;
         }
-        let task = (method == Method::TasksResult).then(|| raw::get_str(&params, "taskId")).flatten();
+        let task = || raw::get_str(&params.join(), "taskId");
+        let task = (method == Method::TasksResult).then(task).flatten();
         let channel = self.input_channel.as_ref();
         let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
         let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
         let options = CallOptions { origin: Some(number), ..options };
-        let reply = lease.call(method.name(), Some(params.clone()), self.era, options.clone()).await?;
-        if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
-            return Ok(reply);
-        }
+        let again = channel.map(|_| (params.clone(), options.clone()));
+        let reply = lease.call(method.name(), Some(params), self.era, options).await?;
+        let asks_too_much = || reply.as_ref().is_ok_and(input_required::has_too_many_questions);
+        let Some((params, options)) = again.filter(|_| asks_too_much()) else { return Ok(reply) };
         let call = InputCall { client, channel, group, lease, method, options };
-        call.answer(params, Some(reply)).await
+        Box::pin(call.answer(params.join(), Some(reply))).await
     }
 }

@@ -21,6 +21,7 @@ use crate::protocol::{Era, capability};
 use crate::text;
 use crate::upstream::Upstream;
 use crate::wire::inbound::ResponseFuture;
+use crate::wire::object::Params;
 use crate::wire::peer::{CallOptions, CancelParams};
 use crate::wire::{Raw, Request, raw};
 use futures_util::future::join_all;
@@ -61,24 +62,26 @@ impl Dispatcher {
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
     }
 
-    /// Returns the future that answers the request, and where the params of its cancellation go.
+    /// Returns the future that answers the request, and where the params of its cancellation go. Takes the params of the
+    /// request.
     ///
     /// # Errors
     ///
     /// Returns the error if the request is rejected at once.
     pub fn dispatch(
         &self,
-        request: &Request,
+        request: &mut Request,
         method: Method,
         era: Era,
     ) -> Result<(ResponseFuture, CancelParams), RpcError> {
-        let params = request.params.clone().filter(|params| &params[..] != b"null");
-        let params = params.unwrap_or(Raw::from_static(b"{}"));
-        if raw::entries(&params).is_none() {
-            return Err(errors::invalid_params("params must be an object"));
-        }
         let may_request_input = method.info().may_request_input;
         let may_suspend = may_request_input && era == Era::Stateless;
+        let stateless = if may_suspend { RequestMeta::of(request) } else { None };
+        let params = request.params.take().filter(|params| &params[..] != b"null");
+        let params = params.unwrap_or_else(Params::empty);
+        if params.object().is_none() {
+            return Err(errors::invalid_params("params must be an object"));
+        }
         if may_suspend && let Some(mut suspended) = self.suspended.take(&params)? {
             suspended.resume(&params);
             let cancel_params = suspended.cancel_params();
@@ -91,7 +94,7 @@ impl Dispatcher {
             let answer = self.handle(request, method, Invocation { context, params })?;
             return Ok((answer, cancel_params));
         }
-        let capabilities = RequestMeta::of(request).unwrap_or_default().capabilities();
+        let capabilities = stateless.unwrap_or_default().capabilities();
         let (channel, new_requests) = suspended_calls::input_channel(capabilities);
         context.input_channel = Some(channel.clone());
         let progress = context.progress.clone();
@@ -155,7 +158,7 @@ impl Dispatcher {
         let Invocation { context, params } = invocation;
         Ok(match name.as_str() {
             definitions::GET_DYNAMIC_TOOLS => Box::pin(async move {
-                let arguments = raw::get(&params, "arguments");
+                let arguments = params.get("arguments");
                 Ok(describe::get_dynamic_tools(&context, arguments.as_ref()).await)
             }),
             definitions::CALL_DYNAMIC_TOOL | definitions::CALL_DYNAMIC_TOOL_READONLY => {
@@ -165,7 +168,7 @@ impl Dispatcher {
             definitions::SEARCH_DYNAMIC_TOOLS => {
                 let search = self.search.clone();
                 Box::pin(async move {
-                    let arguments = raw::get(&params, "arguments");
+                    let arguments = params.get("arguments");
                     Ok(search.search_dynamic_tools(context.groups(), arguments.as_ref()).await)
                 })
             }
@@ -247,20 +250,22 @@ impl Dispatcher {
 /// Calls a tool of an upstream by a name of its own.
 async fn call_directly(
     context: RequestContext,
-    params: Raw,
+    params: Params,
     name: String,
     target: DirectTarget,
 ) -> crate::wire::Reply {
     let found = match target {
         DirectTarget::Known(group, tool) => Ok((group, tool)),
         DirectTarget::Ambiguous(text) => Err(text),
-        DirectTarget::Candidates(candidates) => find_by_connecting(&context, candidates, &name).await,
+        DirectTarget::Candidates(candidates) => {
+            Box::pin(find_by_connecting(&context, candidates, &name)).await
+        }
     };
     let (group, tool) = match found {
         Ok(found) => found,
         Err(text) => return Ok(tool_errors::result(&text)),
     };
-    let args = raw::get(&params, "arguments").filter(|args| &args[..] != b"null");
+    let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
     let arguments = CallArguments { group: Some(group), tool, args };
     call::call_tool(ToolCall { context, params, read_only: false }, arguments).await

@@ -18,8 +18,9 @@ use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::lease::Lease;
-use crate::wire::{Raw, Reply, raw};
-use serde_json::Value;
+use crate::wire::object::Params;
+use crate::wire::{self, Raw, Reply};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// How many characters of a signature an error shows.
@@ -30,14 +31,14 @@ pub struct ToolCall {
     /// The context of the request.
     pub context: RequestContext,
     /// The client's params, whole.
-    pub params: Raw,
+    pub params: Params,
     /// Whether only read-only tools may be called.
     pub read_only: bool,
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
 pub async fn call_dynamic_tool(call: ToolCall) -> Reply {
-    match CallArguments::parse(raw::get(&call.params, "arguments").as_ref()) {
+    match CallArguments::of(&call.params) {
         Ok(arguments) => call_tool(call, arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
@@ -95,7 +96,8 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
     let name = &*name;
     let mut outgoing = OutgoingCall { call, arguments, name, approved: None, carried: None, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
-    let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
+    let forwarded =
+        forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
     let result = match forwarded.reply {
         Ok(result) => result,
         Err(error) => return Ok(Err(error)),
@@ -103,7 +105,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
     let group = &forwarded.group.name;
     let result = match (&outgoing.tool, outgoing.carried) {
         (Some(tool), Some(demand)) => {
-            Approval { group, tool, args: &arguments.args, demand }.wrap_result(&result)
+            Approval { group, tool: &tool.name, args: &arguments.args, demand }.wrap_result(&result)
         }
         _ => result,
     };
@@ -122,8 +124,8 @@ struct OutgoingCall<'a> {
     approved: Option<String>,
     /// Who wanted the approval that the result has to carry to the next round, if it has to.
     carried: Option<ApprovalDemand>,
-    /// The tool's own name, once it is found.
-    tool: Option<String>,
+    /// The tool, once it is found.
+    tool: Option<FoundTool>,
 }
 
 impl Outgoing for OutgoingCall<'_> {
@@ -148,45 +150,61 @@ impl Outgoing for OutgoingCall<'_> {
             }
             false => None,
         };
-        let params = self.approve(group, &tool, demand).await?;
+        let call = self.call;
+        let approved = self.approve(group, &tool, demand).await?;
         // The server may have changed it since.
         refuse_changed(group, &tool)?;
-        let name = Value::from(tool.name.as_str()).to_string();
-        let members = [("name", name.as_bytes()), ("arguments", &self.arguments.args)];
-        let params = raw::set_all(&params, &members);
+        let params = approved.as_ref().unwrap_or(&call.params);
+        let members = [("name", wire::quoted(&tool.name)), ("arguments", self.arguments.args.clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
             repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
-            may_become_task: raw::get(&params, "task").is_some(),
-            run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
-            params,
+            may_become_task: params.get("task").is_some(),
+            run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
+            params: params.with(&members),
         };
-        self.tool = Some(tool.name);
+        self.tool = Some(tool);
         Ok(prepared)
     }
 }
 
 impl OutgoingCall<'_> {
-    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream.
+    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
+    /// are the client's.
     async fn approve(
         &mut self,
         group: &Upstream,
         tool: &Tool,
         demand: Option<ApprovalDemand>,
-    ) -> Result<Raw, CallStop> {
+    ) -> Result<Option<Params>, CallStop> {
         let params = &self.call.params;
-        let Some(demand) = demand else { return Ok(params.clone()) };
+        let Some(demand) = demand else { return Ok(None) };
         let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args, demand };
         if self.approved.as_ref() != Some(&tool.name) {
-            match approval::request(&self.call.context, params, &approval).await? {
+            match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
                 ApprovalOutcome::Approved => self.approved = Some(tool.name.clone()),
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
         self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
-        Ok(if self.carried.is_some() { approval.unwrap_params(params) } else { params.clone() })
+        Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
+    }
+}
+
+/// A tool in a group's catalog.
+struct FoundTool {
+    catalog: Arc<Catalog>,
+    /// Its place in the catalog.
+    index: usize,
+}
+
+impl Deref for FoundTool {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.catalog.tools[self.index]
     }
 }
 
@@ -195,17 +213,19 @@ impl OutgoingCall<'_> {
 /// # Errors
 ///
 /// The text for the model.
-async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
+async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     let find = || {
         let snapshot = group.snapshot();
-        let tool = lookup::tool(snapshot.catalog.as_ref()?, name)?;
-        snapshot.rules.allows(&tool.name).then(|| tool.clone())
+        let catalog = snapshot.catalog.as_ref()?;
+        let index = lookup::tool_index(catalog, name)?;
+        let is_allowed = snapshot.rules.allows(&catalog.tools[index].name);
+        is_allowed.then(|| FoundTool { catalog: catalog.clone(), index })
     };
     if let Some(tool) = find() {
         return Ok(tool);
     }
     if group.snapshot().rules.allows(name) {
-        group.refresh().await;
+        Box::pin(group.refresh()).await;
         if let Some(tool) = find() {
             return Ok(tool);
         }
@@ -272,7 +292,7 @@ async fn check_arguments(
     if validation_error(context, group, tool, args).is_none() {
         return Ok(());
     }
-    group.refresh().await;
+    Box::pin(group.refresh()).await;
     // The error would show the new definition.
     refuse_changed(group, tool)?;
     validation_error(context, group, tool, args).map_or(Ok(()), Err)

@@ -29,34 +29,37 @@ pub struct ToolList {
     /// Whether some group had no surface when the session began. Then the flat surface has all our tools.
     incomplete: bool,
     /// The last result, and the version that it was built for.
-    built: (u64, Raw),
+    built: Option<(u64, Raw)>,
 }
 
 impl ToolList {
-    /// Builds the list.
+    /// The list as it is now. It is built when it is asked for.
     pub fn new(groups: &GroupManager) -> Self {
-        let surfaces = groups.surfaces();
-        let incomplete = groups.all().iter().any(|group| !surfaces.contains_key(&group.name));
-        let version = groups.list_version();
-        let built = (*version.borrow(), build(groups, incomplete));
-        Self { version, incomplete, built }
+        let (config, surfaces) = (groups.config(), groups.surfaces());
+        let incomplete = config.servers.iter().any(|(name, _)| !surfaces.contains_key(name));
+        Self { version: groups.list_version(), incomplete, built: None }
     }
 
     /// Returns the result of `tools/list`.
     pub fn result(&mut self, groups: &GroupManager) -> Raw {
         let version = *self.version.borrow();
-        if self.built.0 != version {
-            self.built = (version, build(groups, self.incomplete));
+        match &self.built {
+            Some((of, list)) if *of == version => list.clone(),
+            _ => {
+                let list = build(groups, self.incomplete);
+                self.built = Some((version, list.clone()));
+                list
+            }
         }
-        self.built.1.clone()
     }
 
     /// Returns what the lists contain now.
     pub fn contents(&mut self, groups: &GroupManager) -> ListContents {
+        let all = groups.all();
         ListContents {
             tools: self.result(groups),
-            resources: hash_lists(groups, |hashes| hashes.resources),
-            prompts: hash_lists(groups, |hashes| hashes.prompts),
+            resources: hash_lists(&all, |hashes| hashes.resources),
+            prompts: hash_lists(&all, |hashes| hashes.prompts),
         }
     }
 }
@@ -82,9 +85,9 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
 }
 
 /// Hashes one kind of list of all groups. No cached file is read for it.
-fn hash_lists(groups: &GroupManager, hash_of: fn(ListHashes) -> u64) -> u64 {
+fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for group in groups.all() {
+    for group in groups {
         let hash = group.snapshot().catalog.as_ref().map_or(0, |catalog| hash_of(catalog.hashes));
         if hash != 0 {
             (group.name.as_str(), hash).hash(&mut hasher);

@@ -8,7 +8,7 @@ use super::{get_stream, headers, http_sse};
 use crate::transport::connection::FailedRequest;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, RetryHint};
-use crate::wire::{Message, Raw, raw};
+use crate::wire::{Message, Raw, Request, raw};
 use reqwest::header::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -106,7 +106,9 @@ impl ConnectionDriver {
     /// Starts the task that sends a message.
     fn send(&mut self, line: Raw) {
         let (id, method, params) = match Message::parse(&line) {
-            Ok(Message::Request(request)) => (Some(request.id), request.method, request.params),
+            Ok(Message::Request(Request { id, method, params })) => {
+                (Some(id), method, params.map(|params| Raw::clone(&params)))
+            }
             Ok(Message::Notification { method, params }) => (None, method, params),
             // A response, or a batch of them.
             _ => (None, String::new(), None),

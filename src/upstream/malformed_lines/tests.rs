@@ -52,7 +52,7 @@ impl Fixture {
     /// Sends a request. Their ids are 1, 2, and so on.
     async fn call(&mut self) -> JoinHandle<Result<crate::wire::Reply, CallError>> {
         let peer = self.peer.clone();
-        let call = tokio::spawn(async move { peer.call("x", None, CallOptions::within(HOUR)).await });
+        let call = tokio::spawn(async move { peer.call("x", None::<Raw>, CallOptions::within(HOUR)).await });
         self.sent().await;
         call
     }

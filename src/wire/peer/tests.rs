@@ -266,7 +266,7 @@ async fn a_call_times_out_at_its_limit_and_is_cancelled_upstream() {
     tokio::spawn(writer.run());
     let peer = Peer::new(output);
     let started = Instant::now();
-    let outcome = peer.call("m", None, CallOptions::within(Duration::from_secs(7))).await;
+    let outcome = peer.call("m", None::<Raw>, CallOptions::within(Duration::from_secs(7))).await;
     assert_eq!(outcome, Err(CallError::TimedOut(Duration::from_secs(7))));
     assert_eq!(started.elapsed(), Duration::from_secs(7));
     let mut upstream = Script::new(stream);
@@ -298,7 +298,7 @@ async fn progress_extends_a_call_up_to_its_total_limit() {
     let options =
         CallOptions { timeout: Duration::from_secs(5), ..CallOptions::within(Duration::from_secs(60)) };
     let started = Instant::now();
-    let outcome = peer.call("m", None, options).await;
+    let outcome = peer.call("m", None::<Raw>, options).await;
     assert!(matches!(outcome, Err(CallError::TimedOut(_))));
     assert_eq!(started.elapsed(), Duration::from_secs(60));
 }
@@ -307,7 +307,7 @@ async fn progress_extends_a_call_up_to_its_total_limit() {
 async fn only_a_subscription_ends_when_the_other_side_cancels_it() {
     let (output, _writer) = Output::any(tokio::io::sink());
     let peer = Peer::new(output);
-    let ask = async |method| peer.call(method, None, CallOptions::within(HOUR)).await;
+    let ask = async |method| peer.call(method, None::<Raw>, CallOptions::within(HOUR)).await;
     let (mut call, mut subscription) = (Box::pin(ask("tools/call")), Box::pin(ask("subscriptions/listen")));
     assert!(
         futures_util::poll!(&mut call).is_pending() && futures_util::poll!(&mut subscription).is_pending()
@@ -324,11 +324,11 @@ async fn the_end_of_a_connection_fails_open_calls_and_marks_later_ones_unsent() 
     let (output, _writer) = Output::any(tokio::io::sink());
     let peer = Peer::new(output);
     let caller = peer.clone();
-    let open = tokio::spawn(async move { caller.call("m", None, CallOptions::within(HOUR)).await });
+    let open = tokio::spawn(async move { caller.call("m", None::<Raw>, CallOptions::within(HOUR)).await });
     tokio::task::yield_now().await;
     peer.end();
     assert_eq!(within_deadline(open).await.unwrap(), Err(CallError::Closed { sent: true }));
-    let later = within_deadline(peer.call("m", None, CallOptions::within(HOUR))).await;
+    let later = within_deadline(peer.call("m", None::<Raw>, CallOptions::within(HOUR))).await;
     assert_eq!(later, Err(CallError::Closed { sent: false }));
 }
 
@@ -351,8 +351,8 @@ async fn an_oversized_answer_fails_only_its_own_call() {
         upstream.recv().await;
         upstream.send(r#"{"result":"ok","id":"2"}"#).await;
     });
-    let long = within_deadline(peer.call("m", None, CallOptions::within(HOUR))).await;
+    let long = within_deadline(peer.call("m", None::<Raw>, CallOptions::within(HOUR))).await;
     assert_eq!(long, Err(CallError::TooLong { bytes: 5020, limit: 1000 }));
-    let next = within_deadline(peer.call("m", None, CallOptions::within(HOUR))).await;
+    let next = within_deadline(peer.call("m", None::<Raw>, CallOptions::within(HOUR))).await;
     assert_eq!(next, Ok(Ok("\"ok\"".into())), "one of our ids may be returned as a string");
 }
