@@ -92,10 +92,14 @@ impl ChangingServer {
         (output.status.code().unwrap(), text)
     }
 
-    /// Approves the changes of `g`, or of one of its tools. Returns what was printed.
+    /// Approves the changes of `g`, or of one of its tools, once the session has written them. Returns what was printed.
     fn approve(&self, tools: &[&str]) -> String {
-        let (code, text) = self.run(&[&["approve", "g"], tools].concat());
-        assert_eq!(code, 0, "{text}");
+        let mut text = String::new();
+        wait_until("there is something to approve", || {
+            let (code, printed) = self.run(&[&["approve", "g"], tools].concat());
+            text = printed;
+            code == 0
+        });
         text
     }
 }
