@@ -29,17 +29,20 @@ use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
 use crate::wire::stdio::{self, Input};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 /// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long the last answers may take to be written after everything else has ended.
+/// How long exit waits for a client that reads nothing of the last answers.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+/// How many times it waits so long, for a client that reads slowly.
+const MAX_FLUSH_WAITS: usize = 10;
 /// How long the config files, and the files that they name, may take to be read.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the start continues after the end of stdin, for a client that sends its requests and closes stdin at once.
@@ -166,8 +169,8 @@ async fn run_session(
         };
         session.run(&mut lines, stop, closing.shutdown()).await;
         output.close();
-        if !writing.is_finished() && timeout(FLUSH_TIMEOUT, writing).await.is_err() {
-            tracing::debug!("the client did not read its last answers");
+        if !writing.is_finished() {
+            flush(&output, writing).await;
         }
     });
     let served = tokio::select! {
@@ -177,6 +180,22 @@ async fn run_session(
     };
     store_tokens(&*logins).await;
     Ok(served?)
+}
+
+/// Waits until the last answers are written, for as long as the client goes on reading.
+async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
+    let mut unwritten = output.unwritten_bytes();
+    for _ in 0..MAX_FLUSH_WAITS {
+        if timeout(FLUSH_TIMEOUT, &mut writing).await.is_ok() {
+            return;
+        }
+        let left = output.unwritten_bytes();
+        if left == unwritten {
+            break;
+        }
+        unwritten = left;
+    }
+    tracing::debug!(unwritten, "the client did not read its last answers");
 }
 
 /// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
