@@ -56,7 +56,7 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = Signals::listen()?;
-    if std::io::stdin().is_terminal() {
+    if io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
     let files = config_files(cli, env);
@@ -282,7 +282,7 @@ struct Signals([(&'static str, tokio::signal::unix::Signal); 3]);
 #[cfg(unix)]
 impl Signals {
     /// Starts to receive the signals, which then no longer end the process by themselves.
-    fn listen() -> std::io::Result<Self> {
+    fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self([
             ("SIGTERM", signal(SignalKind::terminate())?),
