@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Moves past a string. Returns whether it has escapes.
-    #[inline]
+    #[inline(always)]
     fn string(&mut self) -> Option<bool> {
         let start = self.at + 1;
         // Most strings end in their first word.
@@ -173,7 +173,8 @@ impl<'a> Scanner<'a> {
         self.long_string()
     }
 
-    /// Does the same for any string.
+    /// Does the same for any string. It is a function of its own, so that short ones do not pay for its registers.
+    #[inline(never)]
     fn long_string(&mut self) -> Option<bool> {
         let mut at = self.at + 1;
         let (mut escaped, mut words) = (false, 0);
