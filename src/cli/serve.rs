@@ -25,6 +25,7 @@ use crate::transport::Transport;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::warden::Warden;
+use crate::upstream::select::when_woken;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
@@ -167,7 +168,7 @@ async fn run_session(
                 _ = &mut writing => tracing::info!("the client has disconnected"),
             }
         };
-        session.run(&mut lines, stop, closing.shutdown()).await;
+        session.run(&mut lines, when_woken(stop), closing.shutdown()).await;
         output.close();
         if !writing.is_finished() {
             flush(&output, writing).await;
