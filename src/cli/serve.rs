@@ -53,7 +53,7 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 ///
-/// Fails if signals cannot be handled. A config that cannot be used is logged and shown by `get_status`.
+/// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config that cannot be used is logged and shown by `get_status`.
 pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = Signals::listen()?;

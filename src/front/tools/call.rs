@@ -156,7 +156,7 @@ impl Outgoing for OutgoingCall<'_> {
         // The server may have changed it since.
         refuse_changed(group, &tool)?;
         let params = approved.as_ref().unwrap_or(&call.params);
-        let members = [("name", wire::quoted(&tool.name)), ("arguments", self.arguments.args.clone())];
+        let members = [("name", wire::json_string(&tool.name)), ("arguments", self.arguments.args.clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
