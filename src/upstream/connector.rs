@@ -140,7 +140,7 @@ impl Connector {
     ) -> Result<(Connection, Catalog), EraError> {
         let opened =
             self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
-        let (peer, handle) = (Peer::new(opened.output), opened.handle);
+        let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
         let live = LiveConnection::new(peer.clone(), era);
         let lists_changed = Arc::new(Notify::new());
         let offered = self.clients.offered_capabilities();
@@ -154,7 +154,7 @@ impl Connector {
             failures: opened.failures,
         });
         let lines = LineReader::new(opened.input, self.max_message);
-        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer).in_current_span()));
+        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer, deadlines).in_current_span()));
         let session = Session {
             peer: peer.clone(),
             live: live.clone(),

@@ -196,7 +196,7 @@ mod tests {
 
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());
-        LiveConnection::new(Peer::new(output), Era::Handshake)
+        LiveConnection::new(Peer::new(output).0, Era::Handshake)
     }
 
     fn was_notified(connection: &LiveConnection) -> bool {

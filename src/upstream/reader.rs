@@ -11,11 +11,12 @@ use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, code};
 use crate::text::{quoted, shorten};
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
+use crate::wire::cork::corked;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
 use crate::wire::output::Writer;
-use crate::wire::peer::{CallError, CancelParams, Incoming, Peer, Progress};
+use crate::wire::peer::{CallError, CancelParams, Deadlines, Incoming, Peer, Progress};
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use tokio::task::JoinSet;
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
+/// How many messages are handled before other tasks run.
+const MAX_HANDLED_AT_ONCE: usize = 128;
 /// The longest message of a server that an error repeats, in characters.
 const MAX_REASON: usize = 300;
 /// How many requests of one upstream are remembered, to recognize an error that refuses the answer to one.
@@ -75,11 +78,18 @@ impl Reader {
     }
 
     /// Reads and writes until the connection ends, then fails every open call.
-    pub async fn run(mut self, mut lines: LineReader<impl AsyncRead + Unpin>, writer: Writer) {
+    pub async fn run(
+        mut self,
+        mut lines: LineReader<impl AsyncRead + Unpin>,
+        writer: Writer,
+        deadlines: Deadlines,
+    ) {
         let handle = self.context.handle.clone();
-        // A server that closed its stdin may still answer. The task ends with this future.
-        let mut writing = JoinSet::new();
-        writing.spawn(writer.run());
+        // These tasks end with this future.
+        let mut tasks = JoinSet::new();
+        // A server that closed its stdin may still answer.
+        tasks.spawn(async { drop(writer.run().await) });
+        tasks.spawn(deadlines.run());
         tokio::select! {
             biased;
             () = self.read(&mut lines) => {}
@@ -98,19 +108,33 @@ impl Reader {
             tokio::select! {
                 // A line that has come continues an unfinished message even if the deadline has passed.
                 biased;
-                () = self.requests.ended() => {}
+                () = self.requests.serve() => {}
                 failed = self.context.failures.next() => self.request_failed(failed),
                 incoming = self.context.peer.receive(lines) => match incoming {
                     None => return,
-                    Some(Incoming::Malformed(error, line)) => self.malformed.add(&error, &line, lines),
-                    Some(incoming) => self.message(incoming),
+                    Some(incoming) => corked(|| self.handle_all(incoming, lines)),
                 },
                 () = until(deadline) => self.malformed.expire(),
             }
         }
     }
 
-    fn message(&mut self, incoming: Incoming) {
+    /// Handles a message, and those that were read with it.
+    fn handle_all<R: AsyncRead + Unpin>(&mut self, first: Incoming, lines: &mut LineReader<R>) {
+        self.handle(first, lines);
+        for _ in 1..MAX_HANDLED_AT_ONCE {
+            if !self.context.clients.is_ready() {
+                return;
+            }
+            let Some(incoming) = self.context.peer.receive_buffered(lines) else { return };
+            self.handle(incoming, lines);
+        }
+    }
+
+    fn handle<R: AsyncRead + Unpin>(&mut self, incoming: Incoming, lines: &mut LineReader<R>) {
+        if let Incoming::Malformed(error, line) = incoming {
+            return self.malformed.add(&error, &line, lines);
+        }
         self.malformed.expire();
         match incoming {
             Incoming::Handled | Incoming::Malformed(..) => {}
@@ -185,7 +209,7 @@ impl Reader {
         let answer = self.context.clients.request(ClientRequest {
             params: request.params.map(|params| task_ids::expose_related(&group, &params)),
             group,
-            method: request.method,
+            method: request.method.into_owned(),
             call,
             progress,
             cancel_params: cancel_params.clone(),

@@ -57,8 +57,8 @@ impl Object {
     }
 
     /// Returns the member `key` if it is a string.
-    pub fn get_str(&self, key: &str) -> Option<String> {
-        string(&self.text[self.range(key)?])
+    pub fn get_str(&self, key: &str) -> Option<Cow<'_, str>> {
+        str(&self.text[self.range(key)?])
     }
 
     /// Returns where the value of `key` is.
@@ -131,14 +131,19 @@ impl Object {
 
 /// Returns the content of a JSON string. `None` if the text is none, or has half of a surrogate pair. The text is a whole
 /// JSON value.
-pub fn string(text: &[u8]) -> Option<String> {
+pub fn str(text: &[u8]) -> Option<Cow<'_, str>> {
     match text {
         [b'"', content @ .., b'"'] if memchr::memchr(b'\\', content).is_none() => {
-            std::str::from_utf8(content).ok().map(str::to_owned)
+            std::str::from_utf8(content).ok().map(Cow::Borrowed)
         }
-        [b'"', ..] => serde_json::from_slice(text).ok(),
+        [b'"', ..] => serde_json::from_slice(text).ok().map(Cow::Owned),
         _ => None,
     }
+}
+
+/// Does the same, and copies the content.
+pub fn string(text: &[u8]) -> Option<String> {
+    str(text).map(Cow::into_owned)
 }
 
 /// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the
@@ -211,7 +216,7 @@ impl Params {
     }
 
     /// Returns the member `key` if it is a string.
-    pub fn get_str(&self, key: &str) -> Option<String> {
+    pub fn get_str(&self, key: &str) -> Option<Cow<'_, str>> {
         self.0.object.as_ref()?.get_str(key)
     }
 

@@ -1,12 +1,13 @@
-//! The writing end of a connection. Frames are queued in order, and the writer writes all of them at once.
+//! The writing end of a connection. Frames are queued in order, and written together.
 //!
-//! The writer is a task of its own. The runtime runs it after the tasks that were ready before it, so one write takes
-//! everything that they sent, and nothing waits longer than that.
+//! What is sent while outputs are corked is written when they are uncorked (`cork`). Everything else, and what the
+//! descriptor does not take at once, is left to the writer. The writer is a task of its own. The runtime runs it after
+//! the tasks that were ready before it, so one write takes everything that they sent, and nothing waits longer than that.
 //!
 //! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
 
-use super::Frame;
+use super::{Frame, cork};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -43,10 +44,12 @@ struct Queue {
     frames: VecDeque<Frame>,
     /// The number of bytes that are not written, including those that the writer has taken.
     bytes: usize,
-    /// Whether the writer holds frames that are not written yet.
+    /// Whether frames are being written that are no longer in `frames`.
     writing: bool,
     /// Whether new frames are rejected.
     closed: bool,
+    /// The descriptor, if it is a non-blocking one and the writer has not ended.
+    direct: Option<Arc<PollableFd>>,
 }
 
 /// A non-blocking descriptor.
@@ -101,7 +104,7 @@ pub struct Writer {
 /// Where a writer writes.
 enum Sink {
     /// A non-blocking descriptor.
-    Direct(PollableFd),
+    Direct(Arc<PollableFd>),
     /// Any other sink.
     Any(Box<dyn AsyncWrite + Send + Unpin>),
 }
@@ -109,7 +112,7 @@ enum Sink {
 impl Output {
     /// An output on a non-blocking descriptor, which takes many frames in one write.
     pub fn direct(direct: PollableFd) -> (Self, Writer) {
-        Self::new(Sink::Direct(direct))
+        Self::new(Sink::Direct(Arc::new(direct)))
     }
 
     /// An output on any other sink.
@@ -118,7 +121,11 @@ impl Output {
     }
 
     fn new(sink: Sink) -> (Self, Writer) {
-        let queue = Queue { frames: VecDeque::new(), bytes: 0, writing: false, closed: false };
+        let direct = match &sink {
+            Sink::Direct(direct) => Some(direct.clone()),
+            Sink::Any(_) => None,
+        };
+        let queue = Queue { frames: VecDeque::new(), bytes: 0, writing: false, closed: false, direct };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
         (Self(shared.clone()), Writer { shared, sink })
     }
@@ -129,15 +136,34 @@ impl Output {
         if queue.closed {
             return false;
         }
-        // If frames are queued, the writer knows.
-        let wakes = queue.frames.is_empty() && !queue.writing;
+        // If frames are queued, it is known who writes them.
+        let is_first = queue.frames.is_empty() && !queue.writing;
         queue.bytes += frame.len();
         queue.frames.push_back(frame);
         drop(queue);
-        if wakes {
+        if is_first && !cork::add(self) {
             self.0.more.notify_one();
         }
         true
+    }
+
+    /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
+    pub(super) fn flush(&self) {
+        let Some((direct, mut batch)) = self.0.take_now() else { return self.0.more.notify_one() };
+        if let Ok(written) = try_write(&direct, &batch) {
+            advance(&mut batch, written);
+            self.0.written(written);
+        }
+        let mut queue = self.0.queue.lock();
+        queue.writing = false;
+        batch.append(&mut queue.frames);
+        // Both keep their memory.
+        queue.frames = batch;
+        let is_left = !queue.frames.is_empty();
+        drop(queue);
+        if is_left {
+            self.0.more.notify_one();
+        }
     }
 
     /// Returns whether `ready` would return at once.
@@ -187,6 +213,14 @@ impl Shared {
         }
     }
 
+    /// Takes the queued frames, to write them now. `None` if that is left to the writer.
+    fn take_now(&self) -> Option<(Arc<PollableFd>, VecDeque<Frame>)> {
+        let mut queue = self.queue.lock();
+        let direct = queue.direct.clone().filter(|_| !queue.writing)?;
+        queue.writing = true;
+        Some((direct, std::mem::take(&mut queue.frames)))
+    }
+
     fn written(&self, bytes: usize) {
         let mut queue = self.queue.lock();
         queue.bytes -= bytes;
@@ -205,14 +239,7 @@ impl Writer {
     ///
     /// Fails when the other side no longer reads.
     pub async fn run(mut self) -> io::Result<()> {
-        let outcome = self.write_all().await;
-        let mut queue = self.shared.queue.lock();
-        queue.closed = true;
-        queue.writing = false;
-        queue.frames.clear();
-        drop(queue);
-        self.shared.room.notify_waiters();
-        outcome
+        self.write_all().await
     }
 
     async fn write_all(&mut self) -> io::Result<()> {
@@ -238,19 +265,26 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    /// Closes the output, and with it the descriptor.
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue.lock();
+        queue.closed = true;
+        queue.writing = false;
+        queue.frames.clear();
+        let direct = queue.direct.take();
+        drop(queue);
+        drop(direct);
+        self.shared.room.notify_waiters();
+    }
+}
+
 async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: &Shared) -> io::Result<()> {
     while !batch.is_empty() {
         match try_write(direct, batch) {
             Ok(written) => {
                 shared.written(written);
-                let mut left = written;
-                while let Some(frame) = batch.front_mut() {
-                    left = frame.advance(left);
-                    if !frame.is_empty() {
-                        break;
-                    }
-                    batch.pop_front();
-                }
+                advance(batch, written);
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => direct.writable().await?,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -258,6 +292,18 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
         }
     }
     Ok(())
+}
+
+/// Removes what was written from the frames.
+fn advance(batch: &mut VecDeque<Frame>, written: usize) {
+    let mut left = written;
+    while let Some(frame) = batch.front_mut() {
+        left = frame.advance(left);
+        if !frame.is_empty() {
+            break;
+        }
+        batch.pop_front();
+    }
 }
 
 /// Writes as many frames as the descriptor takes. Returns the number of bytes that were written.

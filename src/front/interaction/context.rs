@@ -176,7 +176,7 @@ impl RequestContext {
             self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
         let options = CallOptions {
             progress: self.progress.clone(),
-            cancel_params: self.cancel_params.clone(),
+            cancel_params: Some(self.cancel_params.clone()),
             ..options
         };
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;

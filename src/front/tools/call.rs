@@ -152,9 +152,10 @@ impl Outgoing for OutgoingCall<'_> {
             false => None,
         };
         let call = self.call;
-        let approved = self.approve(group, &tool, demand).await?;
-        // The server may have changed it since.
-        refuse_changed(group, &tool)?;
+        let approved = match demand {
+            Some(demand) => self.approve(group, &tool, demand).await?,
+            None => None,
+        };
         let params = approved.as_ref().unwrap_or(&call.params);
         let members = [("name", wire::json_string(&tool.name)), ("arguments", self.arguments.args.clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
@@ -172,16 +173,14 @@ impl Outgoing for OutgoingCall<'_> {
 }
 
 impl OutgoingCall<'_> {
-    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
-    /// are the client's.
+    /// Asks the user to approve the call. Returns the params of the call for the upstream, unless they are the client's.
     async fn approve(
         &mut self,
         group: &Upstream,
         tool: &Tool,
-        demand: Option<ApprovalDemand>,
+        demand: ApprovalDemand,
     ) -> Result<Option<Params>, CallStop> {
         let params = &self.call.params;
-        let Some(demand) = demand else { return Ok(None) };
         let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args, demand };
         if self.approved.as_ref() != Some(&tool.name) {
             match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
@@ -189,6 +188,8 @@ impl OutgoingCall<'_> {
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
+        // The server may have changed it since.
+        refuse_changed(group, tool)?;
         self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
         Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
     }
@@ -252,8 +253,8 @@ fn choose_group<'a>(
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
-        let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool);
+        let is_known = || group.snapshot().catalog.as_ref().is_some_and(has_tool);
+        let name = without_prefix.filter(|_| !is_known()).unwrap_or(tool);
         return Ok((group, name.into()));
     }
     let exposed = tool_list::exposed_names(groups).resolve(tool);
@@ -290,7 +291,7 @@ fn choose_group<'a>(
 async fn check_arguments(
     context: &RequestContext,
     group: &Upstream,
-    tool: &Tool,
+    tool: &FoundTool,
     args: &Raw,
 ) -> Result<(), String> {
     if validation_error(context, group, tool, args).is_none() {
@@ -299,7 +300,9 @@ async fn check_arguments(
     Box::pin(group.refresh()).await;
     // The error would show the new definition.
     refuse_changed(group, tool)?;
-    validation_error(context, group, tool, args).map_or(Ok(()), Err)
+    let Some(catalog) = group.snapshot().catalog.clone() else { return Ok(()) };
+    let Some(index) = catalog.tools.iter().position(|known| known.name == tool.name) else { return Ok(()) };
+    validation_error(context, group, &FoundTool { catalog, index }, args).map_or(Ok(()), Err)
 }
 
 /// Refuses a tool that changed and is not approved.
@@ -312,11 +315,15 @@ fn refuse_changed(group: &Upstream, tool: &Tool) -> Result<(), String> {
 }
 
 /// Returns why the arguments do not fit, as text for the model; `None` if they fit or the schema is not known.
-fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, args: &Raw) -> Option<String> {
-    let catalog = group.snapshot().catalog.clone()?;
+fn validation_error(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &FoundTool,
+    args: &Raw,
+) -> Option<String> {
     // A cached catalog may be outdated, so it never rejects a call.
-    let CatalogSource::Live(_) = catalog.source else { return None };
-    let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
+    let CatalogSource::Live(_) = tool.catalog.source else { return None };
+    let definition = tool.catalog.definition(tool.index)?;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let validator = &context.session.validator;
     let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
