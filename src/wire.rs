@@ -17,15 +17,16 @@
 //! messages of all connections take together. `stdio` opens the process's own stdin and stdout, and `log_text` makes text
 //! of the other side safe for the log.
 
+use crate::protocol::methods::Method;
 use body::{Body, concat};
 use bytes::{Buf, Bytes};
 use object::Params;
-use crate::protocol::methods::Method;
 use scan::Scanner;
 use std::borrow::Cow;
 use std::io::IoSlice;
 
 pub mod batch;
+mod block;
 pub mod body;
 pub mod budget;
 pub mod call_options;
@@ -161,9 +162,10 @@ impl Message {
             (Some(method), Some(id), None, None) if is_id(&id) => {
                 Ok(Self::Request(Request { id, method, params }))
             }
-            (Some(method), None, None, None) => {
-                Ok(Self::Notification { method: method.into_owned(), params: params.map(|params| Raw::clone(&params)) })
-            }
+            (Some(method), None, None, None) => Ok(Self::Notification {
+                method: method.into_owned(),
+                params: params.map(|params| Raw::clone(&params)),
+            }),
             (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(result) }),
             (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(error) }),
             (_, id, ..) => Err(MessageError::NotAMessage { id: id.filter(is_id) }),
@@ -294,9 +296,10 @@ impl Frame {
             head.extend_from_slice(name.as_bytes());
             head.extend_from_slice(b"\":");
             if copied == body_len {
-                body.parts().for_each(|part| head.extend_from_slice(part));
+                body.write_to(&mut head);
             } else {
-                rest = body.into_parts().chain([Bytes::from_static(b"}\n")]).collect();
+                rest = body.into_parts();
+                rest.push(Bytes::from_static(b"}\n"));
             }
         }
         if rest.is_empty() {
@@ -365,7 +368,13 @@ fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
 /// Returns text as a JSON string.
 pub fn json_string(text: &str) -> Raw {
     match is_plain(text) {
-        true => concat([b"\"", text.as_bytes(), b"\""].into_iter()),
+        true => {
+            let mut json = Vec::with_capacity(text.len() + 2);
+            json.push(b'"');
+            json.extend_from_slice(text.as_bytes());
+            json.push(b'"');
+            json.into()
+        }
         false => serde_json::Value::from(text).to_string().into(),
     }
 }

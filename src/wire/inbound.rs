@@ -127,6 +127,9 @@ impl InboundRequests {
     /// Sends all answers that are known, in one write.
     fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut ended = Poll::Pending;
+        if self.open.is_empty() {
+            return ended;
+        }
         corked(|| {
             while let Poll::Ready(Some((id, ending))) = self.open.poll_next_unpin(context) {
                 self.finish(&id, ending);

@@ -128,17 +128,26 @@ impl Peer {
     /// # Errors
     ///
     /// See [`CallError`]. A JSON-RPC error of the other side is an `Ok(Err(_))`.
-    pub async fn call(
+    pub fn call<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<impl Into<Body>>,
+        options: CallOptions,
+    ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
+        self.call_with(method, params.map(Into::into), options)
+    }
+
+    async fn call_with(
         &self,
         method: &str,
-        params: Option<impl Into<Body>>,
+        params: Option<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let started = Instant::now();
         let mut sent = started;
         if !self.output.is_ready() {
             // The timeout also covers a side that does not read its requests.
-            let ready = tokio::time::timeout(options.timeout, self.output.ready()).await;
+            let ready = Box::pin(tokio::time::timeout(options.timeout, self.output.ready())).await;
             ready.map_err(|_| CallError::TimedOut(options.timeout))?;
             sent = Instant::now();
         }
@@ -157,7 +166,6 @@ impl Peer {
         };
         let id = self.open(call)?;
         let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
-        let params = params.map(Into::into);
         let params = match options.progress {
             Some(_) => Some(with_progress_token(params, id)),
             None => params,

@@ -181,7 +181,9 @@ impl Dispatcher {
                 Ok(describe::get_dynamic_tools(&context, arguments.as_ref()).await)
             }),
             CalledTool::CallDynamicTool { read_only } => {
-                Box::pin(call::call_dynamic_tool(ToolCall { context, params, read_only }))
+                // The future borrows the call, because what a future is given is in it twice.
+                let call = ToolCall { context, params, read_only };
+                Box::pin(async move { call::call_dynamic_tool(&call).await })
             }
             CalledTool::SearchDynamicTools => {
                 let search = self.search.clone();
@@ -191,9 +193,7 @@ impl Dispatcher {
                 })
             }
             CalledTool::GetStatus => Box::pin(async move { Ok(get_status(&context, &params).await) }),
-            CalledTool::OfUpstream { name, target } => {
-                Box::pin(call_directly(context, params, name, target))
-            }
+            CalledTool::OfUpstream { name, target } => Box::pin(call_directly(context, params, name, target)),
         })
     }
 
@@ -299,7 +299,7 @@ async fn call_directly(
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
     let arguments = CallArguments { group: Some(group), tool, args };
-    call::call_tool(ToolCall { context, params, read_only: false }, arguments).await
+    call::call_tool(&ToolCall { context, params, read_only: false }, &arguments).await
 }
 
 /// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the call goes to the

@@ -38,17 +38,17 @@ pub struct ToolCall {
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
-pub async fn call_dynamic_tool(call: ToolCall) -> Reply {
+pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
     match CallArguments::of(&call.params) {
-        Ok(arguments) => call_tool(call, arguments).await,
+        Ok(arguments) => call_tool(call, &arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
 }
 
 /// Calls an upstream's tool.
-pub async fn call_tool(call: ToolCall, arguments: CallArguments) -> Reply {
+pub async fn call_tool(call: &ToolCall, arguments: &CallArguments) -> Reply {
     let is_shutting_down = || call.context.groups().is_shutting_down();
-    match run(&call, &arguments).await {
+    match run(call, arguments).await {
         Ok(reply) => reply,
         Err(CallStop::Reply(reply)) => reply,
         Err(CallStop::Text(_)) if is_shutting_down() => Err(errors::shutting_down().into()),

@@ -90,7 +90,8 @@ fn relayed_client_and_upstream() -> (Script, Script) {
     let (back_output, back_writer) = Output::any(back_write);
     tokio::spawn(front_writer.run());
     tokio::spawn(back_writer.run());
-    let ((front, front_deadlines), (back, back_deadlines)) = (Peer::new(front_output), Peer::new(back_output));
+    let ((front, front_deadlines), (back, back_deadlines)) =
+        (Peer::new(front_output), Peer::new(back_output));
     tokio::spawn(front_deadlines.run());
     tokio::spawn(back_deadlines.run());
     tokio::spawn(relay(front.clone(), front_read, back.clone()));
