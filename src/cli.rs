@@ -1,6 +1,6 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`],
+//! A file beside this one runs each command: [`serve`] without a command, [`import`], [`login`] and logout, [`approve`],
 //! [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
@@ -13,6 +13,7 @@ use std::process::ExitCode;
 pub mod approve;
 pub mod cache;
 pub mod demo;
+pub mod import;
 pub mod login;
 mod nesting;
 mod paths;
@@ -82,6 +83,8 @@ pub enum CliCommand {
     },
     /// Accept tools whose definition changed since it was first seen
     Approve(approve::ApproveArgs),
+    /// Import the servers of the MCP clients on this machine
+    Import(import::ImportArgs),
     /// Print the JSON Schema of the config file
     Schema,
     /// Manage the cache of the servers' tools

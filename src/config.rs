@@ -114,6 +114,8 @@ pub struct ConfigError {
     pub hint: Option<String>,
 }
 
+impl std::error::Error for ConfigError {}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;

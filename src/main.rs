@@ -57,6 +57,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
+            Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
             Some(CliCommand::DemoServer { group, pid_file }) => {

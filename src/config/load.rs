@@ -13,6 +13,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+pub use self::client_files::parse_client_file;
+pub use self::json_text::PARSE_OPTIONS;
 use self::parse::{NamedEntry, ParsedFile};
 use self::resolve::ServerDefaults;
 use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
@@ -20,7 +22,10 @@ use super::referenced::ReferencedFiles;
 use super::vars::Env;
 use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConfig, Settings, SurfaceKind};
 
+mod client_files;
+mod codex;
 mod env_file;
+mod json_text;
 mod parse;
 mod resolve;
 mod source_text;
