@@ -79,6 +79,8 @@ pub struct ClientSession {
     start_due: bool,
     /// Whether the groups were started.
     started: bool,
+    /// Whether the client has sent a request.
+    was_asked: bool,
     /// Starts the groups, which may have to wait for full mailboxes.
     starting: JoinSet<()>,
 }
@@ -97,6 +99,7 @@ impl ClientSession {
             list_changes,
             start_due: false,
             started: false,
+            was_asked: false,
             starting: JoinSet::new(),
             requests: InboundRequests::new(peer.clone(), errors::internal().into()),
             groups,
@@ -108,18 +111,19 @@ impl ClientSession {
     }
 
     /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new
-    /// request is rejected, and open ones get a moment to be answered.
+    /// request is rejected, and open ones get a moment to be answered. Returns whether there was a request, or `stop`
+    /// resolved.
     pub async fn run<R: AsyncRead + Unpin>(
         mut self,
         lines: &mut LineReader<R>,
         stop: impl Future<Output = ()>,
         closing: impl Future<Output = ()>,
-    ) {
+    ) -> bool {
         let mut reading = true;
         tokio::select! {
             biased;
             () = self.serve(lines) => {}
-            () = stop => {}
+            () = stop => self.was_asked = true,
         }
         self.phase = Phase::Shutdown;
         self.dispatcher.close();
@@ -140,6 +144,7 @@ impl ClientSession {
                 },
             }
         }
+        self.was_asked
     }
 
     async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
@@ -194,6 +199,7 @@ impl ClientSession {
     }
 
     fn request(&mut self, request: Request) {
+        self.was_asked = true;
         if request.method != Method::Ping.name() && self.is_full() {
             return self.reject(&request.id, &errors::too_many_requests());
         }

@@ -40,8 +40,8 @@ fn loaded_config(path: &Path) -> Config {
 fn messages(config: &Config) -> Vec<String> {
     let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
     let message = |error: &ConfigError| {
-        let file = error.file.file_name().unwrap().into();
-        ConfigError { file, ..error.clone() }.to_string()
+        let dir = format!("{}/", error.file.parent().unwrap().display());
+        error.to_string().replace(&dir, "")
     };
     config.errors.iter().chain(servers).chain(&config.warnings).map(message).collect()
 }
