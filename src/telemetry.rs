@@ -51,26 +51,10 @@ pub struct Options<'a> {
 #[must_use = "without it the last events are lost"]
 pub struct Log {
     _guards: Vec<FlushGuard>,
-    /// The log file, once it is known that it can be written.
-    pub file: LogFilePath,
+    /// The path of the log file, once it is known that it can be written.
+    pub file: Arc<OnceLock<PathBuf>>,
     /// What is wrong with the options. The log is written nevertheless.
     pub errors: Vec<String>,
-}
-
-/// The path of the log file; empty while no file is written. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct LogFilePath(Arc<OnceLock<PathBuf>>);
-
-impl LogFilePath {
-    /// The path.
-    pub fn get(&self) -> Option<&Path> {
-        self.0.get().map(PathBuf::as_path)
-    }
-
-    fn set(&self, path: PathBuf) {
-        // Only the first file counts, and there is only one.
-        drop(self.0.set(path));
-    }
 }
 
 /// rmcp logs authorization codes and id tokens. We log what matters of a login ourselves.
@@ -79,10 +63,10 @@ const SECRET_EVENTS_OFF: &str = "rmcp::transport::auth=off";
 /// Starts the log of this process. An option that is wrong is replaced by its default.
 pub fn init(options: Options<'_>) -> Log {
     let (filter, error) = filter(options);
-    let mut log = Log { _guards: Vec::new(), file: LogFilePath::default(), errors: Vec::from_iter(error) };
+    let mut log = Log { _guards: Vec::new(), file: Arc::default(), errors: Vec::from_iter(error) };
     let chosen = options.file.and_then(|path| match open_log_file(path) {
         Ok(file) => {
-            log.file.set(path.to_owned());
+            log.file.set(path.to_owned()).ok();
             Some(BoxMakeWriter::new(Arc::new(file)))
         }
         Err(error) => {
@@ -112,7 +96,7 @@ impl Log {
         let (dir, path) = (dir.to_owned(), self.file.clone());
         self.writer(lossy::writer("log-file", move || match log_file::LogFile::open(&dir) {
             Ok(file) => {
-                path.set(log_file::path_in(&dir));
+                path.set(log_file::path_in(&dir)).ok();
                 Some(file)
             }
             Err(error) => {

@@ -13,7 +13,7 @@ use crate::front::interaction::clients::ClientRegistry;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::list_changes::{ListChanges, ListContents};
 use crate::front::tools::protocol_extensions;
-use crate::front::tools::tool_list::ToolList;
+use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
@@ -340,7 +340,7 @@ impl ClientSession {
     }
 
     fn list_tools(&mut self, params: Option<&Raw>, era: Era) -> Reply {
-        check_list_params(params)?;
+        tool_list::check_params(params)?;
         if let Some(lazy) = protocol_extensions::parse_lazy(params)? {
             return Ok(protocol_extensions::list(&self.groups, lazy, era));
         }
@@ -388,18 +388,4 @@ fn lists(groups: &GroupManager) -> (ToolList, ListChanges) {
     let mut tool_list = ToolList::new(groups);
     let known = tool_list.contents(groups);
     (tool_list, ListChanges::new(groups.list_version(), known))
-}
-
-/// Checks the params of `tools/list`. The list has one page, so every cursor is unknown.
-fn check_list_params(params: Option<&Raw>) -> Result<(), RpcError> {
-    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
-    if raw::entries(params).is_none() {
-        return Err(errors::invalid_params("params must be an object"));
-    }
-    match raw::get(params, "cursor") {
-        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
-            Err(errors::invalid_params("unknown cursor"))
-        }
-        _ => Ok(()),
-    }
 }

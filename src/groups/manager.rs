@@ -132,7 +132,7 @@ impl GroupManager {
 
     /// The log file, if one is written.
     pub fn log_file(&self) -> Option<&Path> {
-        self.startup.log_file.get()
+        self.startup.log_file.get().map(PathBuf::as_path)
     }
 
     /// All groups, in config order.

@@ -32,6 +32,7 @@ mod reload;
 mod remote;
 mod scripted;
 mod security_doc;
+mod setup;
 mod soak;
 mod support;
 mod upstreams;

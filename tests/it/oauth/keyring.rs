@@ -207,7 +207,7 @@ fn each_new_login_is_stored_in_the_keyring_or_else_in_a_file() {
     assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
     let output = fixture.run(&["logout", "g"]);
     assert!(
-        output.exit_code == 1 && output.text.contains("unlock it, then run `dynamic-mcp logout g` again"),
+        output.exit_code == 1 && output.text.contains("unlock it, then run `dynamic-mcp logout g "),
         "{}",
         output.text
     );
