@@ -1,7 +1,7 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`],
-//! [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
+//! [`cache`], [`secrets`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
@@ -16,6 +16,7 @@ pub mod demo;
 pub mod login;
 mod nesting;
 mod paths;
+pub mod secrets;
 pub mod serve;
 
 /// One MCP server in front of all your MCP servers: they start when they are
@@ -82,6 +83,12 @@ pub enum CliCommand {
     },
     /// Accept tools whose definition changed since it was first seen
     Approve(approve::ApproveArgs),
+    /// Keep secrets in the system's keyring, for {keyring:NAME} in the config file
+    Secret {
+        /// What to do with the secrets.
+        #[command(subcommand)]
+        command: secrets::SecretCommand,
+    },
     /// Print the JSON Schema of the config file
     Schema,
     /// Manage the cache of the servers' tools

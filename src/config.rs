@@ -39,6 +39,7 @@ pub mod fuzz;
 pub mod load;
 mod nearest;
 pub mod referenced;
+pub mod secrets;
 mod server;
 pub mod vars;
 pub mod watch;

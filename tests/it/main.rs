@@ -5,6 +5,7 @@
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
 //! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
+//! - `secrets`: values that a config names instead of having them;
 //! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
@@ -31,6 +32,7 @@ mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod secrets;
 mod security_doc;
 mod soak;
 mod support;
