@@ -103,7 +103,7 @@ async fn read_value(name: &str) -> io::Result<Secret> {
     };
     let text = tokio::select! {
         text = blocking::run(INPUT_TIMEOUT, read) => text.map_err(io::Error::other)?,
-        interrupted = tokio::signal::ctrl_c() => interrupted.and(Err(io::ErrorKind::Interrupted.into())),
+        interrupted = tokio::signal::ctrl_c() => interrupted.and_then(|()| Err(io::ErrorKind::Interrupted.into())),
     };
     if hidden.is_some() {
         eprintln!();
