@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, Share, StdioConfig, Timeouts, ToolRules,
 };
 
 mod de;

@@ -4,7 +4,7 @@
 //! (one of them and its connection) and `transport` (its process, or HTTP). All connections use `wire`, which is JSON-RPC
 //! with bodies as bytes. `cli` wires everything together. `auth` logs in to remote servers, `config` reads the config,
 //! `cache` keeps catalogs between runs, `rules` says which tools may be called, `schema` reads the definitions of tools,
-//! `search` finds tools, and `dirs` names the directories of our files. ARCHITECTURE.md has the map and the invariants.
+//! `host` is the process in which shared servers run, `search` finds tools, and `dirs` names the directories of our files. ARCHITECTURE.md has the map and the invariants.
 //!
 //! The library exists so that tests and benches can reach the code. It is not an interface for other programs.
 
@@ -15,6 +15,7 @@ pub mod config;
 pub mod dirs;
 pub mod front;
 pub mod groups;
+pub mod host;
 pub mod protocol;
 mod random;
 pub mod rules;

@@ -14,6 +14,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    #[cfg(unix)]
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
+        return dynamic_mcp::host::run(std::env::args_os().skip(2));
+    }
     run(&Cli::parse()).unwrap_or_else(|error| {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE

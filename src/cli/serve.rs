@@ -18,6 +18,7 @@ use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
 use crate::transport::{Transport, warden};
 use crate::wire::peer::Peer;
@@ -47,8 +48,10 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     let config = read_config(&files, cli, env);
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
+    let process_env = Arc::new(ambient);
     let transport = Transport {
-        process_env: Arc::new(ambient),
+        shared: SharedServers::new(process_env.clone()),
+        process_env,
         warden: Warden::new(),
         logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
     };

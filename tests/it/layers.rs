@@ -8,7 +8,7 @@ mod imports;
 mod source;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("text", &[]),
     ("random", &[]),
     ("protocol", &[]),
@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["config", "protocol", "wire"]),
+    ("host", &["protocol", "transport", "wire"]),
     ("auth", &["config", "transport"]),
     ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
     ("cache", &["config", "upstream"]),

@@ -5,6 +5,7 @@
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
 //! - `lifetime`, `warden`: how the program and its processes end;
+//! - `sharing`: servers that several windows share;
 //! - `demo`: the command `demo`;
 //! - `layers`: checks of the source tree;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
@@ -24,6 +25,7 @@ mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod sharing;
 mod support;
 mod upstreams;
 mod warden;

@@ -57,6 +57,16 @@ impl ProxyCommand {
         self
     }
 
+    /// Started by `wrapper`, a command that gets the program's own as further arguments.
+    pub(crate) fn started_by(mut self, wrapper: &[&str]) -> Self {
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(self.command.get_program()).args(self.command.get_args()).env_clear();
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(self.home.path());
+        self.command = command;
+        self
+    }
+
     pub(crate) fn in_own_process_group(mut self) -> Self {
         std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
         self

@@ -1,0 +1,127 @@
+//! Shared servers: one process for all of a user's windows. Linux only, because nothing is shared elsewhere.
+//!
+//! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, and `ends`
+//! how servers and the host end. Each test has a runtime directory of its own, and so a host of its own.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{
+    Proxy, ProxyCommand, full_upstream, merged, pure_config, scripted_upstream, wait_until,
+};
+
+mod attach;
+mod ends;
+mod isolation;
+
+/// The windows of one user: a home and a runtime directory that several programs share.
+pub(crate) struct User {
+    home: TempDir,
+    runtime: TempDir,
+}
+
+impl User {
+    pub(crate) fn new() -> Self {
+        // Other tests raise it at some time, and only processes with equal limits share.
+        dynamic_mcp::transport::warden::raise_nofile();
+        let runtime = TempDir::new().unwrap();
+        fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        Self { home: TempDir::new().unwrap(), runtime }
+    }
+
+    /// A command that starts a window with this config.
+    pub(crate) fn command(&self, config: &Value) -> ProxyCommand {
+        let home = self.home.path().to_str().unwrap();
+        ProxyCommand::new()
+            .config(config)
+            .env("XDG_RUNTIME_DIR", self.runtime.path().to_str().unwrap())
+            .env("DYNAMIC_MCP_LOG", "debug")
+            // A child's environment is part of what is compared.
+            .env("HOME", home)
+            .env("XDG_CONFIG_HOME", home)
+            .env("XDG_CACHE_HOME", home)
+            .env("XDG_DATA_HOME", home)
+            .args(&["--no-cache"])
+    }
+
+    /// A window with this config, after its handshake.
+    pub(crate) fn window(&self, config: &Value) -> Proxy {
+        self.command(config).start_initialized()
+    }
+
+    /// The directory of the host's socket.
+    pub(crate) fn host_dir(&self) -> PathBuf {
+        self.runtime.path().join("dynamic-mcp")
+    }
+
+    /// The pids of the hosts of this user that run.
+    pub(crate) fn hosts(&self) -> Vec<u32> {
+        let dir = self.host_dir();
+        processes(|args| {
+            args.first().is_some_and(|name| name == "dmcp-host")
+                && args.iter().any(|arg| Path::new(arg) == dir)
+        })
+    }
+
+    /// Waits until exactly one host runs, and returns its pid.
+    pub(crate) fn host(&self) -> u32 {
+        wait_until("one host runs", || self.hosts().len() == 1);
+        self.hosts()[0]
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        for host in self.hosts() {
+            let _gone = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(host.cast_signed()),
+                nix::sys::signal::Signal::SIGTERM,
+            );
+        }
+    }
+}
+
+/// The pids of the processes whose arguments satisfy `wanted`. Zombies have none.
+pub(crate) fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let args: Vec<String> = line
+                .split(|byte| *byte == 0)
+                .map(|arg| String::from_utf8_lossy(arg).into_owned())
+                .filter(|arg| !arg.is_empty())
+                .collect();
+            !args.is_empty() && wanted(&args)
+        })
+        .collect()
+}
+
+/// The entry of a scripted upstream that the whole user shares.
+fn shared(entry: Value) -> Value {
+    merged(entry, json!({"share": "user"}))
+}
+
+/// A config with a scripted upstream `g` that the whole user shares.
+fn shared_config(flags: &[&str]) -> Value {
+    pure_config([("g", shared(scripted_upstream(flags)))])
+}
+
+/// The same with all features of MCP.
+fn full_shared_config(flags: &[&str]) -> Value {
+    pure_config([("g", shared(full_upstream(flags)))])
+}
+
+/// Two windows with these capabilities that share `g`.
+fn two_windows(user: &User, config: &Value, capabilities: &Value) -> (Proxy, Proxy) {
+    let (mut a, mut b) = (user.command(config).start(), user.command(config).start());
+    a.handshake_with(capabilities.clone());
+    b.handshake_with(capabilities.clone());
+    assert_eq!(a.upstream_pid("g"), b.upstream_pid("g"));
+    (a, b)
+}
