@@ -5,7 +5,7 @@
 
 use super::registry::Registry;
 use super::server::{MAX_WAIT, SharedServer, reply_of};
-use super::session_table::{LogSeverity, SessionId};
+use super::session_table::{Competition, LogSeverity, SessionId};
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
 use crate::transport::shared::attach::{AttachReply, AttachRequest, MAX_MESSAGE_BYTES};
@@ -14,7 +14,7 @@ use crate::transport::warden::raise_nofile;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, PollableFd};
-use crate::wire::peer::{CallOptions, CancelParams, Incoming, Peer, Progress};
+use crate::wire::peer::{CallError, CallOptions, CancelParams, Incoming, Peer, Progress};
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use memchr::memmem;
 use std::future::pending;
@@ -23,7 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::time::{sleep, timeout};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long attaching may take. The instance waits no longer.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,6 +32,9 @@ const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_WAIT_BEHIND: Duration = Duration::from_secs(1);
 /// How many requests of one session may be open. Further ones are refused.
 const MAX_OPEN_REQUESTS: usize = 1024;
+/// How many requests of one session the server works on while other sessions use it. The others wait, so that a session
+/// with many requests does not fill the server's queue.
+const FAIR_SHARE: usize = 8;
 /// The number of bytes that may wait for a session that does not read. Above it the session is ended, because a server
 /// must not wait for one of its sessions. A larger message still passes if nothing else waits.
 const MAX_UNREAD_BYTES: usize = 8 << 20;
@@ -44,6 +48,8 @@ struct HostSession {
     peer: Arc<Peer>,
     server: Arc<SharedServer>,
     registry: Arc<Registry>,
+    /// Has a permit for each request that the server may work on while others use it.
+    fair_share: Semaphore,
 }
 
 /// Serves a session until one side ends it. `own` is what confines the host.
@@ -75,7 +81,14 @@ async fn try_serve(socket: UnixStream, registry: Arc<Registry>, own: &Confinemen
     let (output, writer) = Output::direct(PollableFd::Socket(Arc::new(socket)));
     output.set_limit(MAX_UNREAD_BYTES);
     let id = registry.new_session_id();
-    let session = Arc::new(HostSession { id, pid, peer: Peer::new(output.clone()), server, registry });
+    let session = Arc::new(HostSession {
+        id,
+        pid,
+        peer: Peer::new(output.clone()),
+        server,
+        registry,
+        fair_share: Semaphore::new(FAIR_SHARE),
+    });
     if !session.server.add_session(id, session.peer.clone()) {
         // The server ends at this moment. The instance starts one of its own.
         return Ok(());
@@ -226,18 +239,7 @@ impl HostSession {
             cancel_params,
             ..CallOptions::within(MAX_WAIT)
         };
-        let open = UnansweredRequest::new(self);
-        let mut call = std::pin::pin!(self.server.peer.call(method, params, options));
-        let outcome = tokio::select! {
-            biased;
-            outcome = &mut call => outcome,
-            () = sleep(MAX_WAIT_BEHIND), if open.is_behind => {
-                self.registry.remember_wait(self.pid, self.server.identity());
-                call.await
-            }
-        };
-        drop(open);
-        let Some(reply) = reply_of(outcome) else {
+        let Some(reply) = reply_of(self.call(method, params, options).await) else {
             // The session ends, too.
             return pending().await;
         };
@@ -247,6 +249,37 @@ impl HostSession {
             self.server.table.lock().add_task(self.id, task);
         }
         reply
+    }
+
+    /// Sends a request to the server when it is this session's turn.
+    async fn call(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        let open = UnansweredRequest::new(self);
+        let call = async {
+            let permit = match open.competition {
+                Competition::None => None,
+                // No longer, because the requests that it waits for may need this one.
+                Competition::Recent | Competition::Open => {
+                    timeout(MAX_WAIT_BEHIND, self.fair_share.acquire()).await.ok()
+                }
+            };
+            let outcome = self.server.peer.call(method, params, options).await;
+            drop(permit);
+            outcome
+        };
+        let mut call = std::pin::pin!(call);
+        tokio::select! {
+            biased;
+            outcome = &mut call => outcome,
+            () = sleep(MAX_WAIT_BEHIND), if open.competition == Competition::Open => {
+                self.registry.remember_wait(self.pid, self.server.identity());
+                call.await
+            }
+        }
     }
 
     /// Removes the tasks of other sessions from a page of tasks.
@@ -263,14 +296,14 @@ impl HostSession {
 /// A request that the server has not answered.
 struct UnansweredRequest<'s> {
     session: &'s HostSession,
-    /// Whether another session had one when it was sent.
-    is_behind: bool,
+    /// How the other sessions used the server when it came.
+    competition: Competition,
 }
 
 impl<'s> UnansweredRequest<'s> {
     fn new(session: &'s HostSession) -> Self {
-        let is_behind = session.server.table.lock().request_sent(session.id);
-        Self { session, is_behind }
+        let competition = session.server.table.lock().request_began(session.id, Instant::now());
+        Self { session, competition }
     }
 }
 

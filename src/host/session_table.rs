@@ -1,9 +1,14 @@
 //! What the sessions of one server have in common. No I/O: each change returns what has to be sent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How many tasks the host remembers the owner of. The oldest are forgotten and answer nobody.
 const MAX_TASKS: usize = 4096;
+
+/// A session whose last request is older than this competes with nobody.
+const ACTIVE_FOR: Duration = Duration::from_secs(1);
 
 /// The number of a session. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,8 +55,21 @@ struct SessionEntry<S> {
     reach: S,
     /// The number of its requests that the server has not answered.
     open: usize,
+    /// When its last request came.
+    last_request: Option<Instant>,
     /// The log level that it asked for.
     level: Option<LogSeverity>,
+}
+
+/// How the other sessions of a server use it when a request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Competition {
+    /// None has used it lately.
+    None,
+    /// Some have used it within the last second.
+    Recent,
+    /// Some have open requests.
+    Open,
 }
 
 /// What the server has to be told after a session has ended.
@@ -82,7 +100,7 @@ impl<S> SessionTable<S> {
     /// Adds a session. Returns false if the server ends.
     pub(super) fn add(&mut self, id: SessionId, reach: S) -> bool {
         if !self.is_closed {
-            self.sessions.insert(id, SessionEntry { reach, open: 0, level: None });
+            self.sessions.insert(id, SessionEntry { reach, open: 0, last_request: None, level: None });
         }
         !self.is_closed
     }
@@ -132,12 +150,22 @@ impl<S> SessionTable<S> {
         self.sessions.values().map(|session| &session.reach)
     }
 
-    /// Counts a request of a session that was sent to the server. Returns whether another session has one open.
-    pub(super) fn request_sent(&mut self, id: SessionId) -> bool {
+    /// Counts a request of a session. Returns whether it competes with others for the server.
+    pub(super) fn request_began(&mut self, id: SessionId, now: Instant) -> Competition {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.open += 1;
+            session.last_request = Some(now);
         }
-        self.sessions.iter().any(|(other, session)| *other != id && session.open > 0)
+        let mut competition = Competition::None;
+        for (_, other) in self.sessions.iter().filter(|(other, _)| **other != id) {
+            if other.open > 0 {
+                return Competition::Open;
+            }
+            if other.last_request.is_some_and(|last| now < last + ACTIVE_FOR) {
+                competition = Competition::Recent;
+            }
+        }
+        competition
     }
 
     /// Counts the end of such a request.
@@ -281,16 +309,19 @@ mod tests {
         let mut table = table();
         table.set_level(A, level("warning"));
         assert_eq!(table.log_reader(Some(level("error"))), None);
-        assert!(!table.request_sent(A));
+        let now = Instant::now();
+        assert_eq!(table.request_began(A, now), Competition::None);
         assert_eq!(table.log_reader(Some(level("error"))), Some(&'a'));
         assert_eq!(table.log_reader(None), Some(&'a'));
         assert_eq!(table.log_reader(Some(level("info"))), None);
-        assert!(table.request_sent(B));
+        assert_eq!(table.request_began(B, now), Competition::Open);
         assert_eq!(table.log_reader(Some(level("error"))), None);
         assert_eq!(table.only_busy(), None);
         table.request_ended(A);
         assert_eq!(table.only_busy(), Some(&'b'));
         assert_eq!(table.log_reader(Some(level("debug"))), Some(&'b'));
+        assert_eq!(table.request_began(B, now), Competition::Recent);
+        assert_eq!(table.request_began(B, now + ACTIVE_FOR), Competition::None);
     }
 
     #[test]

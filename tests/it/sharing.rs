@@ -1,7 +1,7 @@
 //! Shared servers: one process for all of a user's windows. Linux only, because nothing is shared elsewhere.
 //!
-//! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, and `ends`
-//! how servers and the host end. Each test has a runtime directory of its own, and so a host of its own.
+//! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
+//! servers and the host end, and `hostile` what a session can do to the others. Each test has a runtime directory of its own, and so a host of its own.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -17,6 +17,7 @@ use crate::support::{
 
 mod attach;
 mod ends;
+mod hostile;
 mod isolation;
 
 /// The windows of one user: a home and a runtime directory that several programs share.

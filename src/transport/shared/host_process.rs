@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::process::Command;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// The first argument that makes our program the host. `main` checks for it before anything else.
 pub const MODE_ARG: &str = "__host";
@@ -25,6 +25,9 @@ pub const MODE_ARG: &str = "__host";
 const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
 /// The interval between attempts to take the lock while another instance starts the host.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long a host that was killed may take to close its sockets.
+const DYING_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Connects to the host.
 pub(super) struct HostDialer {
@@ -83,7 +86,7 @@ impl HostDialer {
         let dir = RuntimeDir::open(self.runtime_base.as_deref()).map_err(unusable)?;
         let path = dir.socket().map_err(unusable)?;
         let lock = dir.lock_file().map_err(unusable)?;
-        let mut is_locked = false;
+        let (mut is_locked, mut tries_left) = (false, 5);
         loop {
             match attach_to(&path, request, own).await {
                 Ok(attached) => return Ok(attached),
@@ -94,9 +97,13 @@ impl HostDialer {
                 Err(AttachError::NoHost) if is_locked => {
                     start(&dir, &path, request.nofile).await?;
                 }
-                // A host that ends holds the lock, so this one lives and does not want us.
+                // A host that ends by itself holds the lock, so this one was killed, or lives and does not want us.
                 Err(AttachError::Closed) if is_locked => {
-                    return Err(Declined::new("the host closed the connection"));
+                    if tries_left == 0 {
+                        return Err(Declined::new("the host closed the connection"));
+                    }
+                    tries_left -= 1;
+                    sleep(LOCK_RETRY_INTERVAL).await;
                 }
                 Err(AttachError::NoHost | AttachError::Closed) => is_locked = try_lock(&lock).await?,
             }
@@ -125,7 +132,13 @@ async fn attach_to(
     let mut socket = UnixStream::connect(path).await.map_err(|error| AttachError::of_connect(&error))?;
     let credentials = socket.peer_cred()?;
     // Before anything is sent, because the request has the environment of the server, which may hold secrets.
-    own.check_peer(credentials.pid(), credentials.uid()).map_err(AttachError::Declined)?;
+    if let Err(declined) = own.check_peer(credentials.pid(), credentials.uid()) {
+        // Little can be read of a host that is dying, whose sockets close a moment later.
+        return match timeout(DYING_TIMEOUT, socket.read_u8()).await {
+            Ok(Err(_)) => Err(AttachError::Closed),
+            _ => Err(AttachError::Declined(declined)),
+        };
+    }
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
     socket.write_all(line.as_bytes()).await?;
     match read_reply(&mut socket).await? {

@@ -86,7 +86,7 @@ fn open_calls_fail_when_the_host_is_killed_and_the_next_use_works() {
     let user = User::new();
     let config = shared_config(&[]);
     let (mut a, mut b) = two_windows(&user, &config, &json!({}));
-    for round in 0..10 {
+    for round in 0..10 * crate::warden::rounds() as u64 {
         let host = user.host();
         let below = descendants(host);
         let open: Vec<u64> = (0..5)
@@ -99,7 +99,7 @@ fn open_calls_fail_when_the_host_is_killed_and_the_next_use_works() {
             .collect();
         let of_b = b.send_call("g", "sleep", json!({"ms": 20_000}));
         // At another point of the large answers in each round.
-        std::thread::sleep(Duration::from_millis(round * 3));
+        std::thread::sleep(Duration::from_millis(round % 10 * 3));
         signal(host, Signal::SIGKILL);
         for id in open {
             let line = a.response(id).line;
@@ -107,7 +107,8 @@ fn open_calls_fail_when_the_host_is_killed_and_the_next_use_works() {
             assert!(is_lost || line.len() > 1 << 20, "{line:.300}");
         }
         assert!(b.response(of_b).line.contains("the process that shares it among your windows has ended"));
-        assert_eq!(a.upstream_pid("g"), b.upstream_pid("g"), "round {round}");
+        let (of_a, of_b) = (a.upstream_pid("g"), b.upstream_pid("g"));
+        assert_eq!(of_a, of_b, "round {round}: {} {}", a.log(), b.log());
         wait_until("nothing of the old host is left", || below.iter().all(|pid| !is_alive(*pid)));
     }
 }
@@ -148,11 +149,13 @@ fn a_host_that_does_not_answer_costs_two_seconds_and_no_call() {
 #[test]
 fn a_client_that_waits_for_another_gets_a_process_of_its_own_next_time() {
     let user = User::new();
-    let mut config = shared_config(&[]);
+    let record = InputRecord::new();
+    let mut config = pure_config([("g", record.attached_to(shared(scripted_upstream(&[]))))]);
     config["settings"]["idle_timeout"] = json!("500ms");
     let (mut a, mut b) = two_windows(&user, &config, &json!({}));
     let pid = a.upstream_pid("g");
     let of_a = a.send_call("g", "sleep", json!({"ms": 2500}));
+    wait_until("the call arrives", || record.lines_of("tools/call").iter().any(|line| line.contains("2500")));
     // The scripted upstream does not make it wait; the host cannot know that.
     b.call_text("g", "sleep", json!({"ms": 1500}));
     b.wait_for_state("g", "discovered");
