@@ -1,7 +1,7 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`cache`], and
-//! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
+//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`status`],
+//! [`reconnect`], [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
@@ -12,9 +12,12 @@ use std::process::ExitCode;
 
 pub mod cache;
 pub mod demo;
+pub mod instances;
 pub mod login;
 mod paths;
+pub mod reconnect;
 pub mod serve;
+pub mod status;
 
 /// One MCP server in front of all your MCP servers: they start when they are
 /// used, and their tools cost almost no context.
@@ -78,6 +81,10 @@ pub enum CliCommand {
         /// The name of the server in the config file
         name: String,
     },
+    /// Show the running instances of dynamic-mcp and their servers
+    Status(status::StatusArgs),
+    /// Connect a server of a running instance again
+    Reconnect(reconnect::ReconnectArgs),
     /// Print the JSON Schema of the config file
     Schema,
     /// Manage the cache of the servers' tools

@@ -45,6 +45,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Some(CliCommand::Demo) => demo::demo(&env).await,
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
+            Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
+            Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
             Some(CliCommand::DemoServer { group, pid_file }) => {

@@ -35,7 +35,7 @@ pub mod shared;
 pub mod stderr;
 pub mod warden;
 
-pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures};
+pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 pub use error::OpenError;
 
 /// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
@@ -56,6 +56,15 @@ impl TransportHandle {
         match self {
             Self::Child(child) => child.stderr_tail(),
             Self::Remote(_) | Self::Shared(_) => String::new(),
+        }
+    }
+
+    /// Returns the upstream's process, if it is one on this machine.
+    pub fn process(&self) -> Option<ServerProcess> {
+        match self {
+            Self::Child(child) => Some(ServerProcess { pid: child.pid(), is_shared: false }),
+            Self::Remote(_) => None,
+            Self::Shared(shared) => Some(ServerProcess { pid: shared.pid(), is_shared: true }),
         }
     }
 

@@ -1,12 +1,14 @@
 //! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
 //!
-//! It reads the config, creates the warden, the groups and the session, and connects them. Then three things run at the
-//! same time: the session, the background work of the groups, and the watcher of the config files. The session ends
+//! It reads the config, creates the warden, the groups and the session, and connects them. Then four things run at the
+//! same time: the session, the background work of the groups, the socket for commands, and the watcher of the config
+//! files. The session ends
 //! when stdin ends, when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last
 //! answers are written before the process exits.
 
 use super::Cli;
 use super::cache::cache_dir;
+use super::instances::socket::{self, InstanceInfo};
 use super::paths::{config_files, token_store};
 use crate::auth::OAuthLogins;
 use crate::cache::Cache;
@@ -49,6 +51,8 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     warden::raise_nofile();
     let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
     let process_env = Arc::new(ambient);
+    let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.clone() };
     let transport = Transport {
         shared: SharedServers::new(process_env.clone()),
         process_env,
@@ -68,6 +72,7 @@ pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<
     tokio::select! {
         () = session.run(&mut lines, stop, groups.shutdown()) => {}
         () = groups.run() => {}
+        () = socket::serve(info, &groups) => {}
         () = follow_config(&mut watcher, &files, &groups, cli, env) => {}
     }
     output.close();

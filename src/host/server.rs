@@ -33,6 +33,8 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(3700);
 pub(super) struct SharedServer {
     /// What it is.
     identity: Arc<ServerIdentity>,
+    /// The pid of its process, for display.
+    pid: u32,
     /// The connection to its process.
     pub(super) peer: Arc<Peer>,
     /// Its sessions.
@@ -60,12 +62,13 @@ impl SharedServer {
         unshareable: Arc<Unshareable>,
         process: SpawnedProcess,
     ) -> (Arc<Self>, ServerProcess) {
-        let SpawnedProcess { stdin, stdout, stderr, handle, .. } = process;
+        let SpawnedProcess { pid, stdin, stdout, stderr, handle } = process;
         let (output, writer) = Output::direct(PollableFd::Pipe(stdin));
         let peer = Peer::new(output);
         peer.accept_batches();
         let server = Self {
             identity,
+            pid,
             peer,
             table: Mutex::default(),
             session_count: watch::Sender::new(0),
@@ -155,6 +158,11 @@ impl SharedServer {
     /// What the server is.
     pub(super) fn identity(&self) -> &Arc<ServerIdentity> {
         &self.identity
+    }
+
+    /// The pid of its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Returns whether it takes new sessions.

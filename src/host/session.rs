@@ -72,7 +72,10 @@ async fn try_serve(socket: UnixStream, registry: Arc<Registry>, own: &Confinemen
         Err(declined) => Err(declined.0),
     };
     let (server, answer) = match found {
-        Ok(server) => (Some(server), AttachReply::Attached),
+        Ok(server) => {
+            let pid = server.pid();
+            (Some(server), AttachReply::Attached { pid })
+        }
         Err(reason) => (None, AttachReply::Refused(reason)),
     };
     let answer = serde_json::to_string(&answer)? + "\n";

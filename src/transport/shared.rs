@@ -107,9 +107,9 @@ impl SharedServers {
             server: identity(launch, max_message_bytes)?,
             nofile: super::warden::raise_nofile(),
         };
-        let (socket, host_pid) = self.0.dialer.attach(&request, own).await?;
-        tracing::debug!(host_pid, "attached to the shared process of the server");
-        SharedTransport::open(socket).map_err(|error| Declined::new(format!("the socket: {error}")))
+        let (socket, pid) = self.0.dialer.attach(&request, own).await?;
+        tracing::debug!(pid, "attached to the shared process of the server");
+        SharedTransport::open(socket, pid).map_err(|error| Declined::new(format!("the socket: {error}")))
     }
 }
 
@@ -138,6 +138,8 @@ pub struct SharedTransport(Arc<SharedSession>);
 struct SharedSession {
     /// The socket to the host, which the output writes.
     socket: Arc<UnixStream>,
+    /// The pid of the server's process, for display.
+    pid: u32,
     /// How the server's process ended, as the host told it.
     server_end: OnceLock<(String, String)>,
 }
@@ -156,13 +158,18 @@ impl SharedSession {
 }
 
 impl SharedTransport {
-    fn open(socket: UnixStream) -> std::io::Result<OpenTransport<Self>> {
+    fn open(socket: UnixStream, pid: u32) -> std::io::Result<OpenTransport<Self>> {
         let socket = socket.into_std()?;
         let input = UnixStream::from_std(socket.try_clone()?)?;
         let socket = Arc::new(UnixStream::from_std(socket)?);
         let (output, writer) = Output::direct(PollableFd::Socket(socket.clone()));
-        let handle = Self(Arc::new(SharedSession { socket, server_end: OnceLock::new() }));
+        let handle = Self(Arc::new(SharedSession { socket, pid, server_end: OnceLock::new() }));
         Ok(OpenTransport { input: Box::new(input), output, writer, handle, failures: RequestFailures::NONE })
+    }
+
+    /// The pid of the server's process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid
     }
 
     /// Takes a notification that the host, not the server, has sent. Returns false if it is not one.

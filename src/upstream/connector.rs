@@ -170,7 +170,7 @@ impl Connector {
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
         let (peer, handle) = (Peer::new(opened.output), opened.handle);
-        let live = LiveConnection::new(peer.clone(), era);
+        let live = LiveConnection::new(peer.clone(), era, handle.process());
         let lists_changed = Arc::new(Notify::new());
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),

@@ -5,6 +5,7 @@ use super::lease::{Lease, LiveConnection};
 use super::lifecycle::State;
 use crate::config::{Mode, ServerConfig};
 use crate::rules::Rules;
+use crate::transport::ServerProcess;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -45,6 +46,11 @@ impl Snapshot {
     pub fn idle(&self) -> Option<Duration> {
         let usage = self.live.as_ref()?.usage();
         (usage.leases == 0).then(|| usage.last_activity.elapsed())
+    }
+
+    /// The server's process, while it is connected and on this machine.
+    pub fn process(&self) -> Option<ServerProcess> {
+        self.live.as_ref()?.process()
     }
 
     /// Returns a lease on the live connection, if there is one.

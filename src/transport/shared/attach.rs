@@ -64,7 +64,10 @@ pub struct AttachRequest {
 #[serde(rename_all = "snake_case")]
 pub enum AttachReply {
     /// The server runs. JSON-RPC follows.
-    Attached,
+    Attached {
+        /// The pid of the server's process, for display.
+        pid: u32,
+    },
     /// The instance has to start a process of its own. The host closes the connection.
     Refused(String),
 }

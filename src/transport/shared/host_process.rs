@@ -72,7 +72,7 @@ impl HostDialer {
         }
     }
 
-    /// Attaches to a server in the host, which is started if none runs. Returns the socket and the host's pid.
+    /// Attaches to a server in the host, which is started if none runs. Returns the socket and the pid of the server.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl HostDialer {
         &self,
         request: &AttachRequest,
         own: &Confinement,
-    ) -> Result<(UnixStream, i32), Declined> {
+    ) -> Result<(UnixStream, u32), Declined> {
         let unusable = |error: io::Error| Declined::new(format!("the runtime directory: {error}"));
         let dir = RuntimeDir::open(self.runtime_base.as_deref()).map_err(unusable)?;
         let path = dir.socket().map_err(unusable)?;
@@ -128,7 +128,7 @@ async fn attach_to(
     path: &Path,
     request: &AttachRequest,
     own: &Confinement,
-) -> Result<(UnixStream, i32), AttachError> {
+) -> Result<(UnixStream, u32), AttachError> {
     let mut socket = UnixStream::connect(path).await.map_err(|error| AttachError::of_connect(&error))?;
     let credentials = socket.peer_cred()?;
     // Before anything is sent, because the request has the environment of the server, which may hold secrets.
@@ -142,7 +142,7 @@ async fn attach_to(
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
     socket.write_all(line.as_bytes()).await?;
     match read_reply(&mut socket).await? {
-        AttachReply::Attached => Ok((socket, credentials.pid().unwrap_or_default())),
+        AttachReply::Attached { pid } => Ok((socket, pid)),
         AttachReply::Refused(reason) => Err(AttachError::Declined(Declined(reason))),
     }
 }

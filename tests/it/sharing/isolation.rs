@@ -188,7 +188,7 @@ fn next_random(state: &mut u64) -> u64 {
 #[test]
 fn eight_clients_get_their_own_answers_and_progress() {
     const WINDOWS: usize = 8;
-    const CALLS: u64 = 10_000;
+    let total = 2_000 * crate::warden::rounds().min(5) as u64;
     const MAX_OPEN: usize = 12;
     let user = User::new();
     let config = shared_config(&[]);
@@ -198,7 +198,7 @@ fn eight_clients_get_their_own_answers_and_progress() {
     let mut state = 14;
     // The open calls of each window: request id, token, number of steps.
     let mut open: Vec<Vec<(u64, String, u64)>> = vec![Vec::new(); WINDOWS];
-    for call in 0..CALLS {
+    for call in 0..total {
         let index = (next_random(&mut state) % WINDOWS as u64) as usize;
         let (window, calls) = (&mut windows[index], &mut open[index]);
         let steps = next_random(&mut state) % 4;
