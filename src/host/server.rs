@@ -48,7 +48,7 @@ pub(super) struct SharedServer {
 }
 
 /// The process of a server, and the tasks that it needs.
-pub(super) struct ServerProcess {
+pub(super) struct ServerIo {
     stdout: Receiver,
     stderr: Receiver,
     writer: Writer,
@@ -61,7 +61,7 @@ impl SharedServer {
         identity: Arc<ServerIdentity>,
         unshareable: Arc<Unshareable>,
         process: SpawnedProcess,
-    ) -> (Arc<Self>, ServerProcess) {
+    ) -> (Arc<Self>, ServerIo) {
         let SpawnedProcess { pid, stdin, stdout, stderr, handle } = process;
         let (output, writer) = Output::direct(PollableFd::Pipe(stdin));
         let peer = Peer::new(output);
@@ -75,12 +75,12 @@ impl SharedServer {
             handshake: Mutex::default(),
             unshareable,
         };
-        (Arc::new(server), ServerProcess { stdout, stderr, writer, handle })
+        (Arc::new(server), ServerIo { stdout, stderr, writer, handle })
     }
 
     /// Runs until the process has ended by itself, or nobody has used it for a while. Nothing of it is left then.
-    pub(super) async fn run(&self, process: ServerProcess) {
-        let ServerProcess { stdout, stderr, writer, handle } = process;
+    pub(super) async fn run(&self, process: ServerIo) {
+        let ServerIo { stdout, stderr, writer, handle } = process;
         let tail = StderrTail::default();
         let mut lines = LineReader::new(stdout, self.identity.max_message_bytes);
         let following = async {

@@ -39,7 +39,7 @@ pub struct InstanceInfo {
 pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
     let started = Instant::now();
     sleep(START_DELAY).await;
-    let (listener, _removed_at_the_end) = match listen(info.runtime_base.as_deref()) {
+    let (listener, _socket_file) = match listen(info.runtime_base.as_deref()) {
         Ok(listening) => listening,
         Err(error) => {
             tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");
@@ -60,15 +60,15 @@ pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
 }
 
 /// Removes a file when it is dropped.
-struct RemovedAtTheEnd(PathBuf);
+struct SocketFile(PathBuf);
 
-impl Drop for RemovedAtTheEnd {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         std::fs::remove_file(&self.0).ok();
     }
 }
 
-fn listen(runtime_base: Option<&Path>) -> io::Result<(UnixListener, RemovedAtTheEnd)> {
+fn listen(runtime_base: Option<&Path>) -> io::Result<(UnixListener, SocketFile)> {
     let dir = RuntimeDir::open(runtime_base)?;
     let path = dir.path().join(format!("instance-{}.sock", std::process::id()));
     // A process that had this pid before and was killed has left its file. In another pid namespace it may still live.
@@ -76,7 +76,7 @@ fn listen(runtime_base: Option<&Path>) -> io::Result<(UnixListener, RemovedAtThe
         std::fs::remove_file(&path)?;
     }
     let listener = UnixListener::bind(&path)?;
-    Ok((listener, RemovedAtTheEnd(path)))
+    Ok((listener, SocketFile(path)))
 }
 
 async fn answer(

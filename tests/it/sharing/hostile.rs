@@ -60,7 +60,9 @@ impl RawSession {
         for id in 1..5000 {
             match self.0.write_all(format!("{}\n", request(id)).as_bytes()) {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return,
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    return;
+                }
                 Err(error) => {
                     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
                     return;
