@@ -102,7 +102,8 @@ impl TransportHandle {
         match self {
             Self::Child(child) => child.stop(timeouts).await,
             Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
-            Self::Shared(shared) => shared.stop(),
+            // The host ends the session when the output is closed. The server goes on while others use it.
+            Self::Shared(_) => {}
         }
     }
 

@@ -113,11 +113,16 @@ impl SharedServer {
     }
 
     async fn read(&self, lines: &mut LineReader<Receiver>) {
+        let mut is_after_answer = false;
         while let Some(incoming) = self.peer.receive(lines).await {
+            if is_after_answer && !matches!(incoming, Incoming::Handled) {
+                // The caller of the answered request runs first, so that this message neither overtakes the answer nor
+                // counts as sent during the request.
+                tokio::task::yield_now().await;
+            }
+            is_after_answer = matches!(incoming, Incoming::Handled);
             match incoming {
-                // The caller of the answered request runs before the next message is read, so that a message that
-                // follows the answer neither overtakes it nor counts as sent during its request.
-                Incoming::Handled => tokio::task::yield_now().await,
+                Incoming::Handled => {}
                 Incoming::Request(request) => self.answer(&request),
                 Incoming::Notification { method, params } => self.route(&method, params.as_ref()),
                 Incoming::Malformed(error, _) => {

@@ -10,6 +10,7 @@ use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
 use crate::transport::shared::attach::{AttachReply, AttachRequest, MAX_MESSAGE_BYTES};
 use crate::transport::shared::confinement::Confinement;
+use crate::transport::shared::pipes::{self, SessionPipes};
 use crate::transport::warden::raise_nofile;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
@@ -23,18 +24,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long attaching may take. The instance waits no longer.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest request to attach, in bytes. No program can be started with more arguments and variables.
+const MAX_REQUEST_BYTES: usize = 8 << 20;
 /// How long a request may wait behind another session's until its instance gets a process of its own next time.
 const MAX_WAIT_BEHIND: Duration = Duration::from_secs(1);
 /// How many requests of one session may be open. Further ones are refused.
 const MAX_OPEN_REQUESTS: usize = 1024;
 /// How many requests of one session the server works on while other sessions use it. The others wait, so that a session
 /// with many requests does not fill the server's queue.
-const FAIR_SHARE: usize = 8;
+const FAIR_SHARE: usize = 4;
+/// How many requests of one session the host reads ahead meanwhile.
+const READ_AHEAD: usize = 2 * FAIR_SHARE;
+/// How many messages of one session are read until the other tasks have their turn.
+const MESSAGES_PER_TURN: usize = 8;
 /// The number of bytes that may wait for a session that does not read. Above it the session is ended, because a server
 /// must not wait for one of its sessions. A larger message still passes if nothing else waits.
 const MAX_UNREAD_BYTES: usize = 8 << 20;
@@ -59,29 +67,27 @@ pub(super) async fn serve(socket: UnixStream, registry: Arc<Registry>, own: Arc<
     }
 }
 
-async fn try_serve(socket: UnixStream, registry: Arc<Registry>, own: &Confinement) -> io::Result<()> {
+async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confinement) -> io::Result<()> {
     let credentials = socket.peer_cred()?;
     let pid = credentials.pid().unwrap_or_default();
     let verified = own.check_unconfined().and_then(|()| own.check_peer(Some(pid), credentials.uid()));
-    let socket = socket.into_std()?;
-    let input = UnixStream::from_std(socket.try_clone()?)?;
-    let mut socket = UnixStream::from_std(socket)?;
-    let mut lines = LineReader::new(input, MAX_MESSAGE_BYTES);
     let found = match verified {
-        Ok(()) => timeout(ATTACH_TIMEOUT, find_server(&mut lines, &registry, pid)).await?,
+        Ok(()) => timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, pid)).await?,
         Err(declined) => Err(declined.0),
     };
-    let (server, answer) = match found {
-        Ok(server) => {
+    let (attached, answer) = match found {
+        Ok((server, pipes)) => {
             let pid = server.pid();
-            (Some(server), AttachReply::Attached { pid })
+            (Some((server, pipes)), AttachReply::Attached { pid })
         }
         Err(reason) => (None, AttachReply::Refused(reason)),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
     timeout(ATTACH_TIMEOUT, socket.write_all(answer.as_bytes())).await??;
-    let Some(server) = server else { return Ok(()) };
-    let (output, writer) = Output::direct(PollableFd::Socket(Arc::new(socket)));
+    drop(socket);
+    let Some((server, pipes)) = attached else { return Ok(()) };
+    let mut lines = LineReader::new(pipes.input, MAX_MESSAGE_BYTES);
+    let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
     output.set_limit(MAX_UNREAD_BYTES);
     let id = registry.new_session_id();
     let session = Arc::new(HostSession {
@@ -106,19 +112,21 @@ async fn try_serve(socket: UnixStream, registry: Arc<Registry>, own: &Confinemen
     Ok(())
 }
 
-/// Reads what the instance asks for and returns the server, or why it is not shared.
+/// Reads what the instance asks for. Returns the server and the pipes of the session, or why it is not shared.
 async fn find_server(
-    lines: &mut LineReader<UnixStream>,
+    socket: &UnixStream,
     registry: &Arc<Registry>,
     pid: i32,
-) -> Result<Arc<SharedServer>, String> {
-    let Some(Ok(line)) = lines.next().await else { return Err("no request came".to_owned()) };
+) -> Result<(Arc<SharedServer>, SessionPipes), String> {
+    let received = pipes::receive(socket, MAX_REQUEST_BYTES).await;
+    let (line, ends) = received.map_err(|error| format!("the request: {error}"))?;
     let request = serde_json::from_slice(&line).map_err(|error| format!("the request: {error}"))?;
     let AttachRequest { server, nofile } = request;
+    let pipes = SessionPipes::from_ends(ends).map_err(|error| format!("the pipes: {error}"))?;
     if nofile != raise_nofile() {
         return Err("the two processes differ in: the limit of open files".to_owned());
     }
-    registry.find(&Arc::new(server), pid).await
+    Ok((registry.find(&Arc::new(server), pid).await?, pipes))
 }
 
 /// Removes a session from its server when it is dropped.
@@ -132,10 +140,21 @@ impl Drop for RemovedAtTheEnd {
 
 impl HostSession {
     /// Reads until the instance closes the connection. Its open requests are cancelled then.
-    async fn read(self: &Arc<Self>, lines: &mut LineReader<UnixStream>) {
+    async fn read(self: &Arc<Self>, lines: &mut LineReader<Receiver>) {
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
         let mut requests = InboundRequests::new(self.peer.clone(), internal);
-        loop {
+        for count in 1usize.. {
+            if count.is_multiple_of(MESSAGES_PER_TURN) {
+                tokio::task::yield_now().await;
+            }
+            if requests.len() >= READ_AHEAD && self.is_contended() {
+                // No longer, because what follows may be the cancellation of what the others wait for.
+                let ended = timeout(MAX_WAIT_BEHIND, requests.ended());
+                tokio::select! {
+                    ended = ended => if ended.is_ok() { continue },
+                    () = lines.ended() => return,
+                }
+            }
             // An instance that does not read its answers gets no more of its requests served.
             if !self.peer.output().is_ready() {
                 tokio::select! {
@@ -167,6 +186,11 @@ impl HostSession {
                 },
             }
         }
+    }
+
+    /// Returns whether other sessions use the server.
+    fn is_contended(&self) -> bool {
+        self.server.table.lock().competition(self.id, Instant::now()) != Competition::None
     }
 
     async fn answer(self: Arc<Self>, request: Request, cancel_params: CancelParams) -> Reply {
@@ -274,11 +298,14 @@ impl HostSession {
             drop(permit);
             outcome
         };
+        if open.competition != Competition::Open {
+            return call.await;
+        }
         let mut call = std::pin::pin!(call);
         tokio::select! {
             biased;
             outcome = &mut call => outcome,
-            () = sleep(MAX_WAIT_BEHIND), if open.competition == Competition::Open => {
+            () = sleep(MAX_WAIT_BEHIND) => {
                 self.registry.remember_wait(self.pid, self.server.identity());
                 call.await
             }

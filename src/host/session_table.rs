@@ -156,6 +156,11 @@ impl<S> SessionTable<S> {
             session.open += 1;
             session.last_request = Some(now);
         }
+        self.competition(id, now)
+    }
+
+    /// Returns how the other sessions use the server.
+    pub(super) fn competition(&self, id: SessionId, now: Instant) -> Competition {
         let mut competition = Competition::None;
         for (_, other) in self.sessions.iter().filter(|(other, _)| **other != id) {
             if other.open > 0 {

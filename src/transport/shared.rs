@@ -4,13 +4,13 @@
 //!
 //! A shared server runs in the *host*, a process of our own program that `crate::host` implements. An instance attaches
 //! to a server by connecting to the host's socket and describing the server as a [`ServerIdentity`]; the host starts
-//! the server unless it runs already. From then on the socket carries JSON-RPC lines, as the stdin and stdout of a
-//! private process do.
+//! the server unless it runs already. From then on two pipes carry JSON-RPC lines, as the stdin and stdout of a private
+//! process do.
 //!
 //! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared without being asked.
 //! - `runtime_dir` is the directory of the socket, and `host_process` connects to the host, or starts it.
 //! - `confinement` compares two processes: a host must not be a way out of a sandbox.
-//! - `attach` has the messages of attaching.
+//! - `attach` has the messages of attaching, and `pipes` passes the pipes.
 //!
 //! Sharing is an optimization. Whatever is doubtful or takes longer than [`ATTACH_TIMEOUT`] makes the connection
 //! private: [`SharedServers::open`] returns `None`, and the caller starts a process of its own.
@@ -23,16 +23,15 @@ use crate::wire::{Raw, raw};
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, ServerIdentity};
 use confinement::Confinement;
 use host_process::HostDialer;
-use nix::sys::socket::{Shutdown, shutdown};
-use std::os::fd::AsRawFd;
+use pipes::SessionPipes;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 pub mod attach;
 pub mod confinement;
 mod host_process;
+pub mod pipes;
 pub mod runtime_dir;
 mod scope;
 mod tested_packages;
@@ -107,9 +106,9 @@ impl SharedServers {
             server: identity(launch, max_message_bytes)?,
             nofile: super::warden::raise_nofile(),
         };
-        let (socket, pid) = self.0.dialer.attach(&request, own).await?;
+        let (pipes, pid) = self.0.dialer.attach(&request, own).await?;
         tracing::debug!(pid, "attached to the shared process of the server");
-        SharedTransport::open(socket, pid).map_err(|error| Declined::new(format!("the socket: {error}")))
+        Ok(SharedTransport::open(pipes, pid))
     }
 }
 
@@ -131,40 +130,29 @@ fn identity(launch: Launch, max_message_bytes: usize) -> Result<ServerIdentity, 
     })
 }
 
-/// A session with a shared server. Clones share it; the session ends when the last one is dropped.
+/// A session with a shared server. Clones share it.
 #[derive(Clone)]
 pub struct SharedTransport(Arc<SharedSession>);
 
 struct SharedSession {
-    /// The socket to the host, which the output writes.
-    socket: Arc<UnixStream>,
     /// The pid of the server's process, for display.
     pid: u32,
     /// How the server's process ended, as the host told it.
     server_end: OnceLock<(String, String)>,
 }
 
-impl Drop for SharedSession {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl SharedSession {
-    /// Tells the host that the session has ended.
-    fn end(&self) {
-        shutdown(self.socket.as_raw_fd(), Shutdown::Both).ok();
-    }
-}
-
 impl SharedTransport {
-    fn open(socket: UnixStream, pid: u32) -> std::io::Result<OpenTransport<Self>> {
-        let socket = socket.into_std()?;
-        let input = UnixStream::from_std(socket.try_clone()?)?;
-        let socket = Arc::new(UnixStream::from_std(socket)?);
-        let (output, writer) = Output::direct(PollableFd::Socket(socket.clone()));
-        let handle = Self(Arc::new(SharedSession { socket, pid, server_end: OnceLock::new() }));
-        Ok(OpenTransport { input: Box::new(input), output, writer, handle, failures: RequestFailures::NONE })
+    /// The session ends when its input and its output are closed.
+    fn open(pipes: SessionPipes, pid: u32) -> OpenTransport<Self> {
+        let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
+        let handle = Self(Arc::new(SharedSession { pid, server_end: OnceLock::new() }));
+        OpenTransport {
+            input: Box::new(pipes.input),
+            output,
+            writer,
+            handle,
+            failures: RequestFailures::NONE,
+        }
     }
 
     /// The pid of the server's process.
@@ -188,10 +176,5 @@ impl SharedTransport {
             ("the process that shares it among your windows has ended".to_owned(), String::new())
         });
         ConnectionEnd::Process { how, stderr, withheld: Vec::new() }
-    }
-
-    /// Ends the session. The server goes on while others use it.
-    pub fn stop(&self) {
-        self.0.end();
     }
 }

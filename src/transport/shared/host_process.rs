@@ -6,6 +6,7 @@
 
 use super::attach::{AttachReply, AttachRequest, Declined};
 use super::confinement::Confinement;
+use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
 use crate::transport::launch::ProcessEnv;
 use std::fs::{File, TryLockError};
@@ -13,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
@@ -72,7 +73,7 @@ impl HostDialer {
         }
     }
 
-    /// Attaches to a server in the host, which is started if none runs. Returns the socket and the pid of the server.
+    /// Attaches to a server in the host, which is started if none runs. Returns the pipes of the session and the pid of the server.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl HostDialer {
         &self,
         request: &AttachRequest,
         own: &Confinement,
-    ) -> Result<(UnixStream, u32), Declined> {
+    ) -> Result<(SessionPipes, u32), Declined> {
         let unusable = |error: io::Error| Declined::new(format!("the runtime directory: {error}"));
         let dir = RuntimeDir::open(self.runtime_base.as_deref()).map_err(unusable)?;
         let path = dir.socket().map_err(unusable)?;
@@ -128,7 +129,7 @@ async fn attach_to(
     path: &Path,
     request: &AttachRequest,
     own: &Confinement,
-) -> Result<(UnixStream, u32), AttachError> {
+) -> Result<(SessionPipes, u32), AttachError> {
     let mut socket = UnixStream::connect(path).await.map_err(|error| AttachError::of_connect(&error))?;
     let credentials = socket.peer_cred()?;
     // Before anything is sent, because the request has the environment of the server, which may hold secrets.
@@ -140,9 +141,12 @@ async fn attach_to(
         };
     }
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
-    socket.write_all(line.as_bytes()).await?;
+    let unusable = |error: io::Error| AttachError::Declined(Declined::new(format!("the pipes: {error}")));
+    let (pipes, host_ends) = SessionPipes::new().map_err(unusable)?;
+    pipes::send(&socket, line.as_bytes(), &host_ends).await?;
+    drop(host_ends);
     match read_reply(&mut socket).await? {
-        AttachReply::Attached { pid } => Ok((socket, pid)),
+        AttachReply::Attached { pid } => Ok((pipes, pid)),
         AttachReply::Refused(reason) => Err(AttachError::Declined(Declined(reason))),
     }
 }
@@ -175,7 +179,7 @@ async fn start(dir: &RuntimeDir, path: &Path, nofile: u64) -> Result<(), Decline
     if is_ready { Ok(()) } else { Err(Declined::new("the host ended at its start")) }
 }
 
-/// Reads the reply of the host byte by byte, because all that follows it belongs to the session.
+/// Reads the reply of the host, which is short.
 async fn read_reply(socket: &mut UnixStream) -> io::Result<AttachReply> {
     const MAX_REPLY_BYTES: usize = 4096;
     let mut line = Vec::new();

@@ -3,14 +3,20 @@
 use super::*;
 use dynamic_mcp::transport::shared::attach::{AttachRequest, ServerIdentity};
 use dynamic_mcp::transport::warden::raise_nofile;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A client of the host that is no instance of the program.
-struct RawSession(UnixStream);
+struct RawSession {
+    input: PipeReader,
+    output: PipeWriter,
+}
 
 impl RawSession {
     /// Attaches to the server that `window` uses as `g`.
@@ -25,63 +31,104 @@ impl RawSession {
             max_message_bytes: 32 << 20,
         };
         let request = AttachRequest { server, nofile: raise_nofile() };
-        let mut session = Self::connect(user);
-        session.write_line(&serde_json::to_string(&request).unwrap());
+        let line = serde_json::to_string(&request).unwrap() + "\n";
+        let ((host_input, output), (input, host_output)) =
+            (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+        let mut socket = connect(user);
+        let ends = [host_input.as_raw_fd(), host_output.as_raw_fd()];
+        let parts = [IoSlice::new(line.as_bytes())];
+        let rights = [ControlMessage::ScmRights(&ends)];
+        let sent = sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, &rights, MsgFlags::empty(), None);
+        assert_eq!(sent.unwrap(), line.len());
         let pid = window.upstream_pid("g");
-        assert_eq!(session.read_line(), format!("{{\"attached\":{{\"pid\":{pid}}}}}\n"));
-        session
-    }
-
-    fn connect(user: &User) -> Self {
-        let files = fs::read_dir(user.host_dir()).unwrap().flatten().map(|file| file.path());
-        let path =
-            files.into_iter().find(|path| path.extension().is_some_and(|name| name == "sock")).unwrap();
-        let socket = UnixStream::connect(path).unwrap();
-        socket.set_read_timeout(Some(crate::support::TEST_TIMEOUT)).unwrap();
-        Self(socket)
+        assert_eq!(read_line(&mut socket), format!("{{\"attached\":{{\"pid\":{pid}}}}}\n"));
+        fcntl(&input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        fcntl(&output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        Self { input, output }
     }
 
     fn write_line(&mut self, line: &str) {
-        self.0.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.output.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
+    /// Waits for a line.
     fn read_line(&mut self) -> String {
         let mut line = String::new();
-        // Nothing follows the line that is read, so nothing is lost with the buffer.
-        if let Err(error) = BufReader::new(&self.0).read_line(&mut line) {
-            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        }
+        wait_until("a line arrives", || {
+            let mut byte = [0];
+            while self.input.read(&mut byte).is_ok_and(|count| count == 1) {
+                line.push(char::from(byte[0]));
+                if byte[0] == b'\n' {
+                    return true;
+                }
+            }
+            false
+        });
         line
     }
 
-    /// Sends requests until the socket takes no more, and reads nothing.
+    /// Sends requests until the host takes no more for a while, and reads nothing.
     fn flood(&mut self, request: impl Fn(u64) -> String) {
-        self.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut last = Instant::now();
         for id in 1..5000 {
-            match self.0.write_all(format!("{}\n", request(id)).as_bytes()) {
-                Ok(()) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+            let line = format!("{}\n", request(id));
+            // A line is smaller than the buffer of a pipe, so it is written whole or not at all.
+            while let Err(error) = self.output.write(line.as_bytes()) {
+                if error.kind() == ErrorKind::BrokenPipe || last.elapsed() > Duration::from_millis(200) {
                     return;
                 }
-                Err(error) => {
-                    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-                    return;
-                }
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                std::thread::yield_now();
             }
+            last = Instant::now();
         }
     }
 
-    /// Whether the host has ended the session. Drops what it has sent.
-    fn is_ended(&mut self) -> bool {
+    /// Waits until the host has ended the session. Drops what it has sent.
+    fn wait_for_end(&mut self) {
         let mut sink = vec![0; 1 << 20];
-        loop {
-            match self.0.read(&mut sink) {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+        wait_until("the host ends the session", || {
+            loop {
+                match self.input.read(&mut sink) {
+                    Ok(0) => return true,
+                    Ok(_) => {}
+                    Err(_) => return false,
+                }
             }
+        });
+    }
+}
+
+/// Connects to the host of a user.
+fn connect(user: &User) -> UnixStream {
+    let files = fs::read_dir(user.host_dir()).unwrap().flatten().map(|file| file.path());
+    let is_host = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("host");
+    let socket = UnixStream::connect(files.into_iter().find(is_host).unwrap()).unwrap();
+    socket.set_read_timeout(Some(crate::support::TEST_TIMEOUT)).unwrap();
+    socket
+}
+
+/// Reads a line; empty if the host closed the connection.
+fn read_line(socket: &mut UnixStream) -> String {
+    let mut line = String::new();
+    // Nothing follows the line that is read, so nothing is lost with the buffer.
+    if let Err(error) = BufReader::new(socket).read_line(&mut line) {
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    line
+}
+
+/// The longest of many calls that windows make in turn.
+fn slowest_call(windows: &mut [Proxy]) -> Duration {
+    let mut slowest = Duration::ZERO;
+    for round in 0..200 {
+        for window in &mut *windows {
+            let start = Instant::now();
+            assert_eq!(window.call_text("g", "echo", json!({"text": "x"})), "x", "round {round}");
+            slowest = slowest.max(start.elapsed());
         }
     }
+    slowest
 }
 
 fn call(id: u64, tool: &str, args: &Value) -> String {
@@ -95,19 +142,13 @@ fn a_session_that_floods_and_never_reads_delays_nobody_and_is_ended() {
     let config = shared_config(&[]);
     let mut windows: Vec<Proxy> = (0..3).map(|_| user.window(&config)).collect();
     let pids: Vec<u32> = windows.iter_mut().map(|window| window.upstream_pid("g")).collect();
+    let alone = slowest_call(&mut windows);
     let mut hostile = RawSession::attach(&user, &mut windows[0]);
     hostile.flood(|id| call(id, "big", &json!({"bytes": 200_000})));
-    let mut slowest = Duration::ZERO;
-    for round in 0..200 {
-        for window in &mut windows {
-            let start = Instant::now();
-            assert_eq!(window.call_text("g", "echo", json!({"text": "x"})), "x", "round {round}");
-            slowest = slowest.max(start.elapsed());
-        }
-    }
-    // Far below the second after which a window would leave.
-    assert!(slowest < Duration::from_millis(900), "{slowest:?}");
-    assert!(hostile.is_ended());
+    let beside = slowest_call(&mut windows);
+    // The second is for a machine that has other things to do.
+    assert!(beside < 10 * alone + Duration::from_secs(1), "{beside:?}, alone {alone:?}");
+    hostile.wait_for_end();
     for (window, pid) in windows.iter_mut().zip(pids) {
         assert_eq!(window.upstream_pid("g"), pid);
     }
@@ -122,15 +163,13 @@ fn lines_that_are_no_messages_end_their_session_only() {
     for line in ["{", "[]", "{\"jsonrpc\":\"2.0\"}", "\u{0}\u{1}"] {
         let mut session = RawSession::attach(&user, &mut window);
         session.write_line(line);
-        assert!(session.is_ended(), "{line:?}");
+        session.wait_for_end();
     }
     // A first line that is no request to attach.
     for line in ["", "{}", "null", "{\"server\":3}"] {
-        let mut session = RawSession::connect(&user);
-        session.write_line(line);
-        // For the empty line. The session may be over already.
-        let _gone = session.0.write_all(b"{}\n");
-        let answer = session.read_line();
+        let mut socket = connect(&user);
+        socket.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let answer = read_line(&mut socket);
         assert!(answer.is_empty() || answer.contains("refused"), "{line:?}: {answer}");
     }
     assert_eq!(window.upstream_pid("g"), pid);
