@@ -9,6 +9,7 @@ use crate::transport::warden::Warden;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, watch};
@@ -28,8 +29,10 @@ pub(super) struct Registry {
     tasks: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     /// The servers that must not be shared.
     unshareable: Arc<Unshareable>,
-    /// The instances that had to wait for another one, by pid, with the server.
-    hurried: Mutex<VecDeque<(i32, Arc<ServerIdentity>)>>,
+    /// The instances that had to wait for another one, by pid, with a hash of the server: an identity may hold secrets.
+    hurried: Mutex<VecDeque<(i32, u64)>>,
+    /// Makes these hashes.
+    hasher: RandomState,
     /// The last id of a session.
     last_session: AtomicU64,
 }
@@ -59,6 +62,7 @@ impl Registry {
             tasks,
             unshareable: Arc::new(Unshareable::new(dir)),
             hurried: Mutex::default(),
+            hasher: RandomState::new(),
             last_session: AtomicU64::new(0),
         })
     }
@@ -82,7 +86,7 @@ impl Registry {
         if let Some(reason) = self.unshareable.reason(identity) {
             return Err(format!("the server is not shareable: {reason}"));
         }
-        if self.hurried.lock().iter().any(|(waiter, server)| *waiter == pid && server == identity) {
+        if self.hurried.lock().contains(&(pid, self.hasher.hash_one(identity))) {
             return Err("a request of this client waited for another client".to_owned());
         }
         loop {
@@ -137,7 +141,7 @@ impl Registry {
     /// Remembers that a request of the process `pid` waited for another session of the server.
     pub(super) fn remember_wait(&self, pid: i32, identity: &Arc<ServerIdentity>) {
         let mut hurried = self.hurried.lock();
-        hurried.push_back((pid, identity.clone()));
+        hurried.push_back((pid, self.hasher.hash_one(identity)));
         if hurried.len() > MAX_HURRIED {
             hurried.pop_front();
         }

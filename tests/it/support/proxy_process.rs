@@ -38,6 +38,8 @@ impl ProxyCommand {
         {
             command.env(name, home.path().join(dir));
         }
+        // Its sockets go there.
+        command.env("XDG_RUNTIME_DIR", home.path());
         command.env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS).current_dir(home.path());
         Self { command, home }
     }
