@@ -4,8 +4,8 @@
 //!
 //! Each instance listens on a socket of its own, `instance-PID.sock` in the runtime directory
 //! (`transport/shared/runtime_dir.rs`), which is closed to other users. A command connects to every socket there, sends
-//! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command, and
-//! `memory` measures the processes that an instance names.
+//! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command.
+//! `memory` measures the processes that instances name, and `duplicates` compares them.
 //!
 //! An instance that cannot create its socket works without it; commands do not find it then.
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
+pub mod duplicates;
 pub mod memory;
 pub mod query;
 pub mod socket;

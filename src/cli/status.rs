@@ -1,7 +1,7 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
 use super::instances::memory::{self, ProcessTree};
-use super::instances::query;
+use super::instances::{duplicates, query};
 use crate::config::vars::Env;
 use clap::Args;
 use serde_json::{Value, json};
@@ -68,6 +68,8 @@ fn report(env: &Env) -> std::io::Result<Value> {
         saved_processes += saved;
         saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
     }
+    let all_groups = instances.iter().flat_map(|instance| instance.status.groups());
+    let duplicates = duplicates::find(all_groups, &tree);
     let mut not_running = 0;
     let instances: Vec<Value> = instances
         .iter()
@@ -108,6 +110,7 @@ fn report(env: &Env) -> std::io::Result<Value> {
     Ok(json!({
         "instances": instances,
         "notRunning": not_running,
+        "duplicates": duplicates,
         "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
     }))
 }
@@ -136,6 +139,9 @@ fn table(report: &Value) -> String {
             text.push_str(&format!("  error: {error}\n"));
         }
         text.push_str(&groups_table(instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default()));
+    }
+    for duplicate in report["duplicates"].as_array().into_iter().flatten() {
+        text.push_str(&duplicates::line(duplicate));
     }
     let saved = &report["savedBySharing"];
     text.push_str(&format!(

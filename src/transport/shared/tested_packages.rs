@@ -86,7 +86,9 @@ mod tests {
     fn the_list_is_read_and_a_package_that_is_not_on_it_is_private() {
         let packages: Vec<TestedPackage> = serde_json::from_str(LIST).unwrap();
         assert!(!packages.is_empty());
+        let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sharing.md")).unwrap();
         for TestedPackage { launcher, name } in packages {
+            assert!(docs.contains(&format!("| `{launcher}` | `{name}` |")), "docs/sharing.md lacks {name}");
             assert!(contain(&entry(&launcher, &[&name])), "{name}");
         }
         assert!(!contain(&entry("npx", &["-y", "@modelcontextprotocol/server-everything"])));

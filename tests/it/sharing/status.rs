@@ -110,3 +110,29 @@ fn reconnect_leaves_the_session_of_another_window() {
     assert!(b.response(open).line.contains("slept"));
     assert_eq!(b.log().matches("attached to the shared").count(), 1);
 }
+
+#[test]
+fn equal_private_servers_are_named_with_what_keeps_them_apart() {
+    let user = User::new();
+    let config = pure_config([
+        ("twice", scripted_upstream(&[])),
+        ("once", scripted_upstream(&[])),
+        ("shared", shared(scripted_upstream(&[]))),
+    ]);
+    let start = |term: &str| user.command(&config).env("TERM", term).start_initialized();
+    let (mut a, mut b) = (start("secret-a"), start("secret-b"));
+    let pids = [a.upstream_pid("twice"), b.upstream_pid("twice")];
+    a.connect(["once", "shared"]);
+    b.connect(["shared"]);
+    let report = status_of(&user, 2);
+    let duplicates = report["duplicates"].as_array().unwrap();
+    assert_eq!(duplicates.len(), 1, "{duplicates:?}");
+    let found = &duplicates[0];
+    assert_eq!((&found["group"], &found["share"]), (&json!("twice"), &json!("user")));
+    let found_pids = found["pids"].as_array().unwrap();
+    assert!(found_pids.len() == 2 && pids.iter().all(|pid| found_pids.contains(&json!(pid))), "{found}");
+    assert_eq!(found["differentVariables"], json!(["TERM"]));
+    let table = stdout(run(&user, Path::new("/"), &["status"]));
+    assert!(table.contains("twice runs 2 times") && table.contains("keep them apart: TERM"), "{table}");
+    assert!(!table.contains("secret-"), "{table}");
+}
