@@ -23,10 +23,11 @@ use crate::wire::{Raw, raw};
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, ServerIdentity};
 use confinement::Confinement;
 use host_process::HostDialer;
+use parking_lot::Mutex;
 use pipes::SessionPipes;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub mod attach;
 pub mod confinement;
@@ -41,6 +42,9 @@ pub use host_process::MODE_ARG;
 /// How long attaching may take, the start of a host and of the server included.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long nothing is shared after the host did not answer, so that a host that hangs delays one connection, not each.
+const PAUSE: Duration = Duration::from_secs(60);
+
 /// Attaches to shared servers. Clones share what they know of our own process.
 #[derive(Clone)]
 pub struct SharedServers(Arc<SharedServersInner>);
@@ -52,13 +56,20 @@ struct SharedServersInner {
     dialer: HostDialer,
     /// What confines our own process, or why nothing is shared; read at the first use.
     own: OnceLock<Result<Confinement, Declined>>,
+    /// Until when nothing is shared, because the host did not answer.
+    paused_until: Mutex<Option<Instant>>,
 }
 
 impl SharedServers {
     /// Shares servers with other processes that have this environment.
     pub fn new(process_env: Arc<ProcessEnv>) -> Self {
         let dialer = HostDialer::new(&process_env);
-        Self(Arc::new(SharedServersInner { process_env, dialer, own: OnceLock::new() }))
+        Self(Arc::new(SharedServersInner {
+            process_env,
+            dialer,
+            own: OnceLock::new(),
+            paused_until: Mutex::default(),
+        }))
     }
 
     /// Attaches to the shared process of `server`. Returns `None` if the server is not shared, or cannot be at the
@@ -70,11 +81,17 @@ impl SharedServers {
         max_message_bytes: usize,
     ) -> Option<OpenTransport<SharedTransport>> {
         let share = scope::of(server, stdio)?;
+        if self.0.paused_until.lock().is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
         let attached = timeout(ATTACH_TIMEOUT, self.attach(share, stdio, max_message_bytes)).await;
         let declined = match attached {
             Ok(Ok(opened)) => return Some(opened),
             Ok(Err(declined)) => declined,
-            Err(_) => Declined::new(format!("the host did not answer within {} s", ATTACH_TIMEOUT.as_secs())),
+            Err(_) => {
+                *self.0.paused_until.lock() = Some(Instant::now() + PAUSE);
+                Declined::new(format!("the host did not answer within {} s", ATTACH_TIMEOUT.as_secs()))
+            }
         };
         tracing::debug!(%declined, "the server gets a process of its own");
         None

@@ -130,9 +130,12 @@ fn a_request_that_may_be_repeated_survives_the_host() {
 }
 
 #[test]
-fn a_host_that_does_not_answer_costs_two_seconds_and_no_call() {
+fn a_host_that_does_not_answer_costs_two_seconds_once_and_no_call() {
     let user = User::new();
-    let config = shared_config(&[]);
+    let config = pure_config([
+        ("g", shared(scripted_upstream(&[]))),
+        ("other", shared(scripted_upstream(&["--logging"]))),
+    ]);
     let mut a = user.window(&config);
     a.upstream_pid("g");
     let host = user.host();
@@ -141,6 +144,8 @@ fn a_host_that_does_not_answer_costs_two_seconds_and_no_call() {
     let start = Instant::now();
     let pid = b.upstream_pid("g");
     assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
+    b.upstream_pid("other");
+    assert_eq!(b.log().matches("the host did not answer").count(), 1);
     signal(host, Signal::SIGCONT);
     assert_ne!(a.upstream_pid("g"), pid);
     assert_eq!(user.hosts(), [host]);
