@@ -26,6 +26,8 @@ mod credentials;
 mod discovery;
 mod egress;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod keyring;
 mod login;
 mod refresh;

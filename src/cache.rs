@@ -9,11 +9,17 @@
 //!
 //! # Invariants
 //!
-//! - The cache is optional: a file that cannot be read or written costs a debug line and nothing else.
-//! - Files are replaced as a whole and are readable only by their owner.
+//! - The cache is optional: a file that cannot be read or written costs a line in the log and nothing else.
+//! - Files are replaced as a whole, are readable only by their owner, and are not read if another user could have
+//!   written them (`private_files`).
 //! - No value of the config is stored, only hashes.
 
+use crate::blocking;
 use crate::config::{Endpoint, ServerConfig};
+use crate::files::MAX_CACHED_BYTES;
+use crate::private_files::{
+    PrivateFileError, open_lock, private_dir, read_private, remove_stale_temporaries, replace,
+};
 use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -21,19 +27,20 @@ use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
 /// read.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The name of the index file.
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
 const MAX_SERVERS: usize = 2000;
+/// How long the files may take to be read or written.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The interval between attempts to take the lock.
@@ -64,7 +71,8 @@ impl CacheKey {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
+        Self(hash.finalize().iter().take(16).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 }
 
@@ -106,6 +114,11 @@ pub struct CachedCatalogs {
 }
 
 impl CachedCatalogs {
+    /// Returns whether the cache has no catalogs.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
     /// The catalog of a server; `None` if the cache does not have it.
     pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
         let entry: IndexEntry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
@@ -122,26 +135,32 @@ impl CachedCatalogs {
 pub struct Cache {
     /// The directory of the cache; `None` if nothing is cached.
     dir: Option<PathBuf>,
+    /// What the index had when the cache was opened, until it is taken.
+    known: Mutex<CachedCatalogs>,
     /// Catalogs that are not written yet.
     pending: Mutex<BTreeMap<CacheKey, Arc<Catalog>>>,
+    /// Held by the thread that writes.
+    writing: Arc<Mutex<()>>,
 }
 
 impl Cache {
-    /// Makes a cache in this directory, which is created when it is needed. Without a directory nothing is cached.
+    /// Opens the cache in this directory, which is created when it is needed, and reads its index. Blocks. Without a
+    /// directory nothing is cached.
     pub fn open(dir: Option<PathBuf>) -> Self {
-        Self { dir, pending: Mutex::default() }
+        let known = dir.clone().map(read_cache).unwrap_or_default();
+        Self { dir, known: Mutex::new(known), pending: Mutex::default(), writing: Arc::default() }
     }
 
-    /// Reads the index. Blocks.
-    pub fn read(&self) -> CachedCatalogs {
-        self.dir.clone().map(read_cache).unwrap_or_default()
+    /// Returns the catalogs that `open` found. A second call returns none.
+    pub fn take_known(&self) -> CachedCatalogs {
+        std::mem::take(&mut *self.known.lock())
     }
 
     /// Writes the pending catalogs and reads the index, on a thread that may block.
     pub async fn flush_and_read(&self) -> CachedCatalogs {
         self.flush().await;
         let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
-        tokio::task::spawn_blocking(move || read_cache(dir)).await.unwrap_or_default()
+        blocking::run(FILE_TIMEOUT, move || read_cache(dir)).await.unwrap_or_default()
     }
 
     /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
@@ -155,9 +174,15 @@ impl Cache {
     pub async fn flush(&self) {
         let pending = std::mem::take(&mut *self.pending.lock());
         let Some(dir) = self.dir.clone().filter(|_| !pending.is_empty()) else { return };
-        let written = tokio::task::spawn_blocking(move || write(&dir, &pending)).await;
-        if let Ok(Err(error)) = written {
-            tracing::debug!(%error, "the catalog cache could not be written");
+        let writing = self.writing.clone();
+        let written = blocking::run(FILE_TIMEOUT, move || {
+            let _turn = writing.lock();
+            write(&dir, &pending)
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the catalog cache could not be written"),
+            Err(error) => tracing::debug!("the catalog cache could not be written: it {error}"),
         }
     }
 }
@@ -181,11 +206,16 @@ fn read_cache(dir: PathBuf) -> CachedCatalogs {
 
 /// Reads the entries of the index. An index that is missing or cannot be used has none.
 fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
+    let text = match read_private(&dir.join(INDEX), MAX_CACHED_BYTES) {
+        Err(error) if error.is_missing() => return BTreeMap::new(),
+        Err(error) if error.is_untrusted() => {
+            tracing::warn!("cache of the servers' tools: {error}");
+            return BTreeMap::new();
+        }
+        text => text,
+    };
     let read = || -> Result<_, String> {
-        let text = match fs::read(dir.join(INDEX)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            text => text.map_err(|e| e.to_string())?,
-        };
+        let text = text.map_err(|e| e.to_string())?;
         let index: IndexFile<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         match index.version {
             VERSION => Ok(index.servers),
@@ -204,13 +234,14 @@ fn definitions_file(dir: &Path, key: &CacheKey) -> PathBuf {
 
 /// Writes the definitions first and then the index that refers to them, so that a reader in between finds the old
 /// state.
-fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> io::Result<()> {
-    create_private_dir(dir)?;
+fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> Result<(), PrivateFileError> {
+    private_dir(dir)?;
+    remove_stale_temporaries(dir);
     let _lock = lock(dir);
     let mut servers = read_index(dir);
     for (key, catalog) in pending {
         let Some(body) = catalog.body() else { continue };
-        replace_file(&definitions_file(dir, key), body.as_bytes())?;
+        replace(&definitions_file(dir, key), body.as_bytes(), false)?;
         let entry = IndexEntry {
             read_at_s: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             connect_ms: catalog.connect_time.and_then(|time| u64::try_from(time.as_millis()).ok()),
@@ -218,11 +249,16 @@ fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> io::Result<(
             info: catalog.info.clone(),
             tools: catalog.tools.clone(),
         };
-        servers.insert(key.0.clone(), to_raw_value(&entry)?);
+        if let Ok(entry) = to_raw_value(&entry) {
+            servers.insert(key.0.clone(), entry);
+        }
     }
     drop_oldest(dir, &mut servers);
-    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers })?;
-    replace_file(&dir.join(INDEX), &index)
+    let index_file = dir.join(INDEX);
+    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers });
+    let index =
+        index.map_err(|error| PrivateFileError::Io { path: index_file.clone(), error: error.into() })?;
+    replace(&index_file, &index, false)
 }
 
 /// Drops the servers that exceed the capacity, those that were read longest ago.
@@ -248,7 +284,7 @@ fn drop_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
 /// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process
 /// holds the lock for too long, or if there can be no lock.
 fn lock(dir: &Path) -> Option<File> {
-    let file = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
+    let file = open_lock(&dir.join("lock")).ok()?;
     for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
         if file.try_lock().is_ok() {
             return Some(file);
@@ -256,38 +292,6 @@ fn lock(dir: &Path) -> Option<File> {
         std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
     None
-}
-
-/// Replaces a file atomically. The new one is readable only by its owner.
-fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_extension(format!("{}-{n}.tmp", std::process::id()));
-    let written = create_private_file(&temporary).and_then(|mut file| {
-        file.write_all(content)?;
-        drop(file);
-        fs::rename(&temporary, path)
-    });
-    if written.is_err() {
-        fs::remove_file(&temporary).ok();
-    }
-    written
-}
-
-fn create_private_file(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-fn create_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
 }
 
 #[cfg(test)]

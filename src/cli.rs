@@ -1,6 +1,6 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`status`],
+//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`], [`status`],
 //! [`reconnect`], [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
@@ -10,10 +10,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub mod approve;
 pub mod cache;
 pub mod demo;
 pub mod instances;
 pub mod login;
+mod nesting;
 mod paths;
 pub mod reconnect;
 pub mod serve;
@@ -81,6 +83,8 @@ pub enum CliCommand {
         /// The name of the server in the config file
         name: String,
     },
+    /// Accept tools whose definition changed since it was first seen
+    Approve(approve::ApproveArgs),
     /// Show the running instances of dynamic-mcp and their servers
     Status(status::StatusArgs),
     /// Connect a server of a running instance again

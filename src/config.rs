@@ -7,7 +7,8 @@
 //! what the program uses: validated, with variables expanded and durations resolved. [`load`] is the only way from one
 //! to the other. It parses each file with the position of every value, reads the entries with the deserializer in `de`
 //! (which expands the variables of [`vars`]), merges the files and applies the defaults. `fields` is the table of field
-//! names that all of these steps share. [`watch`] reports when a file may have changed.
+//! names that all of these steps share. [`watch`] reports when a file may have changed; [`referenced`] has the files that
+//! the config names.
 //!
 //! # Invariants
 //!
@@ -16,22 +17,28 @@
 //! - No message repeats a value, because any value may be a secret.
 //! - Everything here is compared with `PartialEq`, so that a reload can tell what has changed.
 
+use crate::text;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, Share, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts, ToolRules,
 };
 
 mod de;
 mod duration;
 pub(crate) mod fields;
 pub mod file;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod load;
 mod nearest;
+pub mod referenced;
 mod server;
 pub mod vars;
 pub mod watch;
@@ -58,9 +65,10 @@ impl std::borrow::Borrow<str> for GroupName {
     }
 }
 
+/// Writes the name as it stands in a text: quoted if it is more than one word. `as_str` has the name itself.
 impl fmt::Display for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&text::name(&self.0))
     }
 }
 
@@ -82,6 +90,8 @@ pub struct Config {
     pub errors: Vec<ConfigError>,
     /// Oddities that do no harm, such as an unknown field.
     pub warnings: Vec<ConfigError>,
+    /// The files that the values depend on, as they were before they were read.
+    pub referenced: BTreeMap<PathBuf, FileStamp>,
 }
 
 impl Config {

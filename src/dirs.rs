@@ -2,7 +2,7 @@
 //!
 //! They follow the XDG Base Directory Specification: a variable such as `XDG_CONFIG_HOME` counts only if it is an
 //! absolute path, and without it the directory lies below the home directory. On Windows `%APPDATA%` holds the
-//! configuration and `%LOCALAPPDATA%` everything else.
+//! configuration and the state, and `%LOCALAPPDATA%` everything else.
 //!
 //! Every function returns `None` if neither its variable nor the home directory is set.
 
@@ -23,6 +23,13 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
 /// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else `~/.local/share/dynamic-mcp`.
 pub fn data_dir(env: &Env) -> Option<PathBuf> {
     app_dir(env, if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_DATA_HOME" }, ".local/share")
+}
+
+/// The directory of what this machine has seen, such as the definitions of tools: `$XDG_STATE_HOME/dynamic-mcp`, else
+/// `~/.local/state/dynamic-mcp`.
+pub fn state_dir(env: &Env) -> Option<PathBuf> {
+    // On Windows the cache has the other directory, and clearing it would remove these files.
+    app_dir(env, if cfg!(windows) { "APPDATA" } else { "XDG_STATE_HOME" }, ".local/state")
 }
 
 /// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
@@ -54,10 +61,11 @@ mod tests {
 
     #[test]
     fn without_a_variable_each_directory_is_below_the_home_directory() {
-        let cases: [(Dir, &str); 3] = [
+        let cases: [(Dir, &str); 4] = [
             (config_dir, "/h/.config/dynamic-mcp"),
             (cache_dir, "/h/.cache/dynamic-mcp"),
             (data_dir, "/h/.local/share/dynamic-mcp"),
+            (state_dir, "/h/.local/state/dynamic-mcp"),
         ];
         for (dir, expected) in cases {
             assert_eq!(dir_under(dir, &[("HOME", "/h")]).as_deref(), Some(Path::new(expected)));
@@ -68,8 +76,12 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn an_xdg_variable_counts_only_if_it_is_an_absolute_path() {
-        let cases: [(Dir, &str); 3] =
-            [(config_dir, "XDG_CONFIG_HOME"), (cache_dir, "XDG_CACHE_HOME"), (data_dir, "XDG_DATA_HOME")];
+        let cases: [(Dir, &str); 4] = [
+            (config_dir, "XDG_CONFIG_HOME"),
+            (cache_dir, "XDG_CACHE_HOME"),
+            (data_dir, "XDG_DATA_HOME"),
+            (state_dir, "XDG_STATE_HOME"),
+        ];
         for (dir, variable) in cases {
             let named = dir_under(dir, &[(variable, "/x"), ("HOME", "/h")]);
             assert_eq!(named.as_deref(), Some(Path::new("/x/dynamic-mcp")));

@@ -15,6 +15,7 @@
 //! `errors` and `tool_errors` have all errors of the proxy itself. `lookup`, `exposed_names` and `uri_origins` find
 //! what a name or a URI belongs to.
 
+pub mod changed_tools;
 pub mod errors;
 pub mod exposed_names;
 pub mod interaction;

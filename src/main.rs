@@ -2,18 +2,22 @@
 
 use anyhow::Context;
 use clap::Parser;
+use dynamic_mcp::blocking;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::telemetry;
 use dynamic_mcp::transport::launch::ProcessEnv;
+use dynamic_mcp::{memory, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // First of all: the warden must have a single thread and no open files.
+    // First of all, for our process and for the warden, which both begin here.
+    hide_from_other_processes();
+    // Then at once: the warden must have a single thread and no open files.
     #[cfg(unix)]
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    memory::configure();
     #[cfg(unix)]
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
         return dynamic_mcp::host::run(std::env::args_os().skip(2));
@@ -22,6 +26,16 @@ fn main() -> ExitCode {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Keeps other processes of the user, such as the servers that we start, from reading our environment, memory and
+/// descriptors in /proc, and from attaching a debugger (PR_SET_DUMPABLE, ptrace(2)). It also prevents core dumps.
+///
+/// Root and processes with CAP_SYS_PTRACE are not kept out. exec resets this, so servers are as readable as ever.
+fn hide_from_other_processes() {
+    // Fails only where a sandbox forbids prctl(2), and there is nothing to tell it to yet.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false).ok();
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -35,16 +49,18 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         file: cli.log_file.as_deref(),
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
     })?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")?;
+    #[cfg(unix)]
+    // Before anything counts its descriptors.
+    dynamic_mcp::transport::warden::raise_nofile();
+    let runtime = blocking::runtime().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(async {
+        survive_file_size_limit()?;
         match &cli.command {
             None => serve::serve(cli, &env, process_env).await,
             Some(CliCommand::Demo) => demo::demo(&env).await,
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
+            Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
             Some(CliCommand::Schema) => cli::schema(),
@@ -57,4 +73,16 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     // A blocking thread that reads stdin cannot be cancelled. Waiting for it would delay the exit.
     runtime.shutdown_background();
     outcome
+}
+
+/// Makes a write above RLIMIT_FSIZE an error. By default it is a signal that ends the process. The signal is handled
+/// rather than ignored, because child processes would inherit that.
+fn survive_file_size_limit() -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // The handler stays when the stream of its signals is dropped.
+        drop(signal(SignalKind::from_raw(libc::SIGXFSZ)).context("cannot handle SIGXFSZ")?);
+    }
+    Ok(())
 }

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 pub mod methods;
 
+/// The name under which we are the client of upstreams.
+pub const CLIENT_NAME: &str = "dynamic-mcp";
+
 /// The revisions that begin with `initialize`, oldest first.
 pub const HANDSHAKE_REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -68,6 +71,9 @@ pub mod meta {
     pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
     /// The task that a message belongs to.
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+    /// Of a tool: every call needs the user (an extension of Claude).
+    pub const REQUIRES_USER_INTERACTION: &str = "anthropic/requiresUserInteraction";
 
     /// The keys that only requests of the stateless era carry.
     pub const OF_REQUESTS: [&str; 4] = [VERSION, CAPABILITIES, CLIENT, LOG_LEVEL];

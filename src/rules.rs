@@ -20,6 +20,8 @@ pub struct Rules {
     read_only: Vec<GlobMatcher>,
     /// `expose`: `tools/list` lists the tools directly.
     expose: Vec<GlobMatcher>,
+    /// Not `trust_annotations`: what the server says about its tools does not count.
+    distrusts_annotations: bool,
 }
 
 impl Rules {
@@ -34,6 +36,7 @@ impl Rules {
             ask: compile(&rules.ask),
             read_only: compile(&rules.read_only),
             expose: compile(expose),
+            distrusts_annotations: false,
         }
     }
 
@@ -47,9 +50,21 @@ impl Rules {
         matches(&self.ask, tool)
     }
 
-    /// Returns whether the tool counts as read-only, regardless of its annotations.
+    /// Returns whether the config says that the tool is read-only.
     pub fn read_only(&self, tool: &str) -> bool {
         matches(&self.read_only, tool)
+    }
+
+    /// Returns whether a claim of the server about the tool, such as that it is read-only, counts: because the
+    /// server's annotations are trusted, or because the config says that the tool is read-only. `claimed`: whether the
+    /// server makes the claim.
+    pub fn accepts_claim(&self, tool: &str, claimed: bool) -> bool {
+        self.read_only(tool) || (claimed && !self.distrusts_annotations)
+    }
+
+    /// Returns whether the server's annotations count.
+    pub fn trusts_annotations(&self) -> bool {
+        !self.distrusts_annotations
     }
 
     /// Returns whether `tools/list` lists the tool directly, beside our own tools.
@@ -61,7 +76,8 @@ impl Rules {
 impl ServerConfig {
     /// Compiles the rules of the server's entry.
     pub fn rules(&self) -> Rules {
-        Rules::new(&self.tools, &self.expose)
+        let distrusts_annotations = !self.trust_annotations;
+        Rules { distrusts_annotations, ..Rules::new(&self.tools, &self.expose) }
     }
 }
 
@@ -89,6 +105,16 @@ mod tests {
         assert!(rules(&["a*"], &[]).allows("ab"));
         assert!(!rules(&["a*"], &[]).allows("b"));
         assert!(!rules(&["a*"], &["ab"]).allows("ab"));
+    }
+
+    #[test]
+    fn a_claim_counts_only_if_annotations_are_trusted_or_the_config_says_so() {
+        let tools = ToolRules { read_only: vec!["get_*".to_owned()], ..ToolRules::default() };
+        let trusting = Rules::new(&tools, &[]);
+        let distrusting = Rules { distrusts_annotations: true, ..Rules::new(&tools, &[]) };
+        assert!(trusting.accepts_claim("x", true) && !trusting.accepts_claim("x", false));
+        assert!(!distrusting.accepts_claim("x", true));
+        assert!(distrusting.accepts_claim("get_x", false), "the config's own word");
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::wire::{Raw, raw};
 
 pub mod comments;
 pub mod definition;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod reference;
 pub mod signature;
 pub mod types;

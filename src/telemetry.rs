@@ -13,6 +13,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::text::Visible;
 use anyhow::{Context, bail};
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
@@ -117,19 +118,12 @@ where
         .finish()
 }
 
-/// Escapes control characters and the Unicode line separators.
+/// Escapes what ends a line, controls a terminal or hides text.
 struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for c in text.chars() {
-            match c {
-                c if c.is_control() => write!(self.0, "{}", c.escape_debug())?,
-                '\u{2028}' | '\u{2029}' => write!(self.0, "{}", c.escape_unicode())?,
-                c => self.0.write_char(c)?,
-            }
-        }
-        Ok(())
+        write!(self.0, "{}", Visible(text))
     }
 }
 

@@ -1,8 +1,98 @@
-//! Fits foreign text into our own: folds it to one line, or cuts it to a length.
+//! Text of others inside our own: one line, with every character visible, cut to a length.
+//!
+//! Upstreams choose the names, titles, descriptions and messages that stand in what a model, a user or a log reads. A
+//! line break in a name would begin a line that seems to be ours, and a character without a glyph could hide or reorder
+//! text (Trojan Source, CVE-2021-42574). [`visible`] is the only place that decides which characters are shown as
+//! escapes; the other functions add quotation marks or fold white space. Bodies that are passed on as they are, such as
+//! results and definitions, do not go through here.
 
-/// Folds every run of white space to one space, so that the text is one line.
+use std::fmt::{self, Write};
+
+/// Returns the text on one line: characters that end a line, control a terminal or have no glyph are escaped, as in
+/// `\n` and `\u{202e}`. The escapes are visible themselves, so a second pass changes nothing.
+pub fn visible(text: &str) -> String {
+    Visible(text).to_string()
+}
+
+/// Displays a text as [`visible`] returns it.
+pub struct Visible<'t>(pub &'t str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = None;
+        let mut rest = self.0.chars().peekable();
+        while let Some(c) = rest.next() {
+            // Emoji consist of several characters. Between pictographs, the joining ones hide nothing.
+            let is_part_of_emoji = match c {
+                '\u{fe0f}' => before.is_some_and(is_pictograph),
+                '\u{200d}' => {
+                    before.is_some_and(|c| c == '\u{fe0f}' || is_pictograph(c))
+                        && rest.peek().copied().is_some_and(is_pictograph)
+                }
+                _ => false,
+            };
+            let is_shown = !is_hidden(c) || is_part_of_emoji;
+            before = Some(c).filter(|_| is_shown);
+            match c {
+                c if is_shown => f.write_char(c)?,
+                c if c.is_control() => write!(f, "{}", c.escape_debug())?,
+                c => write!(f, "{}", c.escape_unicode())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Folds every run of white space to one space and makes the rest [`visible`]: for descriptions, whose line breaks only
+/// lay them out.
 pub fn one_line(text: &str) -> String {
+    visible(&folded(text))
+}
+
+/// Folds every run of white space to one space.
+pub fn folded(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the text in quotation marks, so that it cannot be read as a part of the sentence that it stands in.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", visible(&text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+/// Returns the texts [`quoted`], separated by commas.
+pub fn quoted_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    texts.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a name for a list or a heading: as it is if it is one word, else [`quoted`].
+pub fn name(text: &str) -> String {
+    let is_plain = |c: char| (c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) && !is_hidden(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
+}
+
+/// Returns text of several lines with a `>` before each, so that none of them can be read as ours.
+pub fn quoted_lines(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("> {}", visible(&line.replace('\t', "  "))));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a character ends a line, controls a terminal, reorders its neighbours or has no glyph: the controls, the
+/// line separators, and what Unicode calls default ignorable, with the tag characters.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether a character is a symbol that emoji are made of.
+fn is_pictograph(c: char) -> bool {
+    matches!(c,
+        '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2100}'..='\u{27ff}' | '\u{2900}'..='\u{2bff}'
+        | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
 /// Returns the first sentence of the first paragraph, on one line.
@@ -16,22 +106,25 @@ pub fn summary(text: &str) -> String {
 
 /// Cuts `text` to at most `max` characters, at a word if one ends in the second half, and marks the cut with `…`.
 pub fn shorten(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
+    if text.len() <= max || text.chars().count() <= max {
         return text.to_owned();
     }
-    let cut: String = text.chars().take(max.saturating_sub(1)).collect();
-    let whole_words = cut.rfind(' ').filter(|&end| end > max / 2).map_or(&cut[..], |end| &cut[..end]);
+    let end = text.char_indices().nth(max.saturating_sub(1)).map_or(text.len(), |(end, _)| end);
+    let cut = &text[..end];
+    let whole_words = cut.rfind(' ').filter(|&end| end > max / 2).map_or(cut, |end| &cut[..end]);
     format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_summary_is_the_first_sentence_on_one_line() {
         assert_eq!(summary("Reads a file.\n\nMore about it."), "Reads a file.");
         assert_eq!(summary("  Reads v1.5\n  files. Then stops."), "Reads v1.5 files.");
+        assert_eq!(summary("Reads\u{2029}a\u{202e} file\u{e0041}"), "Reads a\\u{202e} file\\u{e0041}");
         assert_eq!(summary(""), "");
     }
 
@@ -40,5 +133,59 @@ mod tests {
         assert_eq!(shorten("read a file from disk", 14), "read a file…");
         assert_eq!(shorten("éééé", 4), "éééé");
         assert_eq!(shorten("éééééééé", 4), "ééé…");
+    }
+
+    #[test]
+    fn characters_that_hide_or_reorder_text_are_escaped() {
+        for (text, wanted) in [
+            ("a\n- bank: b", r"a\n- bank: b"),
+            ("\r\t\0\u{1b}[2J\u{9b}\u{85}", r"\r\t\0\u{1b}[2J\u{9b}\u{85}"),
+            ("\u{202e}\u{2066}\u{200f}\u{61c}", r"\u{202e}\u{2066}\u{200f}\u{61c}"),
+            ("\u{200b}\u{ad}\u{feff}\u{2060}\u{3164}", r"\u{200b}\u{ad}\u{feff}\u{2060}\u{3164}"),
+            ("\u{2028}\u{2029}", r"\u{2028}\u{2029}"),
+            ("x\u{e0001}\u{e0049}\u{e007f}\u{e0100}", r"x\u{e0001}\u{e0049}\u{e007f}\u{e0100}"),
+            ("x\u{fe0f}\u{fe00}y\u{200d}z", r"x\u{fe0f}\u{fe00}y\u{200d}z"),
+            ("Grüße, мир, 搜索, नमस्ते, שלום \\d", "Grüße, мир, 搜索, नमस्ते, שלום \\d"),
+        ] {
+            assert_eq!(visible(text), wanted);
+        }
+    }
+
+    #[test]
+    fn emoji_stay_and_carry_nothing_else() {
+        for emoji in ["⚠\u{fe0f}", "👩\u{200d}💻", "❤\u{fe0f}\u{200d}🔥", "👍🏽", "🇩🇪"] {
+            assert_eq!(visible(emoji), emoji);
+        }
+        assert_eq!(visible("⚠\u{fe0f}\u{fe0f}\u{fe01}"), "⚠\u{fe0f}\\u{fe0f}\\u{fe01}");
+        assert_eq!(visible("💻\u{200d}\u{200d}x"), r"💻\u{200d}\u{200d}x");
+    }
+
+    #[test]
+    fn what_is_not_one_word_is_quoted() {
+        assert_eq!(name("read_file-2.x/y"), "read_file-2.x/y");
+        assert_eq!(name("搜索"), "搜索");
+        for (text, wanted) in [
+            ("", r#""""#),
+            ("a b", r#""a b""#),
+            ("a, b", r#""a, b""#),
+            ("a\u{3164}", r#""a\u{3164}""#),
+            ("a\"\\\n", r#""a\"\\\n""#),
+        ] {
+            assert_eq!(name(text), wanted);
+        }
+        assert_eq!(quoted("echo"), r#""echo""#);
+        assert_eq!(quoted_lines("a\r\n\tb\rc\n\nGroup g"), "> a\n>   b\\rc\n> \n> Group g");
+    }
+
+    proptest! {
+        #[test]
+        fn visible_text_is_one_line_without_hidden_characters(text in "\\PC{0,20}|.{0,20}") {
+            for shown in [visible(&text), one_line(&text), quoted(&text), name(&text), summary(&text)] {
+                prop_assert_eq!(shown.lines().count().max(1), 1);
+                let joins = |c| matches!(c, '\u{fe0f}' | '\u{200d}');
+                prop_assert!(!shown.chars().any(|c| is_hidden(c) && !joins(c)), "{:?}", shown);
+                prop_assert_eq!(visible(&shown), shown);
+            }
+        }
     }
 }

@@ -86,6 +86,14 @@ impl TransportHandle {
         }
     }
 
+    /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
+    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+        match self {
+            Self::Child(_) | Self::Shared(_) => None,
+            Self::Remote(remote) => remote.call_of(id),
+        }
+    }
+
     /// Returns how the connection ended. To be called after the end of its input.
     pub async fn connection_end(&self) -> ConnectionEnd {
         match self {

@@ -11,8 +11,8 @@
 //! an atomic count. So requests run concurrently, and an idle timer never closes a connection that is in use.
 //!
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
-//! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, and `translate`
-//! adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
+//! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, `malformed_lines`
+//! handles what is no message, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
 //! replace the latter; `clients` is what an upstream knows of the clients in front.
 
 use crate::config::GroupName;
@@ -36,6 +36,7 @@ mod handshake;
 pub mod lease;
 pub mod lifecycle;
 pub mod list_subscription;
+pub mod malformed_lines;
 pub mod reader;
 pub mod select;
 mod session;
@@ -94,8 +95,13 @@ pub enum Grace {
 pub enum AcquireError {
     /// The last attempt to connect failed.
     Failed(Arc<UpstreamError>),
-    /// The attempt is still in progress; the caller waited this long.
-    StillConnecting(Duration),
+    /// The attempt is still in progress, or the next one is planned.
+    StillConnecting {
+        /// How long the caller waited.
+        waited: Duration,
+        /// Why the last attempt failed or the last connection was lost, if anything is known.
+        last_failure: Option<Arc<UpstreamError>>,
+    },
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
 }
@@ -127,9 +133,10 @@ impl Upstream {
             self.mailbox.send(Command::Acquire(sender)).await.map_err(|_| AcquireError::Gone)?;
             receiver.await.map_err(|_| AcquireError::Gone)?.map_err(AcquireError::Failed)
         };
-        tokio::time::timeout(wait, answer)
-            .await
-            .unwrap_or_else(|_| Err(AcquireError::StillConnecting(started.elapsed())))
+        tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
+            let last_failure = self.snapshot().last_failure().cloned();
+            Err(AcquireError::StillConnecting { waited: started.elapsed(), last_failure })
+        })
     }
 
     /// Reads the catalog of the live connection again. Returns when that is done, or at once if there is no connection.

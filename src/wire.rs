@@ -2,33 +2,50 @@
 //!
 //! # Theory of operation
 //!
-//! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] parses the envelope: `id`, `method`,
-//! `params`, `result` and `error` stay slices of the line. A body is never serialized again, so that nothing in it can
-//! change; `raw` edits single members in place where a proxy has to. `output` writes frames in order and never waits.
+//! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
+//! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
+//! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
+//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced
+//! in a copy (`raw`). `output` queues frames in order and never waits; its writer writes what was queued at once.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
-//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors of one outgoing request, `inbound` serves the requests of the
-//! other side, and `batch` handles messages that come in one array. `stdio` opens the process's own stdin and stdout,
-//! and `log_text` makes text of the other side safe for the log.
+//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors
+//! of one outgoing request, `open_calls` the requests that are not answered, `inbound` serves the requests of the other
+//! side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
+//! message, and `unfinished` joins a message that is written over several lines. `budget` limits the memory that the
+//! messages of all connections take together. `stdio` opens the process's own stdin and stdout, and `log_text` makes text
+//! of the other side safe for the log.
 
+use body::{Body, concat};
 use bytes::{Buf, Bytes};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use object::Params;
+use scan::Scanner;
 use std::io::IoSlice;
 
 pub mod batch;
+pub mod body;
+pub mod budget;
 pub mod call_options;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod inbound;
+pub mod incoming;
 pub mod lines;
 pub mod log_text;
+pub mod malformed;
+pub mod object;
+mod open_calls;
 pub mod output;
+mod own_ids;
 pub mod peer;
 pub mod percent;
 #[cfg(unix)]
 pub mod pipe_size;
 pub mod raw;
+pub mod scan;
 pub mod stdio;
+pub mod unfinished;
 
 /// JSON text, usually a slice of the line it came in.
 pub type Raw = Bytes;
@@ -65,7 +82,7 @@ pub struct Request {
     /// The method's name.
     pub method: String,
     /// The params, if the request has any; `null` is a value.
-    pub params: Option<Raw>,
+    pub params: Option<Params>,
 }
 
 /// Why a line is not a message that can be handled.
@@ -98,26 +115,13 @@ pub enum MessageError {
         /// The limit in bytes.
         limit: usize,
     },
-}
-
-/// The members of a message. `null` counts as a value, which serde's `Option` alone would not see. A member that is
-/// given twice is rejected, because another reader of the message might choose the other value.
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
-}
-
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(d).map(Some)
+    /// The memory for messages is used up.
+    OverBudget {
+        /// Its id, if that could be found in the parts that were kept.
+        id: Option<Raw>,
+        /// Its length in bytes.
+        bytes: u64,
+    },
 }
 
 impl Message {
@@ -127,32 +131,82 @@ impl Message {
     ///
     /// See [`MessageError`].
     pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
-        let text = line.trim_ascii_start();
+        let mut scanner = Scanner::new(line);
         // serde would read the struct from an array, too.
-        if text.first() == Some(&b'[') {
+        if scanner.peek() == Some(b'[') {
             return Err(MessageError::Batch);
         }
-        let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|e| match e.classify() {
-            serde_json::error::Category::Data => MessageError::NotAMessage { id: None },
-            _ => MessageError::NotJson,
-        })?;
-        let own = |value: &RawValue| line.slice_ref(value.get().as_bytes());
-        let id = envelope.id.map(own);
-        let error = envelope.error.filter(|e| e.get() != "null" || envelope.result.is_none());
-        let result = envelope.result.filter(|_| error.is_none());
-        let method = envelope.method.map(|m| serde_json::from_str(m.get())).transpose();
-        let Ok(method) = method else { return Err(MessageError::NotAMessage { id: id.filter(is_id) }) };
-        match (method, id, result, error) {
+        if scanner.peek() != Some(b'{') {
+            let is_json = scanner.value().is_some() && scanner.end().is_some();
+            return Err(if is_json { MessageError::NotAMessage { id: None } } else { MessageError::NotJson });
+        }
+        let envelope = Envelope::scan(scanner, line).ok_or(MessageError::NotJson)?;
+        if envelope.repeats {
+            return Err(MessageError::NotAMessage { id: None });
+        }
+        let Envelope { id, method, params, result, error, .. } = envelope;
+        let error = error.filter(|error| &error[..] != b"null" || result.is_none());
+        let result = result.filter(|_| error.is_none());
+        let name = method.as_ref().map(|method| object::string(method));
+        if name == Some(None) {
+            return Err(MessageError::NotAMessage { id: id.filter(is_id) });
+        }
+        match (name.flatten(), id, result, error) {
             (Some(method), Some(id), None, None) if is_id(&id) => {
-                Ok(Self::Request(Request { id, method, params: envelope.params.map(own) }))
+                Ok(Self::Request(Request { id, method, params }))
             }
             (Some(method), None, None, None) => {
-                Ok(Self::Notification { method, params: envelope.params.map(own) })
+                Ok(Self::Notification { method, params: params.map(|params| Raw::clone(&params)) })
             }
-            (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(own(result)) }),
-            (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(own(error)) }),
+            (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(result) }),
+            (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(error) }),
             (_, id, ..) => Err(MessageError::NotAMessage { id: id.filter(is_id) }),
         }
+    }
+}
+
+/// The members of a message. `null` counts as a value. A member that is given twice makes the message invalid, because
+/// another reader of it might choose the other value.
+#[derive(Default)]
+struct Envelope {
+    id: Option<Raw>,
+    method: Option<Raw>,
+    params: Option<Params>,
+    result: Option<Raw>,
+    error: Option<Raw>,
+    /// Whether a member is given twice.
+    repeats: bool,
+}
+
+impl Envelope {
+    /// Reads the only pass over a line that checks it. `None` if it is not JSON.
+    fn scan(mut scanner: Scanner<'_>, line: &Bytes) -> Option<Self> {
+        let mut found = Self::default();
+        scanner.object(|scanner, key, escaped| {
+            let decoded: String;
+            let mut name = &line[key.clone()];
+            if escaped {
+                decoded = serde_json::from_slice(&line[key.start - 1..key.end + 1]).unwrap_or_default();
+                name = decoded.as_bytes();
+            }
+            let member = match name {
+                b"id" => &mut found.id,
+                b"method" => &mut found.method,
+                b"result" => &mut found.result,
+                b"error" => &mut found.error,
+                b"params" => {
+                    found.repeats |= found.params.is_some();
+                    found.params = Some(Params::scan(scanner, line)?);
+                    return Some(());
+                }
+                _ => return scanner.value().map(drop),
+            };
+            found.repeats |= member.is_some();
+            *member = Some(line.slice(scanner.value()?));
+            Some(())
+        })?;
+        scanner.end()?;
+        Some(found)
     }
 }
 
@@ -161,57 +215,121 @@ fn is_id(id: &Raw) -> bool {
     matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// An outgoing message. Its three parts (head, body, tail) are written without being joined or serialized again.
+/// The length up to which a message is copied into one piece, which is faster than writing several.
+const MAX_COPIED: usize = 4 << 10;
+
+/// An outgoing message. A large body is written in its own parts, without being copied or serialized again.
 #[derive(Debug, Clone)]
-pub struct Frame([Bytes; 3]);
+pub struct Frame {
+    /// All of a small message, or what comes before the body of a large one.
+    head: Vec<u8>,
+    /// How many bytes of `head` are written.
+    written: usize,
+    /// The body of a large message, and what comes after it.
+    rest: Vec<Bytes>,
+}
 
 impl Frame {
     /// A request.
-    pub fn request(id: u64, method: &str, params: Option<Raw>) -> Self {
-        Self::new(format_args!(",\"id\":{id},\"method\":{}", Quoted(method)), "params", params)
+    pub fn request(id: u64, method: &str, params: Option<Body>) -> Self {
+        let mut digits = [0; 20];
+        let start = write_digits(id, &mut digits);
+        Self::new(Some(&digits[start..]), Some(method), "params", params)
     }
 
     /// A notification.
     pub fn notification(method: &str, params: Option<Raw>) -> Self {
-        Self::new(format_args!(",\"method\":{}", Quoted(method)), "params", params)
+        Self::new(None, Some(method), "params", params.map(Body::from))
     }
 
     /// A response. `id` is written as it was received, `null` if the request had no readable id.
     pub fn response(id: &[u8], reply: Reply) -> Self {
-        let id = String::from_utf8_lossy(id);
         match reply {
-            Ok(result) => Self::new(format_args!(",\"id\":{id}"), "result", Some(result)),
-            Err(error) => Self::new(format_args!(",\"id\":{id}"), "error", Some(error)),
+            Ok(result) => Self::new(Some(id), None, "result", Some(result.into())),
+            Err(error) => Self::new(Some(id), None, "error", Some(error.into())),
         }
     }
 
-    fn new(head: std::fmt::Arguments<'_>, name: &str, body: Option<Raw>) -> Self {
-        Self(match body {
-            Some(body) => {
-                [format!("{{\"jsonrpc\":\"2.0\"{head},\"{name}\":").into(), body, Bytes::from_static(b"}\n")]
+    /// A batch of messages.
+    pub fn batch(messages: &[Self]) -> Self {
+        let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
+        let joined = texts.collect::<Vec<_>>().join(&b","[..]);
+        let rest = vec![joined.into(), Bytes::from_static(b"]\n")];
+        Self { head: b"[".to_vec(), written: 0, rest }
+    }
+
+    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
+        let body_len = body.as_ref().map_or(0, Body::len);
+        let copied = if body_len > MAX_COPIED { 0 } else { body_len };
+        let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + name.len();
+        let mut head = Vec::with_capacity(given + copied + 64);
+        head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        if let Some(id) = id {
+            head.extend_from_slice(b",\"id\":");
+            head.extend_from_slice(id);
+        }
+        if let Some(method) = method {
+            head.extend_from_slice(b",\"method\":");
+            if is_plain(method) {
+                [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part));
+            } else {
+                head.extend_from_slice(&quoted(method));
             }
-            None => [format!("{{\"jsonrpc\":\"2.0\"{head}}}\n").into(), Bytes::new(), Bytes::new()],
-        })
+        }
+        let mut rest = Vec::new();
+        if let Some(body) = body {
+            head.extend_from_slice(b",\"");
+            head.extend_from_slice(name.as_bytes());
+            head.extend_from_slice(b"\":");
+            if copied == body_len {
+                body.parts().for_each(|part| head.extend_from_slice(part));
+            } else {
+                rest = body.into_parts().chain([Bytes::from_static(b"}\n")]).collect();
+            }
+        }
+        if rest.is_empty() {
+            head.extend_from_slice(b"}\n");
+        }
+        Self { head, written: 0, rest }
+    }
+
+    /// The bytes that are not written yet, in one piece.
+    fn text(&self) -> Bytes {
+        concat(self.parts())
     }
 
     /// The number of bytes that are not written yet.
     pub fn len(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
+        self.parts().map(<[u8]>::len).sum()
     }
 
     /// Returns whether all bytes are written.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(Bytes::is_empty)
+        self.parts().next().is_none()
     }
 
     /// The parts that are not written yet.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let rest = self.rest.iter().map(|part| &part[..]);
+        std::iter::once(&self.head[self.written..]).chain(rest).filter(|part| !part.is_empty())
+    }
+
+    /// What is not written yet, if it is one part.
+    pub fn one_piece(&self) -> Option<&[u8]> {
+        self.rest.is_empty().then_some(&self.head[self.written..])
+    }
+
+    /// The parts that are not written yet, to be written together.
     pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
-        self.0.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part))
+        self.parts().map(IoSlice::new)
     }
 
     /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.
     pub fn advance(&mut self, mut n: usize) -> usize {
-        for part in &mut self.0 {
+        let step = n.min(self.head.len() - self.written);
+        self.written += step;
+        n -= step;
+        for part in &mut self.rest {
             let step = n.min(part.len());
             part.advance(step);
             n -= step;
@@ -220,13 +338,29 @@ impl Frame {
     }
 }
 
-/// Displays a string as JSON.
-struct Quoted<'a>(&'a str);
-
-impl std::fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&serde_json::Value::from(self.0).to_string())
+/// Writes a number to the end of `digits`. Returns where it starts.
+fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
+    for at in (0..digits.len()).rev() {
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return at;
+        }
     }
+    0
+}
+
+/// Returns text as a JSON string.
+pub fn quoted(text: &str) -> Raw {
+    match is_plain(text) {
+        true => concat([b"\"", text.as_bytes(), b"\""].into_iter()),
+        false => serde_json::Value::from(text).to_string().into(),
+    }
+}
+
+/// Returns whether a JSON string has the text as it is.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
 }
 
 /// Builds a JSON-RPC error object.
@@ -278,7 +412,7 @@ mod tests {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{body}}}"#);
             let Ok(Message::Request(request)) = parse(&line) else { panic!("{line}") };
             assert_eq!(request.id, id.as_bytes());
-            assert_eq!(request.params.unwrap(), body.as_bytes());
+            assert_eq!(&request.params.unwrap()[..], body.as_bytes());
         }
     }
 
@@ -305,9 +439,9 @@ mod tests {
 
     #[test]
     fn a_frame_is_one_line_of_json() {
-        let text = |frame: Frame| String::from_utf8(frame.0.concat()).unwrap();
+        let text = |frame: Frame| String::from_utf8(frame.text().to_vec()).unwrap();
         assert_eq!(
-            text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}")))),
+            text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}").into()))),
             "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"a\\\"b\",\"params\":{\"x\":1.0}}\n"
         );
         assert_eq!(text(Frame::notification("n", None)), "{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");

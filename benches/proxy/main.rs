@@ -1,16 +1,21 @@
-//! What dynamic-mcp costs between a client and a server: each figure direct and through it.
+//! What dynamic-mcp costs between a client and a server: each figure direct, through a relay that does nothing, and through
+//! dynamic-mcp.
 //!
-//!   taskset -c 1 cargo bench --bench proxy
+//!   DYNAMIC_MCP_BENCH_CORE=1 taskset -c 0 cargo bench --bench proxy
 //!
-//! `DYNAMIC_MCP_BENCH_PROGRAM` measures another binary. Each figure is the median of rounds, with the lowest and the
-//! highest round behind it; direct and proxied rounds take turns. docs/benchmarks.md has the figures of a run, and says
-//! why it uses one core.
+//! The client runs on core 0, the servers and proxies on core 1. `DYNAMIC_MCP_BENCH_PROGRAM` measures another binary,
+//! `DYNAMIC_MCP_BENCH_PEERS` also the proxies that `benches/proxy/peers` has installed in that folder. Each figure is the
+//! median of rounds, and the contestants take turns. docs/benchmarks.md has the figures of a run.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
 
 #[cfg(target_os = "linux")]
+mod calls;
+#[cfg(target_os = "linux")]
 mod client;
+#[cfg(target_os = "linux")]
+mod contestants;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
@@ -33,30 +38,23 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod measure {
     use super::client::BenchClient;
-    use super::process;
+    use super::{calls, contestants, process};
     use std::fs;
     use std::time::Instant;
     use tempfile::TempDir;
 
     const STARTS: usize = 50;
-    const ROUNDS: usize = 9;
-    const CALLS_PER_ROUND: usize = 4000;
-    const PIPELINED_CALLS_PER_ROUND: usize = 5 * CALLS_PER_ROUND;
-    const BIG_CALLS_PER_ROUND: usize = 100;
-    const WARM_UP_CALLS: usize = 500;
     const CALLS_BEFORE_MEMORY: usize = 20;
 
     pub(super) fn run() {
         println!("{:<58} {:>28} {:>28}", "", "direct", "dynamic-mcp");
         startup();
-        latency();
-        for depth in [16, 32] {
-            throughput(depth);
-        }
-        big_results();
         for upstreams in [1, 15] {
             memory(upstreams);
         }
+        let config = BenchConfig::new(1);
+        let upstream = upstream_command("--upstream");
+        calls::measure(&contestants::all(&upstream, &config.proxy, config.dir.path()));
     }
 
     /// From the spawn to the answers that a client waits for before it is ready.
@@ -102,67 +100,6 @@ mod measure {
         }
     }
 
-    /// One call after the other.
-    fn latency() {
-        let [mut p50, mut p99, mut cpu] = [(); 3].map(|()| [vec![], vec![]]);
-        let config = BenchConfig::new(1);
-        let mut clients = config.warm_clients();
-        for _ in 0..ROUNDS {
-            for (n, (client, group)) in clients.iter_mut().enumerate() {
-                let cpu_before = process::cpu_micros(client.pid());
-                let mut micros: Vec<_> =
-                    (0..CALLS_PER_ROUND).map(|_| timed_micros(|| client.call(*group, "echo"))).collect();
-                let cpu_used = process::cpu_micros(client.pid()) - cpu_before;
-                cpu[n].push(cpu_used / CALLS_PER_ROUND as f64);
-                micros.sort_by(f64::total_cmp);
-                p50[n].push(micros[CALLS_PER_ROUND / 2]);
-                p99[n].push(micros[CALLS_PER_ROUND * 99 / 100]);
-            }
-        }
-        print_row("echo, 100 B, p50, µs", &p50[0], &p50[1]);
-        print_row("echo, 100 B, p99, µs", &p99[0], &p99[1]);
-        print_row("  CPU of that process per call, µs", &cpu[0], &cpu[1]);
-    }
-
-    /// With `depth` calls in flight at all times.
-    fn throughput(depth: usize) {
-        let [mut rate, mut cpu] = [(); 2].map(|()| [vec![], vec![]]);
-        let config = BenchConfig::new(1);
-        let mut clients = config.warm_clients();
-        for _ in 0..ROUNDS {
-            for (n, (client, group)) in clients.iter_mut().enumerate() {
-                let calls = PIPELINED_CALLS_PER_ROUND;
-                let (cpu_before, begin) = (process::cpu_micros(client.pid()), Instant::now());
-                for sent in 0..calls + depth {
-                    if sent >= depth {
-                        client.receive_result();
-                    }
-                    if sent < calls {
-                        client.send_call(*group, "echo");
-                    }
-                }
-                rate[n].push(calls as f64 / begin.elapsed().as_secs_f64());
-                cpu[n].push((process::cpu_micros(client.pid()) - cpu_before) / calls as f64);
-            }
-        }
-        print_row(&format!("echo, {depth} in flight, calls/s"), &rate[0], &rate[1]);
-        print_row("  CPU of that process per call, µs", &cpu[0], &cpu[1]);
-    }
-
-    fn big_results() {
-        let mut p50 = [vec![], vec![]];
-        let config = BenchConfig::new(1);
-        let mut clients = config.warm_clients();
-        for _ in 0..ROUNDS {
-            for (n, (client, group)) in clients.iter_mut().enumerate() {
-                let call = |_| timed_micros(|| client.call(*group, "big"));
-                let micros: Vec<_> = (0..BIG_CALLS_PER_ROUND).map(call).collect();
-                p50[n].push(summarize(&micros).1);
-            }
-        }
-        print_row("a text of 1 MB, p50, µs", &p50[0], &p50[1]);
-    }
-
     /// The memory of the proxy and of its warden after calls to every upstream, and of the proxy after 1 MB from each.
     fn memory(upstreams: usize) {
         let config = BenchConfig::new(upstreams);
@@ -170,7 +107,7 @@ mod measure {
         client.initialize();
         for n in 0..upstreams {
             for _ in 0..CALLS_BEFORE_MEMORY {
-                client.call(Some(&group_name(n)), "echo");
+                client.call(Some(&group_name(n)), "r100");
             }
         }
         let warden = process::first_child(client.pid()).expect("the warden");
@@ -182,7 +119,7 @@ mod measure {
         print("resident", client.pid());
         print("resident: warden", warden);
         for n in 0..upstreams {
-            client.call(Some(&group_name(n)), "big");
+            client.call(Some(&group_name(n)), "r1000000");
         }
         print("resident after 1 MB of each", client.pid());
     }
@@ -191,7 +128,7 @@ mod measure {
     struct BenchConfig {
         proxy: Vec<String>,
         /// Holds the file, and removes it.
-        _dir: TempDir,
+        dir: TempDir,
     }
 
     impl BenchConfig {
@@ -218,20 +155,7 @@ mod measure {
             let program = std::env::var("DYNAMIC_MCP_BENCH_PROGRAM");
             let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_dynamic-mcp").to_owned());
             let proxy = vec![program, "--no-cache".into(), "--config".into(), path.to_str().unwrap().into()];
-            Self { proxy, _dir: dir }
-        }
-
-        /// A client of the upstream itself and one of dynamic-mcp, each with the group that its calls name.
-        fn warm_clients(&self) -> [(BenchClient, Option<&'static str>); 2] {
-            let commands = [(upstream_command("--upstream"), None), (self.proxy.clone(), Some("upstream-0"))];
-            commands.map(|(command, group)| {
-                let mut client = BenchClient::start(&command);
-                client.initialize();
-                for _ in 0..WARM_UP_CALLS {
-                    client.call(group, "echo");
-                }
-                (client, group)
-            })
+            Self { proxy, dir }
         }
     }
 
@@ -242,12 +166,6 @@ mod measure {
     /// The command that runs this executable as an upstream.
     fn upstream_command(argument: &str) -> Vec<String> {
         vec![std::env::current_exe().unwrap().to_str().unwrap().to_owned(), argument.to_owned()]
-    }
-
-    fn timed_micros<T>(work: impl FnOnce() -> T) -> f64 {
-        let begin = Instant::now();
-        work();
-        begin.elapsed().as_secs_f64() * 1e6
     }
 
     /// The lowest figure, the median and the highest.

@@ -14,7 +14,8 @@ pub(crate) fn cpu_micros(pid: u32) -> f64 {
 
 /// The resident memory of the process in MB: all of it, and the part that no other process shares.
 pub(crate) fn resident_megabytes(pid: u32) -> (f64, f64) {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
+    let text = text.expect("run as root: dynamic-mcp hides its memory from other processes of the user");
     let kilobytes = |key: &str| {
         let lines = text
             .lines()

@@ -1,19 +1,17 @@
 //! An upstream that is as fast as a pipe, so that the figures are those of the proxy. It is this same executable.
 //!
-//! It parses no JSON: it looks for the members that it needs in each line. The tool `echo` returns a text of 100 bytes,
-//! `big` one of 1 MB.
+//! It parses no JSON: it looks for the members that it needs in each line. The tool `r100` returns a text of 100 bytes, and
+//! there is one for each size.
 
-use std::cell::LazyCell;
 use std::io::{BufRead, Write, stdin, stdout};
 
-const SMALL_BYTES: usize = 100;
-const BIG_BYTES: usize = 1_000_000;
+/// The sizes of arguments and results, in bytes.
+pub(crate) const SIZES: [usize; 5] = [100, 10_000, 146_000, 1_000_000, 10_000_000];
 
 /// Serves stdin and stdout. An upstream that hangs reads its requests and answers none.
 pub(crate) fn serve(hangs: bool) {
-    // Made at the first request for it, because this program has to start fast.
-    let big = LazyCell::new(|| text_result(BIG_BYTES));
-    let small = text_result(SMALL_BYTES);
+    // Each is made when it is first asked for, because this program has to start fast.
+    let mut results = [const { Vec::new() }; SIZES.len()];
     let mut input = std::io::BufReader::with_capacity(1 << 20, stdin().lock());
     let mut output = stdout().lock();
     let (mut line, mut response) = (Vec::new(), Vec::new());
@@ -23,7 +21,7 @@ pub(crate) fn serve(hangs: bool) {
             write!(response, "{{\"jsonrpc\":\"2.0\",\"id\":").unwrap();
             response.extend_from_slice(id);
             response.extend_from_slice(b",\"result\":");
-            response.extend_from_slice(result(&line, &small, &big));
+            response.extend_from_slice(result(&line, &mut results));
             response.extend_from_slice(b"}\n");
             if output.write_all(&response).and_then(|()| output.flush()).is_err() {
                 return;
@@ -33,20 +31,30 @@ pub(crate) fn serve(hangs: bool) {
     }
 }
 
-fn result<'a>(
-    line: &[u8],
-    small: &'a [u8],
-    big: &'a LazyCell<Vec<u8>, impl FnOnce() -> Vec<u8>>,
-) -> &'a [u8] {
+fn result<'a>(line: &[u8], results: &'a mut [Vec<u8>; SIZES.len()]) -> &'a [u8] {
     match scalar(line, b"\"method\":").unwrap_or_default() {
         b"\"initialize\"" => {
             br#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}}"#
         }
         b"\"tools/list\"" => {
-            br#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"big","inputSchema":{"type":"object"}}]}"#
+            concat!(
+                r#"{"tools":[{"name":"r100","inputSchema":{"type":"object"}},"#,
+                r#"{"name":"r10000","inputSchema":{"type":"object"}},"#,
+                r#"{"name":"r146000","inputSchema":{"type":"object"}},"#,
+                r#"{"name":"r1000000","inputSchema":{"type":"object"}},"#,
+                r#"{"name":"r10000000","inputSchema":{"type":"object"}}]}"#,
+            )
+            .as_bytes()
         }
-        b"\"tools/call\"" if scalar(line, b"\"name\":") == Some(b"\"big\"") => big,
-        b"\"tools/call\"" => small,
+        b"\"tools/call\"" => {
+            let name = scalar(line, b"\"name\":").unwrap_or_default();
+            let index = SIZES.iter().position(|size| name == format!("\"r{size}\"").as_bytes()).unwrap();
+            let result = &mut results[index];
+            if result.is_empty() {
+                *result = text_result(SIZES[index]);
+            }
+            result
+        }
         _ => b"{}",
     }
 }

@@ -37,6 +37,8 @@ impl Bench {
             let (cost, text) = self.exchange(client, "search_dynamic_tools", &json!({ "query": step.query }));
             let hits = text.lines().filter(|line| !line.starts_with(' '));
             let hits = hits.filter_map(|line| line.split(": ").next()?.split_once(" / "));
+            // A name of several words is in quotation marks.
+            let hits = hits.map(|(group, tool)| (group.trim_matches('"'), tool));
             let answers_need = |(group, tool): &(&str, &str)| {
                 step.needs.iter().any(|need| need.contains(&format!("{group}/{tool}")))
             };

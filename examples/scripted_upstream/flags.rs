@@ -40,6 +40,7 @@ const SWITCHES: &[&str] = &[
 const OPTIONS: &[&str] = &[
     "--crash-at-start",
     "--definitions",
+    "--definitions-file",
     "--exit-after",
     "--hang",
     "--instructions",

@@ -244,6 +244,8 @@ impl Server {
         let generated = self.flags.number("--tools").unwrap_or(0);
         let mut tools = tools::definitions(generated, self.added_tools.load(Ordering::Relaxed));
         tools.extend(self.flags.text("--definitions").map(str::to_owned));
+        let file = self.flags.text("--definitions-file");
+        tools.extend(file.map(|file| std::fs::read_to_string(file).unwrap()));
         if self.flags.has("--protocol") {
             tools.extend(protocol::tools());
         }

@@ -141,7 +141,7 @@ pub(crate) fn handle_call(server: &Arc<Server>, id: &str, params: Option<&RawVal
             sleep(Duration::from_millis(50));
             call.answer(&text_result("late"));
         })),
-        ("sleep" | "ask" | "asks", _) => drop(spawn(move || call.run())),
+        ("sleep" | "ask" | "asks" | "write", _) => drop(spawn(move || call.run())),
         _ => call.run(),
     }
 }
@@ -166,6 +166,7 @@ impl ToolCall {
             "ask" if self.server.wire.stateless.contains(&self.id) => self.ask_by_input_required(),
             "asks" => self.ask_several(),
             "together" => self.answer_all_together(),
+            "write" => self.write_parts(),
             _ => match self.result() {
                 Some(result) => self.answer(&result),
                 None => wire.error(&self.id, r#"{"code":-32602,"message":"Unknown tool"}"#),
@@ -250,6 +251,19 @@ impl ToolCall {
             input_requests::responses(&self.server, &self.id, &self.params, &requests, rounds)
         {
             self.answer(&text_result(&responses));
+        }
+    }
+
+    /// Writes the strings of the argument `parts` instead of an answer, each character as one byte, with the call's id
+    /// for `$ID` and a pause of `pause_ms` between them. Only `--definitions` lists this tool.
+    fn write_parts(&self) {
+        let parts = self.args["parts"].as_array().cloned().unwrap_or_default();
+        for (n, part) in parts.iter().filter_map(Value::as_str).enumerate() {
+            if n > 0 {
+                sleep(Duration::from_millis(self.args["pause_ms"].as_u64().unwrap_or(0)));
+            }
+            let bytes = part.replace("$ID", &self.id).chars().map(|c| c as u8).collect::<Vec<_>>();
+            write(&bytes);
         }
     }
 

@@ -101,7 +101,8 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
     let [a, b, c, ..] = address.segments();
     match (a, b, c) {
         _ if address.is_loopback() => AddressClass::Loopback,
-        (0xfc00..=0xfdff, ..) => AddressClass::Private,
+        // Unique local (RFC 4193), and site-local, which RFC 3879 deprecates and old networks still route.
+        (0xfc00..=0xfdff | 0xfec0..=0xfeff, ..) => AddressClass::Private,
         // Link-local, multicast, Teredo, local-use NAT64.
         (0xfe80..=0xfebf | 0xff00..=0xffff, ..) | (0x2001, 0, _) | (0x64, 0xff9b, 1) => {
             AddressClass::Forbidden
@@ -111,12 +112,12 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// The IPv4 address inside an IPv4-mapped, IPv4-compatible, NAT64 or 6to4 address.
+/// The IPv4 address inside an IPv4-mapped, IPv4-compatible, IPv4-translated (RFC 2765), NAT64 or 6to4 address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match [a, b, c, d, e, f] {
-        [0, 0, 0, 0, 0, 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => Some(from(g, h)),
+        [0, 0, 0, 0, 0, 0xffff] | [0, 0, 0, 0, 0xffff, 0] | [0x64, 0xff9b, 0, 0, 0, 0] => Some(from(g, h)),
         [0, 0, 0, 0, 0, 0] if !address.is_loopback() && !address.is_unspecified() => Some(from(g, h)),
         [0x2002, ..] => Some(from(b, c)),
         _ => None,
@@ -134,16 +135,20 @@ mod tests {
         policy.allows_host(&url)
     }
 
-    const PRIVATE: [&str; 7] = [
+    const PRIVATE: [&str; 11] = [
         "https://10.0.0.1/",
         "https://172.16.0.1/",
         "https://192.168.1.1/",
         "https://100.64.0.1/",
         "https://[fd00::1]/",
+        "https://[fec0::1]/",
+        "https://[feff::1]/",
         "https://[::ffff:10.0.0.1]/",
+        "https://[::ffff:0:192.168.1.1]/",
+        "https://[64:ff9b::10.0.0.1]/",
         "https://0xa000001/",
     ];
-    const LOOPBACK: [&str; 10] = [
+    const LOOPBACK: [&str; 12] = [
         "https://127.0.0.1/",
         "https://127.1/",
         "https://0x7f000001/",
@@ -154,10 +159,13 @@ mod tests {
         "https://a.localhost/",
         "https://[::1]/",
         "https://[::ffff:127.0.0.1]/",
+        "https://[::ffff:0:127.0.0.1]/",
+        "https://[64:ff9b::127.0.0.1]/",
     ];
-    const FORBIDDEN: [&str; 12] = [
+    const FORBIDDEN: [&str; 13] = [
         "https://169.254.169.254/",
         "https://[::ffff:169.254.169.254]/",
+        "https://[::ffff:0:169.254.169.254]/",
         "https://[64:ff9b::169.254.169.254]/",
         "https://[2002:a9fe:a9fe::]/",
         "https://[fe80::1]/",

@@ -3,7 +3,7 @@
 use super::account::Account;
 use super::error::AuthError;
 use super::scopes::merge_scopes;
-use super::secret::Secret;
+use super::secret::{Secret, quote_sanitized};
 use super::token_store::{StoredLogin, unix_time};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Account {
         if login.access_token.is_some() && login.access_token != sent {
             return Ok(RetryDecision::Retry);
         }
-        let names = scopes.join(" ");
+        let names = quote_sanitized(&scopes.join(" "), &[]);
         let is_known =
             |scope: &String| login.requested_scopes.contains(scope) || login.granted_scopes.contains(scope);
         if scopes.iter().all(is_known) {

@@ -4,7 +4,7 @@
 use super::account::Account;
 use super::egress::{Egress, REQUEST_TIMEOUT};
 use super::error::AuthError;
-use super::secret::sanitize;
+use super::secret::quote_sanitized;
 use crate::transport::remote::tls;
 use oauth2::http::Request;
 use reqwest::{StatusCode, Url};
@@ -131,7 +131,7 @@ impl Account {
 }
 
 /// Checks all endpoints before the first is used, so that a login does not stop halfway.
-fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
+pub(super) fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
     let required = [&metadata.authorization_endpoint, &metadata.token_endpoint];
     for endpoint in required.into_iter().chain(&metadata.registration_endpoint) {
         parse_endpoint(endpoint, egress)?;
@@ -144,7 +144,10 @@ fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<
 pub(super) fn parse_endpoint(text: &str, egress: &Egress) -> Result<Url, AuthError> {
     let url: Option<Url> = text.parse().ok().filter(|_| !text.contains(char::is_control));
     let url = url.ok_or_else(|| {
-        AuthError::Refused(format!("the login leads to {:?}, which is not a valid URL", sanitize(text, &[])))
+        AuthError::Refused(format!(
+            "the login leads to {}, which is not a valid URL",
+            quote_sanitized(text, &[])
+        ))
     })?;
     egress.check(&url)?;
     Ok(url)

@@ -7,7 +7,7 @@
 
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
-use super::secret::sanitize;
+use super::secret::{quote_sanitized, sanitize};
 use crate::transport::remote::headers::USER_AGENT;
 use crate::transport::remote::proxy;
 use crate::transport::remote::reqwest_error::root_cause;
@@ -121,7 +121,7 @@ impl Egress {
             RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
                 AuthError::Refused(format!(
                     "the authorization server {expected_issuer} claims to be {}",
-                    sanitize(received_issuer, secrets)
+                    quote_sanitized(received_issuer, secrets)
                 ))
             }
             _ => AuthError::Refused(text),
@@ -238,9 +238,9 @@ pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str])
     }
     match serde_json::from_slice::<OAuthErrorResponse>(response.body()) {
         Ok(OAuthErrorResponse { error, error_description: Some(description) }) => {
-            sanitize(&format!("{error} ({description})"), secrets)
+            quote_sanitized(&format!("{error} ({description})"), secrets)
         }
-        Ok(OAuthErrorResponse { error, .. }) => sanitize(&error, secrets),
+        Ok(OAuthErrorResponse { error, .. }) => quote_sanitized(&error, secrets),
         Err(_) => format!("HTTP status {}", response.status()),
     }
 }

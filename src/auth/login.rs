@@ -4,7 +4,7 @@ use super::account::Account;
 use super::callback::{CallbackRequest, CallbackServer};
 use super::discovery::{AuthorizationServer, ProbeOutcome, parse_endpoint};
 use super::error::AuthError;
-use super::secret::{Secret, sanitize};
+use super::secret::{Secret, quote_sanitized};
 use super::token_store::StoredLogin;
 use reqwest::Url;
 use rmcp::transport::auth::OAuthClientConfig;
@@ -147,8 +147,9 @@ impl BrowserLogin {
         if let Some(error) = request.parameter("error") {
             let description = request.parameter("error_description");
             let description = description.map(|text| format!(" ({text})")).unwrap_or_default();
-            let message = format!("the authorization server refused the login: {error}{description}");
-            return Err(AuthError::Refused(sanitize(&message, &[])));
+            let reason = quote_sanitized(&format!("{error}{description}"), &[]);
+            let message = format!("the authorization server refused the login: {reason}");
+            return Err(AuthError::Refused(message));
         }
         let code = request.parameter("code").unwrap_or_default();
         let manager = &self.server.manager;

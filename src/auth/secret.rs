@@ -1,7 +1,11 @@
 //! Text that must not be shown: tokens, client secrets, authorization codes.
 
+use crate::text::{folded, one_line, quoted, shorten};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Enough for a sentence: servers also answer with whole pages.
+const MAX_CHARS: usize = 300;
 
 /// A token, client secret or authorization code. Its `Debug` output hides the text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,21 +30,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Makes text from a server fit to be shown: one short line without `secrets`, control characters and invisible
-/// characters.
+/// Makes text from a server fit to be shown: one short line of visible characters, without `secrets`.
 pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
-    /// Enough for a sentence: servers also answer with whole pages.
-    const MAX_CHARS: usize = 300;
-    let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-        text = text.replace(secret, "…");
-    }
-    let visible = |c: char| if c.is_control() || is_invisible(c) { ' ' } else { c };
-    let line: String = text.chars().map(visible).take(MAX_CHARS).collect();
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    shorten(&one_line(&without_secrets(text, secrets)), MAX_CHARS)
 }
 
-/// Whether a character can make text look like different text: direction marks, zero-width characters and tags.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+/// The same in quotation marks, for text that stands in a sentence of ours.
+pub(super) fn quote_sanitized(text: &str, secrets: &[&str]) -> String {
+    quoted(&shorten(&folded(&without_secrets(text, secrets)), MAX_CHARS))
+}
+
+fn without_secrets(text: &str, secrets: &[&str]) -> String {
+    let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+    secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
 }

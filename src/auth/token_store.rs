@@ -17,7 +17,8 @@ use super::error::{AuthError, KeyringError};
 use super::keyring::{Keyring, KeyringEntry};
 use super::secret::Secret;
 use super::shutdown_guard::ShutdownTracker;
-use files::{blocking, check_writable, create_private_dir, store_error};
+use crate::private_files::private_dir;
+use files::{blocking, check_writable, io_error};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -96,8 +97,11 @@ impl TokenStore {
     /// When the login last changed. `None` if it has no file. Each write replaces the file, so each changes this time.
     pub async fn modified(&self, key: &StoreKey) -> Option<SystemTime> {
         let file = self.file(key);
-        let metadata = tokio::task::spawn_blocking(move || fs::symlink_metadata(file)).await.ok()?;
-        metadata.ok()?.modified().ok()
+        let modified = blocking(move || {
+            let metadata = fs::symlink_metadata(&file).and_then(|metadata| metadata.modified());
+            metadata.map_err(|error| AuthError::Store(error.to_string()))
+        });
+        modified.await.ok()
     }
 
     /// Writes a new login, to the keyring if there is one. The caller holds the lock.
@@ -193,8 +197,8 @@ impl TokenStore {
     }
 
     async fn write_file(&self, key: &StoreKey, content: LoginFile) -> Result<(), AuthError> {
-        let (dir, file) = (self.dir.clone(), self.file(key));
-        blocking(move || files::write(&dir, &file, &content)).await
+        let file = self.file(key);
+        blocking(move || files::write(&file, &content)).await
     }
 
     /// Has the user unlock the keyring, where it may ask one. To be called before `lock`: other processes wait for the
@@ -209,7 +213,7 @@ impl TokenStore {
         let (dir, key) = (self.dir.clone(), key.clone());
         blocking(move || {
             // The name of the entry has the canonical path of the directory, which exists only for an existing one.
-            drop(create_private_dir(&dir));
+            drop(private_dir(&dir));
             Ok(key.keyring_entry(&dir))
         })
         .await
@@ -232,7 +236,7 @@ impl TokenStore {
         };
         let file = self.file(key);
         blocking(move || match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(store_error(&file, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&file, &error)),
             _ => Ok(entry_left),
         })
         .await

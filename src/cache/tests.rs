@@ -33,7 +33,7 @@ async fn write_servers(dir: &Path, servers: usize) {
 async fn a_catalog_is_read_back_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     write_servers(dir.path(), 3).await;
-    let cache = Cache::open(Some(dir.path().to_owned())).read();
+    let cache = Cache::open(Some(dir.path().to_owned())).take_known();
     let known = cache.get(&key(1)).unwrap();
     assert!(known.is_same(&catalog(2)));
     assert_eq!(known.hashes, catalog(2).hashes);
@@ -54,6 +54,40 @@ async fn files_are_readable_only_by_their_owner() {
     assert_eq!((mode(&dir.join(INDEX)), mode(&definitions_file(&dir, &key(0)))), (0o600, 0o600));
 }
 
+/// Another user could have put a tool of theirs into them.
+#[cfg(unix)]
+#[tokio::test]
+async fn files_that_others_can_change_are_not_read_and_the_next_write_replaces_them() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("cache");
+    write_servers(&dir, 1).await;
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let read = || Cache::open(Some(dir.clone())).take_known().get(&key(0));
+    set_mode(&dir.join(INDEX), 0o666);
+    assert!(read().is_none());
+    write_servers(&dir, 1).await;
+    set_mode(&definitions_file(&dir, &key(0)), 0o606);
+    assert!(read().unwrap().definitions().is_none());
+    write_servers(&dir, 1).await;
+    assert!(read().unwrap().definitions().is_some());
+    set_mode(&dir, 0o770);
+    assert!(read().is_none());
+    let before = fs::read(dir.join(INDEX)).unwrap();
+    write_servers(&dir, 2).await;
+    assert_eq!(fs::read(dir.join(INDEX)).unwrap(), before, "nor is such a directory written to");
+}
+
+#[tokio::test]
+async fn temporary_files_of_a_killed_process_are_removed_by_the_next_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let stale = dir.path().join("index.1.tmp");
+    let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3600);
+    File::create(&stale).unwrap().set_modified(hours_ago).unwrap();
+    write_servers(dir.path(), 1).await;
+    assert!(!stale.exists());
+}
+
 #[tokio::test]
 async fn a_damaged_file_only_loses_its_content() {
     let dir = tempfile::tempdir().unwrap();
@@ -65,15 +99,16 @@ async fn a_damaged_file_only_loses_its_content() {
         "\u{0}\u{1}",
         "{\"version\":3,\"servers\":{\"key0\":3}}",
     ] {
-        fs::write(dir.path().join(INDEX), index).unwrap();
-        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_none(), "{index}");
+        replace(&dir.path().join(INDEX), index.as_bytes(), false).unwrap();
+        assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_none(), "{index}");
         // The next write replaces it.
         write_servers(dir.path(), 1).await;
-        assert!(Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).is_some(), "{index}");
+        assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_some(), "{index}");
     }
     for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
-        fs::write(definitions_file(dir.path(), &key(0)), definitions).unwrap();
-        let known = Cache::open(Some(dir.path().to_owned())).read().get(&key(0)).unwrap();
+        let file = definitions_file(dir.path(), &key(0));
+        replace(&file, definitions.as_bytes(), false).unwrap();
+        let known = Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
     }
 }
@@ -84,7 +119,7 @@ async fn a_cache_that_cannot_be_written_stays_empty() {
     let file = dir.path().join("a file");
     fs::write(&file, "x").unwrap();
     write_servers(&file.join("dir"), 1).await;
-    assert!(Cache::open(Some(file.join("dir"))).read().get(&key(0)).is_none());
+    assert!(Cache::open(Some(file.join("dir"))).take_known().get(&key(0)).is_none());
     let none = Cache::open(None);
     none.put(key(0), catalog(1));
     none.flush().await;
@@ -106,7 +141,7 @@ async fn instances_that_write_at_the_same_time_keep_each_others_entries() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let cache = Cache::open(Some(dir.path().to_owned())).read();
+    let cache = Cache::open(Some(dir.path().to_owned())).take_known();
     assert!((0..8).all(|n| cache.get(&key(n)).is_some()));
     let temporary = fs::read_dir(dir.path())
         .unwrap()
@@ -168,7 +203,7 @@ fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
         "oauth" => r#"[{"client_id": "y"}, {"client_id": "z"}]"#,
         "enabled" => "[true, null]",
         "disabled" => "[false, null]",
-        "stateful" => "[true, false]",
+        "stateful" | "trust_annotations" | "pin_tools" => "[true, false]",
         "lazy_startup" => r#"["eager", "pure"]"#,
         "share" => r#"["client", "user"]"#,
         "idle_timeout" => "[1, 2]",

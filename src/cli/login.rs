@@ -7,23 +7,26 @@ use crate::auth::{
 };
 use crate::config::load;
 use crate::config::vars::Env;
-use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides};
+use crate::config::{Config, Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides, ServerConfig};
+use crate::text;
 use clap::Args;
+use std::cell::Cell;
 use std::io::Write;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The login failed, or the store cannot be used.
-const EXIT_FAILURE: u8 = 1;
+pub(super) const EXIT_FAILURE: u8 = 1;
 /// The name is not that of a server to log in to.
-const EXIT_USAGE: u8 = 2;
+pub(super) const EXIT_USAGE: u8 = 2;
 /// Nobody logged in.
 const EXIT_LOGIN_NEEDED: u8 = 3;
 /// A server cannot be reached.
 const EXIT_UNREACHABLE: u8 = 4;
 /// The config is invalid (`EX_CONFIG` of sysexits.h).
-const EXIT_CONFIG: u8 = 78;
+pub(super) const EXIT_CONFIG: u8 = 78;
 
 /// Log in to a remote server in the browser
 #[derive(Args, Debug)]
@@ -39,15 +42,15 @@ pub struct LoginArgs {
 }
 
 /// Why a command failed.
-struct CommandError {
+pub(super) struct CommandError {
     /// The exit code of the process.
-    exit_code: u8,
+    pub(super) exit_code: u8,
     /// What failed.
-    message: String,
+    pub(super) message: String,
 }
 
 impl CommandError {
-    fn new(exit_code: u8, message: impl Into<String>) -> Self {
+    pub(super) fn new(exit_code: u8, message: impl Into<String>) -> Self {
         Self { exit_code, message: message.into() }
     }
 }
@@ -67,17 +70,44 @@ impl From<AuthError> for CommandError {
 
 /// Logs in to a server, in a browser.
 pub async fn login(args: &LoginArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    let outcome = async {
+    let is_redeeming = Cell::new(false);
+    let mut outcome = pin!(async {
         let (http, account) = find_account(&args.name, cli, env)?;
-        log_in(args, &http, &account, env).await
-    };
+        log_in(args, &http, &account, env, &is_redeeming).await
+    });
     let outcome = tokio::select! {
         // The signal comes first, so that it is handled before the user sees the URL.
         biased;
-        _ = tokio::signal::ctrl_c() => Err(CommandError::new(EXIT_LOGIN_NEEDED, "cancelled")),
-        outcome = outcome => outcome,
+        () = interrupted() => match is_redeeming.get() {
+            // The code is used up, and the server may have issued tokens already. This takes some seconds at most.
+            true => {
+                eprintln!("dynamic-mcp: {}: finishing the login, which takes 10 s at most", args.name);
+                outcome.await
+            }
+            false => Err(CommandError::new(EXIT_LOGIN_NEEDED, "cancelled")),
+        },
+        outcome = &mut outcome => outcome,
     };
     report(&args.name, outcome)
+}
+
+/// Waits for Ctrl-C, for SIGTERM, or for the end of the terminal.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let (Ok(mut terminate), Ok(mut hang_up)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+        {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            return;
+        }
+    }
+    drop(tokio::signal::ctrl_c().await);
 }
 
 /// Ends the login at a server.
@@ -114,24 +144,36 @@ fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<E
     }
 }
 
-/// Returns the config and the account of the remote server with this name.
-fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load::load(&config_files(cli, env), env, &Overrides::default());
-    let group = GroupName::new(name);
-    let invalid_config = |message: String| CommandError::new(EXIT_CONFIG, message);
-    let server = match config.server(&group) {
-        Some(Ok(server)) => server,
-        Some(Err(error)) => return Err(invalid_config(error.to_string())),
-        None if !config.errors.is_empty() => return Err(invalid_config(config.errors[0].to_string())),
+/// Returns the server with this name.
+///
+/// # Errors
+///
+/// The config does not have it, or it is invalid.
+pub(super) fn find_server<'c>(
+    config: &'c Config,
+    name: &GroupName,
+) -> Result<&'c ServerConfig, CommandError> {
+    let invalid_config = |message: String| Err(CommandError::new(EXIT_CONFIG, message));
+    match config.server(name) {
+        Some(Ok(server)) => Ok(server),
+        Some(Err(error)) => invalid_config(error.to_string()),
+        None if !config.errors.is_empty() => invalid_config(config.errors[0].to_string()),
         None => {
             let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
             let known = match names.is_empty() {
                 true => "there are no servers in the config".to_owned(),
                 false => format!("the config has {}", names.join(", ")),
             };
-            return Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")));
+            Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")))
         }
-    };
+    }
+}
+
+/// Returns the config and the account of the remote server with this name.
+fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
+    let config = load::load(&config_files(cli, env), env, &Overrides::default());
+    let group = GroupName::new(name);
+    let server = find_server(&config, &group)?;
     let Endpoint::Http(http) = &server.endpoint else {
         let message = "it is a local program, which gets its credentials from `env` in the config";
         return Err(CommandError::new(EXIT_USAGE, message));
@@ -142,17 +184,18 @@ fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Acc
     }
     let store = token_store(env, &config.settings, true);
     let store = store.ok_or_else(|| {
-        invalid_config("there is no directory for logins because HOME is not set".to_owned())
+        CommandError::new(EXIT_CONFIG, "there is no directory for logins because HOME is not set")
     })?;
     Ok((http.clone(), Account::new(&group, http, store)?))
 }
 
-/// Logs in and returns the message for the user.
+/// Logs in and returns the message for the user. Sets `is_redeeming` when the browser has returned.
 async fn log_in(
     args: &LoginArgs,
     http: &HttpConfig,
     account: &Arc<Account>,
     env: &Env,
+    is_redeeming: &Cell<bool>,
 ) -> Result<String, CommandError> {
     if http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials) {
         account.access_token().await?;
@@ -168,8 +211,10 @@ async fn log_in(
         let message = format!("nobody logged in within {} s (--timeout)", args.timeout);
         return Err(CommandError::new(EXIT_LOGIN_NEEDED, message));
     };
+    is_redeeming.set(true);
     let granted = response.redeem().await?;
-    let scopes = if granted.is_empty() { String::new() } else { format!(" ({})", granted.join(", ")) };
+    let scopes =
+        if granted.is_empty() { String::new() } else { format!(" ({})", text::visible(&granted.join(", "))) };
     Ok(format!("logged in{scopes}; running instances use it from now on"))
 }
 

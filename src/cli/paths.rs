@@ -1,4 +1,4 @@
-//! The files that the commands use: configs and logins.
+//! The files that the commands use: configs, logins and pins.
 
 use super::Cli;
 use crate::auth::keyring::Keyring;
@@ -14,6 +14,11 @@ pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
         true => dirs::default_config_file(env).into_iter().collect(),
         false => cli.config.clone(),
     }
+}
+
+/// The directory of what is remembered of the servers' tools. `None` if the home directory is not known.
+pub(super) fn pins_dir(env: &Env) -> Option<PathBuf> {
+    Some(dirs::state_dir(env)?.join("pins"))
 }
 
 /// The logins of this user: files in `logins` of the data directory, and the system's keyring, unless the settings turn

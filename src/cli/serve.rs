@@ -1,85 +1,207 @@
 //! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
 //!
-//! It reads the config, creates the warden, the groups and the session, and connects them. Then four things run at the
-//! same time: the session, the background work of the groups, the socket for commands, and the watcher of the config
-//! files. The session ends
-//! when stdin ends, when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last
-//! answers are written before the process exits.
+//! It reads the config and the cache on another thread, while a signal or the end of stdin still ends it at once. Then
+//! it creates the warden, the groups and the session, and connects them. Four things run at the same time: the
+//! session, the background work of the groups, the socket for commands, and the watcher of the config files. The
+//! session ends when stdin ends,
+//! when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last answers are
+//! written before the process exits.
 
 use super::Cli;
 use super::cache::cache_dir;
 use super::instances::socket::{self, InstanceInfo};
-use super::paths::{config_files, token_store};
+use super::nesting::{self, Nesting};
+use super::paths::{config_files, pins_dir, token_store};
 use crate::auth::OAuthLogins;
+use crate::blocking;
 use crate::cache::Cache;
 use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
-use crate::config::{Config, Mode, Overrides};
+use crate::config::{Config, ConfigError, Mode, Overrides, Settings};
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
-use crate::transport::launch::ProcessEnv;
+use crate::pins::PinStore;
+use crate::transport::Transport;
+use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
+use crate::transport::remote::credentials::LoginService;
 use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
-use crate::transport::{Transport, warden};
+use crate::wire::lines::LineReader;
+use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
-use crate::wire::stdio;
+use crate::wire::stdio::{self, Input};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{sleep, timeout};
 
+/// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the last answers may take to be written after everything else has ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the config files, and the files that they name, may take to be read.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the start continues after the end of stdin, for a client that sends its requests and closes stdin at once.
+const EOF_GRACE: Duration = Duration::from_millis(300);
 
 /// Serves one client on stdin and stdout until it disconnects or a signal comes.
 ///
 /// # Errors
 ///
 /// Fails if signals cannot be handled. A config that cannot be used is logged and shown by `get_status`.
-pub async fn serve(cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
     // This comes before anything that takes time, because a client may send a signal during the start.
-    let stop = Signals::listen()?;
+    let mut signals = Signals::listen()?;
     if std::io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
     let files = config_files(cli, env);
-    let mut watcher = ConfigWatcher::new(files.clone());
-    let config = read_config(&files, cli, env);
-    warden::raise_nofile();
-    let (mut lines, output, writer) = stdio::open(config.settings.max_message_bytes);
+    let nesting = Nesting::new(ambient.var(ANCESTORS_VAR), &files, env.cwd());
+    ambient.vars.extend([nesting.var_for_servers()]);
+    let (mut lines, output, writer) = stdio::open(Settings::default().max_message_bytes);
+    let refusal = tokio::select! {
+        refusal = nesting.refusal(&mut lines) => refusal,
+        signal = signals.next() => return Ok(stopped_at_start(signal)),
+    };
+    if let Some(reason) = refusal {
+        let writing = tokio::spawn(writer.run());
+        nesting::refuse(&reason, &mut lines, &output).await;
+        output.close();
+        drop(timeout(FLUSH_TIMEOUT, writing).await);
+        anyhow::bail!("this instance does not run: {reason}");
+    }
+    let loaded = tokio::select! {
+        loaded = load_files(files.clone(), cli, env) => loaded,
+        () = end_of_input(&mut lines) => return Ok(stopped_at_start("EOF")),
+        signal = signals.next() => return Ok(stopped_at_start(signal)),
+    };
+    log_config(&loaded.config);
+    lines.set_limit(loaded.config.settings.max_message_bytes);
+    let stdio = (lines, output, writer);
+    run_session(loaded, stdio, signals, ambient, &files, cli, env).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is read at the start.
+struct LoadedFiles {
+    config: Config,
+    /// `None` if the files took too long.
+    watcher: Option<ConfigWatcher>,
+    cache: Cache,
+}
+
+/// Reads the config files and the cache.
+async fn load_files(files: Vec<PathBuf>, cli: &Cli, env: &Env) -> LoadedFiles {
+    let (env, overrides, cache) = (env.clone(), cli.overrides(), cache_dir(cli, env));
+    let first_file = files.first().cloned().unwrap_or_default();
+    let loading = blocking::run(LOAD_TIMEOUT, move || {
+        // The watcher first, so that no change after `load` is missed.
+        let mut watcher = ConfigWatcher::new(files.clone());
+        let config = load::load(&files, &env, &overrides);
+        watcher.set_referenced(config.referenced.clone());
+        LoadedFiles { config, watcher: Some(watcher), cache: Cache::open(cache) }
+    });
+    loading.await.unwrap_or_else(|error| {
+        let error = ConfigError {
+            file: first_file,
+            at: None,
+            message: format!("cannot be read: it {error}"),
+            hint: Some("restart dynamic-mcp when its files can be read".to_owned()),
+        };
+        let config = Config { errors: vec![error], ..Config::default() };
+        LoadedFiles { config, watcher: None, cache: Cache::open(None) }
+    })
+}
+
+/// Resolves `EOF_GRACE` after the end of stdin.
+async fn end_of_input(lines: &mut LineReader<Input>) {
+    lines.ended().await;
+    sleep(EOF_GRACE).await;
+}
+
+/// Logs why the process ends before it has served anyone.
+fn stopped_at_start(cause: &str) -> ExitCode {
+    tracing::info!(cause, "stopped while starting");
+    ExitCode::SUCCESS
+}
+
+/// Serves the client until it disconnects or a signal comes.
+async fn run_session(
+    loaded: LoadedFiles,
+    stdio: (LineReader<Input>, Output, Writer),
+    mut signals: Signals,
+    ambient: ProcessEnv,
+    files: &[PathBuf],
+    cli: &Cli,
+    env: &Env,
+) -> anyhow::Result<()> {
+    let LoadedFiles { config, watcher, cache } = loaded;
+    let (mut lines, output, writer) = stdio;
+    let logins = Arc::new(OAuthLogins::new(token_store(env, &config.settings, false)));
     let process_env = Arc::new(ambient);
     let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.clone() };
-    let transport = Transport {
-        shared: SharedServers::new(process_env.clone()),
-        process_env,
-        warden: Warden::new(),
-        logins: Arc::new(OAuthLogins::new(token_store(env, &config.settings, false))),
-    };
+    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
+    let shared = SharedServers::new(process_env.clone());
+    let transport = Transport { shared, process_env, warden: Warden::new(), logins: logins.clone() };
     let clients = Arc::new(ClientRegistry::default());
-    let groups = GroupManager::new(config, transport, clients.clone(), Cache::open(cache_dir(cli, env)));
-    let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
-    let mut writing = tokio::spawn(writer.run());
-    let stop = async {
-        tokio::select! {
-            signal = stop.any() => tracing::info!(signal, "told to stop by a signal"),
-            _ = &mut writing => tracing::info!("the client has disconnected"),
-        }
-    };
+    let groups = GroupManager::new(config, transport, clients.clone(), cache, PinStore::new(pins_dir(env)));
+    let config = groups.config();
     tokio::select! {
-        () = session.run(&mut lines, stop, groups.shutdown()) => {}
-        () = groups.run() => {}
-        () = socket::serve(info, &groups) => {}
-        () = follow_config(&mut watcher, &files, &groups, cli, env) => {}
+        () = groups.load_pins(&config) => {}
+        signal = signals.next() => {
+            stopped_at_start(signal);
+            return Ok(());
+        }
     }
-    output.close();
-    if !writing.is_finished() && tokio::time::timeout(FLUSH_TIMEOUT, writing).await.is_err() {
-        tracing::debug!("the client did not read its last answers");
+    let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
+    let closing = groups.clone();
+    // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
+    let serving = tokio::spawn(async move {
+        let mut writing = tokio::spawn(writer.run());
+        // A task of its own, so that the signals are not asked for each message.
+        let signal = tokio::spawn(async move { signals.next().await });
+        let stop = async {
+            tokio::select! {
+                Ok(signal) = signal => tracing::info!(signal, "told to stop by a signal"),
+                _ = &mut writing => tracing::info!("the client has disconnected"),
+            }
+        };
+        session.run(&mut lines, stop, closing.shutdown()).await;
+        output.close();
+        if !writing.is_finished() && timeout(FLUSH_TIMEOUT, writing).await.is_err() {
+            tracing::debug!("the client did not read its last answers");
+        }
+    });
+    let served = tokio::select! {
+        served = serving => served,
+        () = groups.run() => Ok(()),
+        () = socket::serve(info, &groups) => Ok(()),
+        () = follow_config(watcher, files, &groups, cli, env) => Ok(()),
+    };
+    store_tokens(&*logins).await;
+    Ok(served?)
+}
+
+/// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
+/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
+async fn store_tokens(logins: &dyn LoginService) {
+    let mut stored = std::pin::pin!(logins.flush());
+    if timeout(Duration::ZERO, &mut stored).await.is_ok() {
+        return;
     }
-    Ok(ExitCode::SUCCESS)
+    tracing::info!("waiting for new tokens of a login, which would be lost otherwise");
+    #[cfg(unix)]
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        // Fails only for lack of descriptors.
+        nix::unistd::dup2_stdout(null).ok();
+    }
+    if timeout(TOKEN_TIMEOUT, stored).await.is_err() {
+        tracing::warn!("new tokens of a login did not arrive in time and may be lost");
+    }
 }
 
 /// The text for a person who starts the program in a terminal.
@@ -89,26 +211,29 @@ Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
 /// Reads the config again and applies it each time one of its files changes.
 async fn follow_config(
-    watcher: &mut ConfigWatcher,
+    watcher: Option<ConfigWatcher>,
     files: &[PathBuf],
     groups: &GroupManager,
     cli: &Cli,
     env: &Env,
 ) {
+    let Some(mut watcher) = watcher else { return std::future::pending().await };
     loop {
         watcher.changed().await;
         let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides());
         // It runs on another thread, so that a large file or a slow disk delays no call.
-        let read = tokio::task::spawn_blocking(move || load::load(&files, &env, &overrides));
-        if let Ok(config) = read.await {
-            groups.apply(config).await;
+        match blocking::run(LOAD_TIMEOUT, move || load::load(&files, &env, &overrides)).await {
+            Ok(config) => {
+                watcher.set_referenced(config.referenced.clone());
+                groups.apply(config).await;
+            }
+            Err(error) => tracing::error!("the changed config is not used: reading it {error}"),
         }
     }
 }
 
-/// Reads the config and logs its errors and warnings. Entries that are valid are used even if others are not.
-fn read_config(files: &[PathBuf], cli: &Cli, env: &Env) -> Config {
-    let config = load::load(files, env, &cli.overrides());
+/// Logs the errors and warnings of the config. Entries that are valid are used even if others are not.
+fn log_config(config: &Config) {
     for error in &config.errors {
         tracing::error!("{error}");
     }
@@ -121,7 +246,6 @@ fn read_config(files: &[PathBuf], cli: &Cli, env: &Env) -> Config {
         }
     }
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
-    config
 }
 
 impl Cli {
@@ -155,8 +279,8 @@ impl Signals {
         ]))
     }
 
-    /// Waits for the first signal and returns its name.
-    async fn any(mut self) -> &'static str {
+    /// Waits for the next signal and returns its name. Cancel-safe.
+    async fn next(&mut self) -> &'static str {
         let [term, int, hup] = &mut self.0;
         tokio::select! {
             _ = term.1.recv() => term.0,

@@ -346,12 +346,14 @@ mod tests {
 
     use super::*;
     use crate::config::file::ServerEntry;
+    use crate::config::referenced::ReferencedFiles;
     use crate::config::vars::Env;
 
     /// Reads an entry from JSON. Returns it, or the message and the offset of the error; and its unknown fields.
     fn read_entry(text: &str) -> (Result<ServerEntry, (String, usize)>, Vec<UnknownField>) {
         let env = Env::new([("A", "one")], "/");
-        let reader = ValueReader::new(ExpandContext { env: &env, dir: Path::new("/") });
+        let files = ReferencedFiles::default();
+        let reader = ValueReader::new(ExpandContext { env: &env, dir: Path::new("/"), files: &files });
         let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
         let entry = reader.read(&parsed.value.unwrap());
         (entry.map_err(|error| (error.to_string(), error.offset.unwrap())), reader.into_unknown())

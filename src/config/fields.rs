@@ -79,6 +79,8 @@ pub(crate) const SERVER: &[ConfigField] = &[
     server("includeTools",    &["enabled_tools"],               Any,    NotPart),
     server("excludeTools",    &["disabled_tools"],              Any,    NotPart),
     server("expose",          &[],                              Any,    NotPart),
+    server("trust_annotations", &[],                            Any,    NotPart),
+    server("pin_tools",       &[],                              Any,    NotPart),
 ];
 
 const SETTINGS: &[ConfigField] = &[
@@ -90,6 +92,8 @@ const SETTINGS: &[ConfigField] = &[
     plain("features", &[]),
     plain("tools", &[]),
     plain("expose", &[]),
+    plain("trust_annotations", &[]),
+    plain("pin_tools", &[]),
     plain("inherit_env", &[]),
     plain("surface", &[]),
     plain("tools_budget", &[]),
@@ -123,8 +127,13 @@ const TIMEOUT: &[ConfigField] = &[
 
 const FEATURES: &[ConfigField] = &[plain("tools", &[]), plain("resources", &[]), plain("prompts", &[])];
 
-const TOOLS: &[ConfigField] =
-    &[plain("allow", &[]), plain("deny", &[]), plain("ask", &[]), plain("read_only", &[])];
+const TOOLS: &[ConfigField] = &[
+    plain("allow", &[]),
+    plain("deny", &[]),
+    plain("ask", &[]),
+    plain("read_only", &[]),
+    plain("trust_annotations", &[]),
+];
 
 /// Fields that other clients write and that have no meaning here, in any object.
 const IGNORED: &[&str] = &[
@@ -163,7 +172,11 @@ pub(crate) fn of_type(name: &str) -> &'static [ConfigField] {
 
 /// Finds the field that is meant by `name`, in any of its spellings.
 pub(crate) fn find(fields: &'static [ConfigField], name: &str) -> Option<&'static ConfigField> {
-    fields.iter().find(|field| field.names().any(|known| is_spelling_of(known, name)))
+    let find = |is_meant: fn(&str, &str) -> bool| {
+        fields.iter().find(|field| field.names().any(|known| is_meant(known, name)))
+    };
+    // Nearly all names are written as they are here, and comparing them so is much faster.
+    find(|known, name| known == name).or_else(|| find(is_spelling_of))
 }
 
 /// All names of all these fields; their own come before the aliases.

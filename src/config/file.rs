@@ -123,6 +123,12 @@ pub struct ServerEntry {
     pub exclude_tools: Option<Vec<String>>,
     /// Globs of tools to list directly, beside the tools of dynamic-mcp.
     pub expose: Option<Vec<GlobPattern>>,
+    /// Whether the server's own word counts when it marks a tool as read-only or repeatable. With false only
+    /// `tools.read_only` counts. Default true.
+    pub trust_annotations: Option<bool>,
+    /// True refuses a tool whose definition changed since it was first seen, and a new tool, until you accept it with
+    /// `dynamic-mcp approve`. Default false.
+    pub pin_tools: Option<bool>,
 }
 
 /// Defaults for every server, and settings of dynamic-mcp itself.
@@ -144,6 +150,12 @@ pub struct SettingsEntry {
     pub tools: Option<ToolsEntry>,
     /// Globs of tools to list directly, beside the tools of dynamic-mcp.
     pub expose: Option<Vec<GlobPattern>>,
+    /// Whether the servers' own word counts when they mark a tool as read-only or repeatable. With false only
+    /// `tools.read_only` counts. Default true.
+    pub trust_annotations: Option<bool>,
+    /// True refuses tools whose definition changed since it was first seen, and new tools, until you accept them with
+    /// `dynamic-mcp approve`. Default false.
+    pub pin_tools: Option<bool>,
     /// Which environment variables of dynamic-mcp local programs inherit: only safe ones, which hold no secrets (false,
     /// the default), all (true), or the safe ones and those listed.
     pub inherit_env: Option<InheritEnvValue>,
@@ -241,6 +253,8 @@ pub struct ToolsEntry {
     pub ask: Option<Vec<GlobPattern>>,
     /// Tools that count as read-only whatever the server says.
     pub read_only: Option<Vec<GlobPattern>>,
+    /// The same as `trust_annotations` beside `tools`, which takes precedence.
+    pub trust_annotations: Option<bool>,
 }
 
 /// What clients see listed.

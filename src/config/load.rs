@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use self::parse::{NamedEntry, ParsedFile};
 use self::resolve::ServerDefaults;
 use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
+use super::referenced::ReferencedFiles;
 use super::vars::Env;
 use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConfig, Settings, SurfaceKind};
 
@@ -32,9 +33,10 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut settings = SettingsEntry::default();
     let mut tools_error = None;
+    let referenced = ReferencedFiles::default();
     for path in files {
         let ParsedFile { servers: entries, settings: later, tools_error: later_error, errors, warnings } =
-            parse::parse_file(path, env);
+            parse::parse_file(path, env, &referenced);
         config.errors.extend(errors);
         config.warnings.extend(warnings);
         settings = merge_settings(settings, later);
@@ -50,8 +52,9 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
         }
     }
     config.settings = resolve_settings(&settings, overrides);
-    let defaults = ServerDefaults { settings, overrides, env, tools_error };
+    let defaults = ServerDefaults { settings, overrides, env, files: &referenced, tools_error };
     config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();
+    config.referenced = referenced.into_stamps();
     config
 }
 
@@ -76,6 +79,8 @@ fn merge_settings(earlier: SettingsEntry, later: SettingsEntry) -> SettingsEntry
         features: later.features.or(earlier.features),
         tools: later.tools.or(earlier.tools),
         expose: later.expose.or(earlier.expose),
+        trust_annotations: later.trust_annotations.or(earlier.trust_annotations),
+        pin_tools: later.pin_tools.or(earlier.pin_tools),
         inherit_env: later.inherit_env.or(earlier.inherit_env),
         surface: later.surface.or(earlier.surface),
         tools_budget: later.tools_budget.or(earlier.tools_budget),

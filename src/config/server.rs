@@ -27,10 +27,27 @@ pub struct ServerConfig {
     pub tools: ToolRules,
     /// Globs of tools that the meta surface lists directly.
     pub expose: Vec<String>,
+    /// Whether the annotations of the server's tools count.
+    pub trust_annotations: bool,
+    /// Whether tools whose definition changed are refused until they are approved.
+    pub pin_tools: bool,
     /// How the server is reached.
     pub endpoint: Endpoint,
     /// The part of the entry that identifies the server for the catalog cache.
     pub launch_text: LaunchText,
+    /// The entry's file and program, which identify the server for its pins.
+    pub origin: ServerOrigin,
+}
+
+/// Where an entry comes from and what it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerOrigin {
+    /// The config file that has the entry: an absolute path, without symbolic links if it could be resolved.
+    pub file: PathBuf,
+    /// The command, arguments and working directory, or the address, as the file writes them, with variables
+    /// unexpanded. Unlike the launch text it has neither credentials nor the layout of the file, so that a new token
+    /// or another indentation leaves it unchanged.
+    pub program: LaunchText,
 }
 
 /// The fields of an entry that decide what is launched or contacted, as the file writes them, with variables

@@ -4,9 +4,13 @@
 //! A string is expanded once: variables in the value of a variable are not expanded.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use thiserror::Error;
+
+use super::referenced::ReferencedFiles;
+use crate::files::{self, MAX_NAMED_BYTES};
 
 /// The environment variables and the working directory that the program was started with. Read once, in `main`, and
 /// passed from there to everything that needs them.
@@ -72,6 +76,8 @@ pub struct ExpandContext<'a> {
     pub env: &'a Env,
     /// The config file's directory, where relative paths start.
     pub dir: &'a Path,
+    /// Notes the files that are read.
+    pub files: &'a ReferencedFiles,
 }
 
 impl ExpandContext<'_> {
@@ -105,7 +111,7 @@ pub enum VarError {
     Malformed,
     /// The file of a `{file:…}` cannot be read.
     #[error("the file named by `{{file:…}}` cannot be read: {}", read_error_reason(.0))]
-    File(#[from] std::io::Error),
+    File(#[from] io::Error),
     /// A path starts with `~`, and there is no home directory.
     #[error("the path starts with `~`, but neither `HOME` nor `USERPROFILE` is set")]
     NoHome,
@@ -199,15 +205,20 @@ fn env_value<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
 
 /// The content of a file without the line breaks at its end.
 fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
-    let mut text = std::fs::read_to_string(context.resolve_path(path)?)?;
+    let path = context.resolve_path(path)?;
+    context.files.add(&path);
+    let content = files::read(&path, MAX_NAMED_BYTES)?;
+    let mut text = String::from_utf8(content).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(text)
 }
 
 /// Why a file cannot be read, in words for the user who named it.
-pub(crate) fn read_error_reason(error: &std::io::Error) -> String {
+pub(crate) fn read_error_reason(error: &io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        // A text of `files`.
+        _ if error.get_ref().is_some() => error.to_string(),
         kind => kind.to_string(),
     }
 }
@@ -220,7 +231,9 @@ mod tests {
 
     fn expanded(text: &str) -> Result<String, String> {
         let env = Env::new([("A", "one"), ("EMPTY", ""), ("NESTED", "${A} $$ {env:A}")], "/");
-        expand(text, ExpandContext { env: &env, dir: Path::new("/") }).map_err(|error| error.to_string())
+        let files = ReferencedFiles::default();
+        expand(text, ExpandContext { env: &env, dir: Path::new("/"), files: &files })
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -277,7 +290,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("token"), "s3cret\r\n").unwrap();
         let env = Env::new([("HOME", dir.path().to_str().unwrap())], "/");
-        let context = ExpandContext { env: &env, dir: dir.path() };
+        let files = ReferencedFiles::default();
+        let context = ExpandContext { env: &env, dir: dir.path(), files: &files };
         assert_eq!(expand("Bearer {file:token}", context).unwrap(), "Bearer s3cret");
         assert_eq!(expand("{file:./token}{file:~/token}", context).unwrap(), "s3crets3cret");
         let missing = expand("{file:nothing}", context).unwrap_err();
@@ -287,7 +301,8 @@ mod tests {
     #[test]
     fn only_a_tilde_needs_a_home_directory() {
         let env = Env::default();
-        let context = ExpandContext { env: &env, dir: Path::new("/etc") };
+        let files = ReferencedFiles::default();
+        let context = ExpandContext { env: &env, dir: Path::new("/etc"), files: &files };
         assert!(matches!(context.resolve_path("~/x"), Err(VarError::NoHome)));
         assert_eq!(context.resolve_path("~x").unwrap(), Path::new("/etc/~x"));
         assert_eq!(context.resolve_path("/x").unwrap(), Path::new("/x"));
@@ -319,7 +334,8 @@ mod tests {
         #[test]
         fn any_value_is_inserted_unchanged(value in ".*", before in "[a-z ]*", after in "[a-z ]*") {
             let env = Env::new([("V", value.as_str())], "/");
-            let context = ExpandContext { env: &env, dir: Path::new("/") };
+            let files = ReferencedFiles::default();
+            let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files };
             prop_assert_eq!(
                 expand(&format!("{before}${{V}}{after}"), context).unwrap(),
                 format!("{before}{value}{after}")

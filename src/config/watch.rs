@@ -1,13 +1,17 @@
-//! Watches config files and reports when their content may have changed, however they were saved.
+//! Watches config files, and the files that they name, and reports when their content may have changed, however they were
+//! saved.
 //!
 //! The directories are watched rather than the files: editors replace a file, and a watch of the file would follow the
 //! old one. If a file is a symbolic link, the directories of the link's targets are watched too, because any link on
 //! the way may change. A save causes many events, so a change is reported only after the events have stopped.
 
+use super::referenced::FileStamp;
+use crate::blocking::{self, BlockingError};
+use crate::files::{self, MAX_CONFIG_BYTES};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::future::pending;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,8 @@ const QUIET_PERIOD: Duration = Duration::from_millis(150);
 const MAX_DELAY: Duration = Duration::from_secs(2);
 /// The interval between looks where the system cannot watch files, as on some network file systems.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How long a look at the files may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(15);
 /// How many symbolic links are followed; the same number as in Linux.
 const MAX_SYMLINKS: usize = 40;
 
@@ -29,7 +35,9 @@ const MAX_SYMLINKS: usize = 40;
 pub struct ConfigWatcher {
     /// Notified of each event that may concern the files.
     event: Arc<Notify>,
-    /// `None` while the files are read on another thread.
+    /// The config files.
+    paths: Vec<PathBuf>,
+    /// `None` while the files are read on another thread, and for good if that hangs.
     files: Option<WatchedFiles>,
 }
 
@@ -40,8 +48,12 @@ struct WatchedFiles {
     watch: Watch,
     /// The names of all files and directories on the way to the files, to ignore events of their neighbors.
     names: Arc<Mutex<BTreeSet<OsString>>>,
-    /// The content of each file when it was last read; `None` if it could not be read.
+    /// The content of each file when it was last read; `None` if it could not be read or is a FIFO.
     contents: Vec<Option<Vec<u8>>>,
+    /// The files that the config names, as they were when they were last seen. Their content is not read here.
+    referenced: BTreeMap<PathBuf, FileStamp>,
+    /// Whether `referenced` may name files that are not watched yet.
+    is_incomplete: bool,
 }
 
 /// How changes are noticed.
@@ -55,11 +67,18 @@ enum Watch {
 }
 
 impl ConfigWatcher {
-    /// Starts to watch these files. Reports every change after this call, so load the files afterwards.
+    /// Starts to watch these files. Reports every change after this call, so load the files afterwards. Blocks.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let contents = read_all(&paths);
-        let files = WatchedFiles { paths, watch: Watch::NotStarted, names: Arc::default(), contents };
-        Self { event: Arc::default(), files: Some(files) }
+        let files = WatchedFiles::new(&paths, Watch::NotStarted, contents);
+        Self { event: Arc::default(), paths, files: Some(files) }
+    }
+
+    /// Sets the files that the config names. Reports every change since the stamps were taken.
+    pub fn set_referenced(&mut self, referenced: BTreeMap<PathBuf, FileStamp>) {
+        if let Some(files) = &mut self.files {
+            (files.referenced, files.is_incomplete) = (referenced, true);
+        }
     }
 
     /// Waits until the content of a file differs from what it was when this last returned.
@@ -67,8 +86,10 @@ impl ConfigWatcher {
     /// Not cancel safe: once its future was dropped, later calls may never return.
     pub async fn changed(&mut self) {
         loop {
+            // A file may have changed before it was watched.
+            let is_incomplete = self.files.as_ref().is_some_and(|files| files.is_incomplete);
             match self.files.as_ref().map(|files| &files.watch) {
-                // A file may have changed before it was watched.
+                _ if is_incomplete => {}
                 Some(Watch::NotStarted) => {}
                 Some(Watch::Events(..)) => {
                     self.event.notified().await;
@@ -79,30 +100,55 @@ impl ConfigWatcher {
                 None => return pending().await,
             }
             let (Some(mut files), event) = (self.files.take(), self.event.clone()) else { continue };
-            let refreshed = tokio::task::spawn_blocking(move || (files.refresh(&event), files));
-            let Ok((changed, files)) = refreshed.await else { continue };
-            self.files = Some(files);
-            if changed {
-                return;
+            match blocking::run(LOOK_TIMEOUT, move || (files.refresh(&event), files)).await {
+                Ok((changed, files)) => {
+                    self.files = Some(files);
+                    if changed {
+                        return;
+                    }
+                }
+                Err(BlockingError::Aborted) => {
+                    self.files = Some(WatchedFiles::new(&self.paths, Watch::Polling, Vec::new()));
+                }
+                Err(error) => {
+                    tracing::warn!("the config files are no longer watched: a look at them {error}");
+                }
             }
         }
     }
 }
 
 impl WatchedFiles {
+    fn new(paths: &[PathBuf], watch: Watch, contents: Vec<Option<Vec<u8>>>) -> Self {
+        Self {
+            paths: paths.to_owned(),
+            watch,
+            names: Arc::default(),
+            contents,
+            referenced: BTreeMap::new(),
+            is_incomplete: false,
+        }
+    }
+
     /// Reads the files again. Returns whether the content of one has changed.
     fn refresh(&mut self, event: &Arc<Notify>) -> bool {
         // A link may have a new target, and a missing directory may exist now.
         self.update_watch(event);
+        self.is_incomplete = false;
         let contents = read_all(&self.paths);
-        let changed = contents != self.contents;
+        let mut changed = contents != self.contents;
         self.contents = contents;
+        for (path, stamp) in &mut self.referenced {
+            let seen = std::mem::replace(stamp, FileStamp::of(path));
+            changed |= seen != *stamp;
+        }
         changed
     }
 
     /// Watches the directories that lead to the files now.
     fn update_watch(&mut self, event: &Arc<Notify>) {
-        let routes: Vec<_> = self.paths.iter().map(|file| route_to(file)).collect();
+        let routes: Vec<_> =
+            self.paths.iter().chain(self.referenced.keys()).map(|file| route_to(file)).collect();
         let names = routes.iter().flat_map(|route| &route.names).cloned().collect();
         *self.names.lock() = names;
         if matches!(self.watch, Watch::NotStarted) {
@@ -128,6 +174,11 @@ impl WatchedFiles {
     }
 
     fn start_watch(&self, event: Arc<Notify>) -> Watch {
+        // The watcher panics if its thread cannot be started.
+        if !blocking::can_start_threads() {
+            tracing::debug!("the limit of threads is reached, so config files are polled");
+            return Watch::Polling;
+        }
         let names = self.names.clone();
         let watcher = notify::recommended_watcher(move |result: notify::Result<Event>| {
             let names = names.lock();
@@ -145,8 +196,9 @@ impl WatchedFiles {
     }
 }
 
-fn read_all(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
-    files.iter().map(|file| std::fs::read(file).ok()).collect()
+/// Reads the files. A FIFO is not read, because only `load` may take what was written to it.
+fn read_all(paths: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+    paths.iter().map(|path| files::read_regular(path, MAX_CONFIG_BYTES).ok()).collect()
 }
 
 /// Returns whether a file may have changed by this event. Reading is no change, and we read the files ourselves.

@@ -4,8 +4,10 @@
 use super::tool_errors;
 use crate::config::GroupName;
 use crate::protocol::{REVISIONS, code};
+use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
+use crate::wire::budget::BUDGET_BYTES;
 use crate::wire::peer::CallError;
 use crate::wire::{MessageError, Raw, error_object};
 use serde_json::{Value, json};
@@ -112,7 +114,7 @@ pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
 
 /// A tool that is neither ours nor an upstream's.
 pub fn unknown_tool(name: &str) -> RpcError {
-    invalid_params(format!("unknown tool: {name}"))
+    invalid_params(format!("unknown tool: {}", quoted(name)))
 }
 
 /// A resource that no group has.
@@ -147,7 +149,11 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
     let code = match error {
         CallError::TimedOut(_) => TIMED_OUT,
         CallError::Closed { .. } => CLOSED,
-        CallError::TooLong { .. } | CallError::Failed { .. } => code::INTERNAL_ERROR,
+        CallError::TooLong { .. }
+        | CallError::OverBudget { .. }
+        | CallError::Malformed(_)
+        | CallError::AnswerRefused(_)
+        | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
     let cause = lost.unwrap_or_else(|| error.to_string());
     RpcError::new(code, format!("group {group} did not answer {method}: {error}"))
@@ -174,6 +180,12 @@ pub fn too_many_requests() -> RpcError {
 /// More suspended calls of one client than the limit.
 pub fn too_many_suspended_calls() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
+}
+
+/// A question of an upstream to the user, while as many as the limit wait for the user.
+pub fn too_many_questions(group: &GroupName) -> RpcError {
+    let message = "wait for the user; ask again when some are answered";
+    RpcError::new(code::INTERNAL_ERROR, format!("too many questions of group {group} {message}"))
 }
 
 /// A subscription that the upstream did not confirm in time.
@@ -204,5 +216,13 @@ pub fn malformed(error: &MessageError) -> RpcError {
         MessageError::TooLong { bytes, limit, .. } => invalid(format!(
             "a message of {bytes} bytes exceeds the limit of {limit} (settings.max_message_bytes)"
         )),
+        MessageError::OverBudget { bytes, .. } => RpcError::new(
+            code::INTERNAL_ERROR,
+            format!(
+                "a message of {bytes} bytes was dropped because too many large messages wait to be read: they share \
+                 {} MB. Read the answers, then send it again",
+                BUDGET_BYTES >> 20
+            ),
+        ),
     }
 }

@@ -10,12 +10,13 @@
 //! The other direction begins at an upstream: [`ClientRegistry`](clients::ClientRegistry) is what upstreams know of the
 //! clients. A client of the handshake era gets their requests as requests (`client_requests`). A stateless client
 //! cannot be asked that way: its call is suspended (`suspended_calls`), the answer asks for input, and the client's
-//! next request continues the call. `input_required` is the reverse, a stateless server behind a client of the
-//! handshake era; `era_bridge` adapts results.
+//! next request continues the call; `input_channels` finds the call that a request belongs to. `input_required` is the
+//! reverse, a stateless server behind a client of the handshake era; `era_bridge` adapts results. `question_limit`
+//! bounds how many questions are open to the user.
 //!
 //! `approval` asks the user before a call that the config wants confirmed, and `approval_token` lets a stateless client
 //! carry the user's consent. `subscriptions` keeps what clients subscribed to alive across reconnects, with one
-//! `subscription_task` for each group. `list_changes` decides when a client is told that a list changed.
+//! `subscription_task` for each group; `subscription_order` lets no later request overtake them. `list_changes` decides when a client is told that a list changed.
 
 pub mod acquire;
 pub mod approval;
@@ -25,12 +26,15 @@ pub mod client_requests;
 pub mod clients;
 pub mod context;
 pub mod era_bridge;
+pub mod input_channels;
 pub mod input_required;
 pub mod invocation;
 pub mod list_changes;
 pub mod listener;
 pub mod login_offer;
 pub mod open_tasks;
+pub mod question_limit;
+pub mod subscription_order;
 pub mod subscription_task;
 pub mod subscriptions;
 pub mod suspended_calls;

@@ -1,7 +1,9 @@
 //! Finds the group and the tool that a model means, or suggests the nearest names.
 
 use super::exposed_names;
+use crate::config::GroupName;
 use crate::groups::GroupManager;
+use crate::text::{self, quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 
@@ -20,7 +22,8 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     }
 }
 
-/// Finds a group by its name: the one of exactly this name, else the only one that differs in case.
+/// Finds a group by its name: the one of exactly this name, else the only one that differs in case, else the only one
+/// that our texts show under this name.
 ///
 /// # Errors
 ///
@@ -28,42 +31,49 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
 pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
     let exact = groups.iter().find(|group| group.name.as_str() == name);
     let caseless = || only(groups.iter().filter(|group| group.name.as_str().eq_ignore_ascii_case(name)));
-    exact.or_else(caseless).ok_or_else(|| {
+    let as_shown = || only(groups.iter().filter(|group| is_shown_as(group.name.as_str(), name)));
+    exact.or_else(caseless).or_else(as_shown).ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
         match groups.is_empty() {
             true => "There are no groups: the config has no server that can be used; get_status says why."
                 .to_owned(),
-            false => format!("There is no group {name:?}. {}", suggest(name, names, "groups")),
+            false => format!("There is no group {}. {}", quoted(name), suggest(name, names, "groups")),
         }
     })
 }
 
-/// Finds a tool by its name: the one of exactly this name, else the only one that differs in case.
+/// Finds a tool by its name: the one of exactly this name, else the only one that differs in case, else the only one
+/// that our texts show under this name.
 pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
-    let caseless = || only(catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name)));
-    catalog.tool(name).or_else(caseless)
+    tool_index(catalog, name).map(|index| &catalog.tools[index])
+}
+
+/// Does the same, and returns the tool's place in the catalog.
+pub fn tool_index(catalog: &Catalog, name: &str) -> Option<usize> {
+    let tools = || catalog.tools.iter().enumerate();
+    let exact = tools().find(|(_, tool)| tool.name == name);
+    let caseless = || only(tools().filter(|(_, tool)| tool.name.eq_ignore_ascii_case(name)));
+    let as_shown = || only(tools().filter(|(_, tool)| is_shown_as(&tool.name, name)));
+    exact.or_else(caseless).or_else(as_shown).map(|(index, _)| index)
 }
 
 /// Returns the text for a tool that does not exist, with the nearest names.
-pub fn unknown_tool<'a>(group: &str, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
-    format!("Group {group} has no tool {name:?}. {}", suggest(name, tools, "tools"))
+pub fn unknown_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
+    format!("Group {group} has no tool {}. {}", quoted(name), suggest(name, tools, "tools"))
 }
 
-/// Splits `group__tool` if the first part is the name of a group.
+/// Splits `group__tool` if the first part is the name of a group. If several names fit, the longest one counts.
 pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstream, &'n str)> {
-    name.match_indices("__").find_map(|(at, _)| {
-        let owner = groups.iter().find(|group| group.name.as_str() == &name[..at])?;
-        Some((owner, &name[at + 2..]))
-    })
+    let tool_of = |group: &Upstream| name.strip_prefix(group.name.as_str())?.strip_prefix("__");
+    let fitting = groups.iter().filter_map(|group| Some((group, tool_of(group)?)));
+    fitting.min_by_key(|(_, tool)| tool.len())
 }
 
-/// Returns the groups whose exposed prefix `group__` begins `name`.
+/// Returns the groups to which a tool or prompt exposed as `name` may belong, whatever is known of them.
 pub fn with_prefix(groups: &[Upstream], name: &str) -> Vec<Upstream> {
-    groups
-        .iter()
-        .filter(|group| name.starts_with(&exposed_names::plain_name(&group.name, "")))
-        .cloned()
-        .collect()
+    let names: Vec<_> = groups.iter().map(|group| group.name.clone()).collect();
+    let fitting = exposed_names::groups_of(&names, name);
+    fitting.into_iter().filter_map(|name| groups.iter().find(|group| group.name == *name).cloned()).collect()
 }
 
 /// Returns the groups whose known catalog has a tool of exactly this name that the config allows.
@@ -74,6 +84,11 @@ pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
             && snapshot.rules.allows(name)
     };
     groups.iter().filter(has).collect()
+}
+
+/// Returns whether our texts show `name` as `shown`, with or without the quotation marks.
+fn is_shown_as(name: &str, shown: &str) -> bool {
+    text::visible(name) == shown || text::name(name) == shown
 }
 
 /// Returns the only candidate; `None` if there are none or several.
@@ -97,11 +112,12 @@ fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> 
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let nearest: Vec<_> = ranked.iter().take(MAX_SUGGESTIONS).map(|(_, name)| *name).collect();
-    match (nearest.len(), ranked.len()) {
+    let shown = ranked.len().min(MAX_SUGGESTIONS);
+    let nearest = quoted_list(ranked[..shown].iter().map(|(_, name)| *name));
+    match (shown, ranked.len()) {
         (0, _) => format!("It has no {what}."),
-        (shown, all) if shown == all => format!("The {what}: {}.", nearest.join(", ")),
-        _ => format!("The nearest {what}: {}.", nearest.join(", ")),
+        (shown, all) if shown == all => format!("The {what}: {nearest}."),
+        _ => format!("The nearest {what}: {nearest}."),
     }
 }
 
@@ -113,10 +129,10 @@ mod tests {
     fn the_nearest_names_come_first() {
         let known = ["read_file", "write_file", "list_directory", "move_file"];
         let text = suggest("readfile", known.into_iter(), "tools");
-        assert!(text.starts_with("The nearest tools: read_file"), "{text}");
+        assert!(text.starts_with("The nearest tools: \"read_file\""), "{text}");
         let text = suggest("readonly_echo", ["echo", "sleep", "env", "read_only_echo"].into_iter(), "tools");
-        assert!(text.starts_with("The nearest tools: read_only_echo, echo"), "{text}");
-        assert_eq!(suggest("x", ["a"].into_iter(), "groups"), "The groups: a.");
+        assert!(text.starts_with("The nearest tools: \"read_only_echo\", \"echo\""), "{text}");
+        assert_eq!(suggest("x", ["a"].into_iter(), "groups"), "The groups: \"a\".");
         assert_eq!(suggest("x", [].into_iter(), "tools"), "It has no tools.");
     }
 }

@@ -14,6 +14,8 @@
 pub mod aggregate;
 pub mod completion;
 pub mod forward;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod prompts;
 pub mod resources;
 mod task_call;

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
-//! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
+//! (`wire::inbound`) in the task of the session, so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
 //! stateless era carries. `dispatch` routes requests to `tools`, `passthrough` and `interaction`.
 
@@ -11,7 +11,7 @@ use crate::front::errors::{self, RpcError};
 use crate::front::interaction::client::Client;
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::interaction::context::SessionState;
-use crate::front::interaction::list_changes::ListChanges;
+use crate::front::interaction::list_changes::{ListChanges, ListContents};
 use crate::front::tools::protocol_extensions;
 use crate::front::tools::tool_list::ToolList;
 use crate::groups::GroupManager;
@@ -21,6 +21,7 @@ use crate::upstream::select::until;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
+use crate::wire::object::Params;
 use crate::wire::peer::{Incoming, Peer};
 use crate::wire::{MessageError, Raw, Reply, Request, raw};
 use dispatch::Dispatcher;
@@ -72,8 +73,10 @@ pub struct ClientSession {
     hold_until: Option<Instant>,
     /// The result of `tools/list`.
     tool_list: ToolList,
-    /// The lists as the client knows them.
+    /// The lists as the client knows them, once the groups were started.
     list_changes: ListChanges,
+    /// Whether the groups have to be started before the next message is read.
+    start_due: bool,
     /// Whether the groups were started.
     started: bool,
     /// Starts the groups, which may have to wait for full mailboxes.
@@ -85,13 +88,14 @@ impl ClientSession {
     pub fn new(groups: Arc<GroupManager>, clients: &ClientRegistry, peer: Arc<Peer>) -> Self {
         let client = Client::new(peer.clone());
         clients.attach(client.clone());
-        let (tool_list, list_changes) = lists(&groups);
+        let list_changes = ListChanges::new(groups.list_version(), ListContents::default());
         Self {
             offers: initialize::offers(&groups),
             dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
             client,
-            tool_list,
+            tool_list: ToolList::new(&groups),
             list_changes,
+            start_due: false,
             started: false,
             starting: JoinSet::new(),
             requests: InboundRequests::new(peer.clone(), errors::internal().into()),
@@ -113,6 +117,7 @@ impl ClientSession {
     ) {
         let mut reading = true;
         tokio::select! {
+            biased;
             () = self.serve(lines) => {}
             () = stop => {}
         }
@@ -139,14 +144,22 @@ impl ClientSession {
 
     async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
         loop {
-            tokio::select! {
-                biased;
-                () = self.peer.output().ready() => {}
-                // A client that does not read may still close the stream.
-                () = lines.ended() => return,
+            if !self.peer.output().is_ready() {
+                tokio::select! {
+                    biased;
+                    () = self.peer.output().ready() => {}
+                    // A client that does not read may still close the stream.
+                    () = lines.ended() => return,
+                }
+            }
+            if std::mem::take(&mut self.start_due) {
+                // The writer gets the answer to `initialize` first.
+                tokio::task::yield_now().await;
+                self.start_groups();
             }
             let hold_until = self.hold_until;
             tokio::select! {
+                biased;
                 () = self.requests.ended() => {}
                 () = until(hold_until) => {
                     self.hold_until = None;
@@ -165,11 +178,13 @@ impl ClientSession {
         match incoming {
             Incoming::Request(request) => self.request(request),
             Incoming::Notification { method, params } => self.notification(&method, params),
-            Incoming::Handled => {}
+            Incoming::Handled | Incoming::Unmatched { .. } => {}
             Incoming::Malformed(error, line) => {
                 tracing::warn!(?error, line = %LogText(&line), "the client sent a line that is not a message");
                 let id = match &error {
-                    MessageError::NotAMessage { id } | MessageError::TooLong { id, .. } => id.clone(),
+                    MessageError::NotAMessage { id }
+                    | MessageError::TooLong { id, .. }
+                    | MessageError::OverBudget { id, .. } => id.clone(),
                     _ => None,
                 };
                 let id = id.unwrap_or(Raw::from_static(b"null"));
@@ -257,9 +272,11 @@ impl ClientSession {
     }
 
     fn initialize(&mut self, request: &Request) {
-        let params = request.params.clone().unwrap_or(Raw::from_static(b"{}"));
+        let params = request.params.clone().unwrap_or_else(Params::empty);
         self.client.initialize(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
-        self.start_groups();
+        // What is in the cache is part of the answer. The rest can wait until the answer is sent.
+        self.groups.restore();
+        self.start_due = true;
         self.phase = Phase::Initialized;
         let revision = initialize::negotiate(&params);
         self.offers.tasks = revision == WITH_TASKS;
@@ -299,12 +316,12 @@ impl ClientSession {
         }
     }
 
-    fn serve_request(&mut self, request: Request, method: Method, era: Era) {
+    fn serve_request(&mut self, mut request: Request, method: Method, era: Era) {
         if method == Method::ToolsList {
-            let reply = self.list_tools(request.params.as_ref(), era);
+            let reply = self.list_tools(request.params.as_deref(), era);
             return self.answer(&request, era, reply);
         }
-        match self.dispatcher.dispatch(&request, method, era) {
+        match self.dispatcher.dispatch(&mut request, method, era) {
             Ok((answer, cancel_params)) => {
                 let answer = match era {
                     Era::Handshake => answer,

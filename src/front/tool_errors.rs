@@ -2,12 +2,16 @@
 
 use crate::config::GroupName;
 use crate::groups::login_flows::LoginPurpose;
+use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
 use crate::wire::Raw;
 use crate::wire::peer::CallError;
 use serde_json::json;
 use std::time::Duration;
+
+/// A longer name of a tool is cut where the name is what is too long.
+const MAX_NAME: usize = 200;
 
 /// A result of `tools/call` with this text and `isError: true`.
 pub fn result(text: &str) -> Raw {
@@ -29,10 +33,14 @@ pub fn unavailable(group: &GroupName, error: &AcquireError, login: Option<&str>)
             format!("Group {group} is not available: {error}\n{advice}")
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
-        AcquireError::StillConnecting(waited) => format!(
-            "Group {group} is initializing ({} s so far), please retry in 10 seconds",
-            waited.as_secs()
-        ),
+        AcquireError::StillConnecting { waited, last_failure } => {
+            let last_failure =
+                last_failure.as_ref().map(|error| format!("\nIts last failure: {error}")).unwrap_or_default();
+            format!(
+                "Group {group} is initializing ({} s so far), please retry in 10 seconds{last_failure}",
+                waited.as_secs()
+            )
+        }
     }
 }
 
@@ -90,6 +98,7 @@ pub fn lost_state(group: &GroupName) -> String {
 
 /// Arguments that do not fit the tool's schema. `signature`: what would fit.
 pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
+    let tool = quoted(tool);
     format!(
         "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{mismatch}\n\
          Its signature: {signature}"
@@ -98,12 +107,19 @@ pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signatur
 
 /// A tool's bare name that several groups have.
 pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
-    let names = groups.map(GroupName::as_str).collect::<Vec<_>>().join(", ");
-    format!("Several groups have a tool {tool:?}: {names}. Use call_dynamic_tool and name the group.")
+    let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
+    format!("Several groups have a tool {tool}: {names}. Use call_dynamic_tool and name the group.")
 }
 
-/// A tool that the read-only variant does not call.
-pub fn not_read_only(group: &GroupName, tool: &str) -> String {
+/// A tool that the read-only variant does not call. `claimed`: whether the server says that it is read-only.
+pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
+    let tool = quoted(tool);
+    if claimed {
+        return format!(
+            "Tool {tool} of group {group} says that it is read-only, which does not count (trust_annotations is false in \
+             the config), so it was not called. Use call_dynamic_tool."
+        );
+    }
     format!(
         "Tool {tool} of group {group} is not marked as read-only, so it was not called. Use call_dynamic_tool."
     )
@@ -111,6 +127,7 @@ pub fn not_read_only(group: &GroupName, tool: &str) -> String {
 
 /// A tool that needs the user's approval, and a client that cannot ask for it.
 pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
     format!(
         "The user has to confirm each call of tool {tool} of group {group} (tools.ask in the config), but this client \
          cannot ask the user (it has no form elicitation), so the tool was not called. The user can remove the tool \
@@ -118,8 +135,37 @@ pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
     )
 }
 
+/// A tool whose server wants the user's approval, and a client that did not ask for it.
+pub fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The server of group {group} wants the user to confirm each call of tool {tool}, but the client gave no \
+         answer to the question, so the tool was not called. Ask the user."
+    )
+}
+
+/// A call that needs the user's approval while too many questions wait for the user.
+pub fn too_many_questions(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The user has to confirm this call of tool {tool} of group {group}, but too many questions about the group \
+         wait for the user, so the tool was not called. Call again when some are answered."
+    )
+}
+
+/// A call that needs the user's approval, with arguments that are too long to be shown.
+pub fn too_long_to_approve(group: &GroupName, tool: &str, characters: usize, limit: usize) -> String {
+    let tool = quoted(&shorten(tool, MAX_NAME));
+    format!(
+        "The user has to confirm this call of tool {tool} of group {group}, and the question has to show all of its \
+         arguments. It would have {characters} characters, more than the limit of {limit}, so the tool was not \
+         called. Pass less at once."
+    )
+}
+
 /// A call that the user did not approve. `action`: the action of the elicitation.
 pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
+    let tool = quoted(tool);
     let did = if action == "decline" { "declined" } else { "dismissed" };
     format!(
         "The user {did} this call of tool {tool} of group {group}, so it was not called. \
@@ -129,11 +175,13 @@ pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
 
 /// A result that does not exist in the client's era.
 pub fn untranslatable(group: &GroupName, tool: &str, why: &str) -> String {
+    let tool = quoted(tool);
     format!("Tool {tool} of group {group} gave no result: {why}.")
 }
 
 /// A call that the upstream did not answer. `lost`: how the connection ended, if it did.
 pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
+    let tool = quoted(tool);
     match error {
         CallError::TimedOut(after) => format!(
             "Tool {tool} of group {group} did not answer within {} s and was cancelled. \
@@ -143,6 +191,18 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
         CallError::TooLong { bytes, limit } => format!(
             "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \
              (settings.max_message_bytes). Ask for less at once."
+        ),
+        CallError::OverBudget { .. } => format!(
+            "Tool {tool} of group {group} ran, but {error}. Wait for the other answers, then ask for less at once."
+        ),
+        CallError::Malformed(_) => format!(
+            "Tool {tool} of group {group} gave no result that can be read: {error}. \
+             The tool may have done its work, and a repeated call will probably fail in the same way. \
+             Tell the user, who can report this to the author of the server."
+        ),
+        CallError::AnswerRefused(_) => format!(
+            "Tool {tool} of group {group} gave no result: {error}. \
+             It may have done part of its work. Tell the user; a repeated call helps only if another answer is given."
         ),
         CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
         CallError::Closed { sent } => {

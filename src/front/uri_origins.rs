@@ -4,6 +4,7 @@ use crate::config::GroupName;
 use crate::wire::Raw;
 use memchr::memmem;
 use std::collections::{HashMap, VecDeque};
+use std::sync::LazyLock;
 
 /// How many URIs are remembered. The oldest are forgotten.
 const MAX_URIS: usize = 1000;
@@ -42,7 +43,8 @@ impl UriOrigins {
 
 /// The values of all members called `uri`, at any depth.
 fn uris(result: &Raw) -> Vec<String> {
-    let found = memmem::find_iter(result, b"\"uri\"").filter_map(|at| {
+    static KEY: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\"uri\""));
+    let found = KEY.find_iter(result).filter_map(|at| {
         let value = result[at + 5..].trim_ascii_start().strip_prefix(b":")?;
         serde_json::Deserializer::from_slice(value).into_iter::<String>().next()?.ok()
     });

@@ -1,5 +1,6 @@
 //! The work that no request causes: catalogs that groups read enter `tools/list` and the cache, groups that wait for a
-//! login are started when somebody logs in elsewhere, and tasks that panicked are replaced.
+//! login are started when somebody logs in elsewhere, approvals of changed tools are noticed, and tasks that panicked
+//! are replaced.
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
@@ -9,6 +10,7 @@ use crate::rules::Rules;
 use crate::upstream::catalog::{Catalog, CatalogSource};
 use crate::upstream::select::until;
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +33,7 @@ impl GroupManager {
         let mut seen = SeenGroups::default();
         let mut login_watch = LoginWatch::default();
         let mut flush_at = None;
+        let mut following_pins = pin!(self.follow_pins());
         loop {
             let surface_tick = self.lists.surfaces.lock().deadline();
             tokio::select! {
@@ -40,6 +43,7 @@ impl GroupManager {
                         flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
                     }
                 }
+                () = &mut following_pins => {}
                 panicked = self.tasks.panicked() => self.replace_panicked(&panicked),
                 () = until(surface_tick) => {
                     let changed = self.lists.surfaces.lock().tick(Instant::now());
@@ -75,7 +79,7 @@ impl GroupManager {
                 has_new_catalog = true;
                 seen.catalogs.insert(name.clone(), catalog.clone());
                 self.environment.cache.put(self.cache_key(server), catalog.clone());
-                let surface = Surface::of(catalog, &server.rules());
+                let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
                 self.lists.surfaces.lock().catalog_read(name, server.mode, surface);
                 // Its other lists may have changed, too. The session compares them.
                 self.lists_changed(true);

@@ -3,12 +3,17 @@
 use super::surface::{Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
-use crate::config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig};
+use crate::config::{
+    Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind,
+};
+use crate::pins::PinStore;
+use crate::pins::changes::RefusedTools;
+use crate::pins::group::GroupPins;
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{Transport, launch};
-use crate::upstream::catalog::Catalog;
+use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::clients::Clients;
 use crate::upstream::connector::{Connector, KnownEra};
 use crate::upstream::task::shared::SharedState;
@@ -17,6 +22,7 @@ use crate::upstream::{Grace, Upstream};
 use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +50,8 @@ pub struct GroupManager {
     pub(super) environment: Environment,
     /// What the lists of the client depend on.
     pub(super) lists: Lists,
+    /// The catalogs that the cache has, until the groups are started with them.
+    pub(super) restored: Mutex<Option<HashMap<GroupName, Arc<Catalog>>>>,
     /// Whether a client has connected, so that the groups exist.
     pub(super) started: AtomicBool,
     /// Whether every connection is being closed.
@@ -58,6 +66,8 @@ pub(super) struct Environment {
     pub(super) clients: Arc<dyn Clients>,
     /// The catalogs on disk.
     pub(super) cache: Cache,
+    /// What is remembered of the groups' tools.
+    pub(super) pins: PinStore,
     /// What the tasks of all groups share.
     pub(super) shared: SharedState,
 }
@@ -74,14 +84,22 @@ pub(super) struct Lists {
 impl GroupManager {
     /// A manager without groups. `start` creates them when the first client is there, because the key of the cache
     /// contains what the client can do.
-    pub fn new(config: Config, transport: Transport, clients: Arc<dyn Clients>, cache: Cache) -> Arc<Self> {
+    pub fn new(
+        config: Config,
+        transport: Transport,
+        clients: Arc<dyn Clients>,
+        cache: Cache,
+        pins: PinStore,
+    ) -> Arc<Self> {
+        let shared = SharedState::new(START_SLOTS);
         Arc::new(Self {
             config: watch::Sender::new(Arc::new(config)),
             reload_errors: Mutex::default(),
             groups: DashMap::new(),
             tasks: GroupTasks::default(),
-            environment: Environment { transport, clients, cache, shared: SharedState::new(START_SLOTS) },
+            environment: Environment { transport, clients, cache, pins, shared },
             lists: Lists::default(),
+            restored: Mutex::default(),
             started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
         })
@@ -151,25 +169,70 @@ impl GroupManager {
         &self.environment.transport.logins
     }
 
+    /// Takes the catalogs that the cache has, because a client has connected and declared its capabilities. Their
+    /// surfaces are shown from then on. Does nothing once the groups are started.
+    pub fn restore(&self) {
+        let mut restored = self.restored.lock();
+        if restored.is_some() || self.started.load(Ordering::Relaxed) {
+            return;
+        }
+        let known = self.environment.cache.take_known();
+        let config = self.config();
+        let servers = config.servers.iter().filter(|_| !known.is_empty());
+        let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+        let catalogs = valid
+            .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
+        *restored = Some(catalogs.collect());
+    }
+
     /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
     /// capabilities. Only the first call does anything. The first poll creates all groups.
     pub async fn start(&self) {
-        if !self.started.swap(true, Ordering::Relaxed) {
-            let known = self.environment.cache.read();
-            for (name, server) in &self.config().servers {
-                self.add(name, server, &known, None);
-            }
-            let groups = self.all();
-            self.discover(&groups).await;
+        self.restore();
+        if self.started.swap(true, Ordering::Relaxed) {
+            return;
         }
+        let mut restored = self.restored.lock().take().unwrap_or_default();
+        let config = self.config();
+        for (name, server) in &config.servers {
+            self.spawn(name, server, restored.remove(name), None);
+        }
+        let connects = |server: &Result<ServerConfig, _>| {
+            server.as_ref().is_ok_and(|server: &ServerConfig| server.mode != Mode::Pure)
+        };
+        let starting = config.servers.iter().filter(|(_, server)| connects(server));
+        let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
+        self.discover(&starting).await;
+    }
+
+    /// Returns the catalog that the cache has of a server, and shows its surface.
+    fn restore_group(
+        &self,
+        name: &GroupName,
+        server: &ServerConfig,
+        known: &CachedCatalogs,
+    ) -> Option<Arc<Catalog>> {
+        let catalog = known.get(&self.cache_key(server))?;
+        let pins = self.environment.pins.group(name, server);
+        pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
+        let refused = RefusedTools::new(pins.changes(), server.pin_tools);
+        self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
+        Some(catalog)
     }
 
     /// Connects those of `groups` that connect at start.
     pub(super) async fn discover(&self, groups: &[Upstream]) {
         let config = self.config();
         let always = config.settings.discovery == DiscoveryMode::Always;
+        let lists_all = config.settings.surface == SurfaceKind::Flat;
         let is_fresh = |group: &Upstream| {
-            group.snapshot().catalog.as_ref().is_some_and(|catalog| catalog.age() < FRESH_CATALOG_AGE)
+            let snapshot = group.snapshot();
+            let lists = |tool: &Tool| lists_all || snapshot.rules.exposes(&tool.name);
+            snapshot.catalog.as_ref().is_some_and(|catalog| {
+                // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
+                let is_whole = || !catalog.tools.iter().any(lists) || catalog.definitions().is_some();
+                catalog.age() < FRESH_CATALOG_AGE && is_whole()
+            })
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
             Some(Ok(ServerConfig { mode: Mode::Eager, .. })) => true,
@@ -194,10 +257,7 @@ impl GroupManager {
         known: &CachedCatalogs,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
-        let cached = server.as_ref().ok().and_then(|server| known.get(&self.cache_key(server)));
-        if let (Some(catalog), Ok(server)) = (&cached, server) {
-            self.lists.surfaces.lock().restore(name, Surface::of(catalog, &server.rules()));
-        }
+        let cached = server.as_ref().ok().and_then(|server| self.restore_group(name, server, known));
         self.spawn(name, server, cached, predecessor);
     }
 
@@ -217,7 +277,12 @@ impl GroupManager {
             max_message: self.config().settings.max_message_bytes,
             era: KnownEra::new(era),
         };
+        let pins = match server {
+            Ok(server) => self.environment.pins.group(name, server),
+            Err(_) => GroupPins::none(name),
+        };
         let spec = GroupSpec {
+            pins,
             name: name.clone(),
             server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
             cached,
@@ -249,7 +314,7 @@ impl GroupManager {
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = self.tasks.take();
-        let Environment { transport, cache, .. } = &self.environment;
+        let Environment { transport, cache, pins, .. } = &self.environment;
         let closing = async {
             for group in self.all() {
                 group.stop(Grace::Shutdown).await;
@@ -258,9 +323,13 @@ impl GroupManager {
             transport.warden.shutdown(StopTimeouts::FAST).await;
             // Catalogs may have been read while the connections were closed.
             cache.flush().await;
+            pins.synchronize().await;
         };
-        let all = async { tokio::join!(closing, cache.flush(), transport.logins.flush()) };
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
+        let all = async { tokio::join!(closing, cache.flush(), pins.synchronize()) };
+        let all = tokio::time::timeout(SHUTDOWN_TIMEOUT, all);
+        // A token request may take longer. Then the process waits for it once the client has its last answers.
+        let logins = tokio::time::timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
+        if tokio::join!(all, logins).0.is_err() {
             tracing::warn!("not everything ended in time; the rest is killed");
         }
     }

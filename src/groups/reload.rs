@@ -4,6 +4,7 @@ use super::manager::GroupManager;
 use crate::cache::CachedCatalogs;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
 use crate::groups::surface::Surface;
+use crate::pins::changes::RefusedTools;
 use crate::upstream::Upstream;
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
@@ -58,6 +59,11 @@ impl GroupManager {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
+        self.load_pins(&config).await;
+        if self.restored.lock().is_some() {
+            // A client has come. Its groups are about to be created with what the cache has for the old config.
+            self.start().await;
+        }
         if !self.started.load(Ordering::Relaxed) {
             tracing::info!("the config changed before a client came");
             // There are no groups yet.
@@ -86,6 +92,7 @@ impl GroupManager {
         for (name, _) in old.servers.iter().filter(|(name, _)| !after.contains_key(name)) {
             tracing::info!(group = %name, "the group was removed from the config");
             self.lists.surfaces.lock().remove(name);
+            self.environment.pins.remove(name);
             if let Some((_, group)) = self.groups.remove(name) {
                 self.tasks.retire(group.clone());
                 group.drain().await;
@@ -140,10 +147,12 @@ impl GroupManager {
         }
     }
 
-    /// Replaces the surface of a group whose rules changed: they may show or hide tools.
-    fn replace_surface(&self, group: &Upstream, server: &ServerConfig) {
-        if let Some(catalog) = group.snapshot().catalog.clone() {
-            let surface = Surface::of(&catalog, &server.rules());
+    /// Replaces the surface of a group whose rules or approved tools changed: they may show or hide tools.
+    pub(super) fn replace_surface(&self, group: &Upstream, server: &ServerConfig) {
+        let snapshot = group.snapshot();
+        if let Some(catalog) = &snapshot.catalog {
+            let refused = RefusedTools::new(snapshot.pins.changes(), server.pin_tools);
+            let surface = Surface::of(catalog, &server.rules(), &refused);
             self.lists.surfaces.lock().replace(&group.name, surface);
         }
     }

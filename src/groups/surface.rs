@@ -6,6 +6,7 @@
 //! tools change.
 
 use crate::config::{GroupName, Mode};
+use crate::pins::changes::RefusedTools;
 use crate::rules::Rules;
 use crate::upstream::catalog::Catalog;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,15 +25,17 @@ const NEXT_TICK: Duration = Duration::from_secs(30);
 pub struct Surface {
     /// The upstream's title, or its instructions. They describe a group without a description in the config.
     pub about: Option<String>,
-    /// The names of the allowed tools.
+    /// The names of the tools that can be called.
     pub tools: Vec<String>,
 }
 
 impl Surface {
-    /// Makes the surface of a group with this catalog and these rules.
-    pub fn of(catalog: &Catalog, rules: &Rules) -> Self {
+    /// Makes the surface of a group with this catalog and these rules. A refused tool is left out: even its name may be
+    /// meant to mislead.
+    pub fn of(catalog: &Catalog, rules: &Rules, refused: &RefusedTools) -> Self {
         let info = &catalog.info;
-        let tools = catalog.tools.iter().map(|tool| &tool.name).filter(|name| rules.allows(name));
+        let names = catalog.tools.iter().map(|tool| &tool.name);
+        let tools = names.filter(|name| rules.allows(name) && !refused.contains(name));
         Self {
             about: info.title.clone().or_else(|| info.instructions.clone()),
             tools: tools.cloned().collect(),

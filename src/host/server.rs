@@ -122,7 +122,7 @@ impl SharedServer {
             }
             is_after_answer = matches!(incoming, Incoming::Handled);
             match incoming {
-                Incoming::Handled => {}
+                Incoming::Handled | Incoming::Unmatched { .. } => {}
                 Incoming::Request(request) => self.answer(&request),
                 Incoming::Notification { method, params } => self.route(&method, params.as_ref()),
                 Incoming::Malformed(error, _) => {

@@ -166,7 +166,7 @@ impl HostSession {
                 () = requests.ended() => {}
                 incoming = self.peer.receive(lines) => match incoming {
                     None | Some(Incoming::Malformed(..)) => return,
-                    Some(Incoming::Handled) => {}
+                    Some(Incoming::Handled | Incoming::Unmatched { .. }) => {}
                     Some(Incoming::Request(request)) if requests.len() >= MAX_OPEN_REQUESTS => {
                         let message = "too many requests are open; wait for some of the answers";
                         self.peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
@@ -195,6 +195,7 @@ impl HostSession {
 
     async fn answer(self: Arc<Self>, request: Request, cancel_params: CancelParams) -> Reply {
         let Request { method, params, .. } = request;
+        let params = params.map(|params| Raw::clone(&params));
         let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
         match Method::parse(&method) {
             Some(Method::Initialize) => self.server.clone().initialize(params).await,

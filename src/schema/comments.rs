@@ -1,5 +1,6 @@
 //! The parts of a schema that a signature has in comments: limits, formats, examples and descriptions.
 
+use crate::text::one_line;
 use serde_json::{Map, Value};
 
 /// A longer list of values, or a longer value, is cut.
@@ -106,7 +107,7 @@ pub fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
 
 /// The text on one line, and whether it was not cut.
 fn on_one_line(text: &str) -> (String, bool) {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(text);
     match text.char_indices().nth(MAX_DESCRIPTION_CHARACTERS) {
         Some((end, _)) => (format!("{}…", &text[..end]), false),
         None => (text, true),

@@ -5,21 +5,20 @@
 use super::comments::escape_comment;
 use super::of_arguments;
 use super::types::{TypeExpression, TypeWriter};
+use crate::text::{name, one_line, visible};
 use crate::wire::{Raw, raw};
 use serde_json::Value;
 use std::fmt;
 
 /// A longer description or call signature is cut.
 const MAX_CHARACTERS: usize = 15_000;
-/// A description of more lines is cut.
-const MAX_DESCRIPTION_LINES: usize = 200;
 /// A longer result type is left out: results explain themselves.
 const MAX_RESULT_CHARACTERS: usize = 200;
 
 /// A tool's definition in the manner of TypeScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// The tool's description.
+    /// The tool's description, on one line.
     pub description: String,
     /// `name(parameters): result`, with the declarations of the types that it names on lines of their own.
     pub call: String,
@@ -47,12 +46,11 @@ pub fn signature(definition: &Raw) -> Signature {
             Err(_) => ("args?: object".to_owned(), String::new(), false),
         },
     };
-    let call = format!("{}({parameters}){}{declarations}", text("name"), result_type(definition));
-    let description = text("description");
-    let mut lines = description.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let first_lines = lines.by_ref().take(MAX_DESCRIPTION_LINES).collect::<Vec<_>>().join("\n");
-    let (description, is_complete) = cut(escape_comment(first_lines.trim()));
-    let is_complete = is_complete && lines.next().is_none();
+    // A model cannot call a tool or name a parameter by an escape.
+    let shown = visible(&parameters);
+    let lossless = lossless && shown == parameters;
+    let call = format!("{}({shown}){}{declarations}", name(&text("name")), visible(&result_type(definition)));
+    let (description, is_complete) = cut(escape_comment(&one_line(&text("description"))));
     let (call, is_call_complete) = cut(call);
     Signature { description, call, lossless: lossless && is_complete && is_call_complete }
 }

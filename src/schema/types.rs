@@ -2,6 +2,7 @@
 
 use super::comments::{self, MAX_VALUE_BYTES, escape_comment};
 use super::reference;
+use crate::text::visible;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -109,7 +110,9 @@ impl<'s> TypeWriter<'s> {
             done += 1;
             if let Some(target) = reference::resolve(self.root, reference) {
                 let body = self.type_at_depth(target, 0).into_part();
-                lines.push_str(&format!("\ntype {name} = {}", body.text));
+                let text = visible(&body.text);
+                self.lossless &= text == body.text;
+                lines.push_str(&format!("\ntype {} = {text}", visible(&name)));
             }
         }
         lines
@@ -229,7 +232,7 @@ impl<'s> TypeWriter<'s> {
         let patterns = schema.get("patternProperties").and_then(Value::as_object);
         for (pattern, schema) in patterns.into_iter().flatten() {
             let member = self.type_at_depth(schema, depth).into_part();
-            members.push(format!("[/{pattern}/]: {}", member.text));
+            members.push(format!("[/{}/]: {}", escape_comment(pattern), member.text));
         }
         if let Some(more @ Value::Object(schema)) = schema.get("additionalProperties")
             && !schema.is_empty()

@@ -17,7 +17,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::blocking::{self, BlockingError};
 use crate::config::StdioConfig;
 use process_env::{get_var, set_var};
 
@@ -25,9 +27,12 @@ mod child_env;
 mod path;
 mod process_env;
 
-pub use child_env::withheld_vars;
+pub use child_env::{ANCESTORS_VAR, withheld_vars};
 pub use path::PathList;
 pub use process_env::ProcessEnv;
+
+/// How long the search for a command may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A command that can be executed without any further lookup.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,6 +102,9 @@ pub enum LaunchError {
         /// Why it cannot be used.
         reason: io::Error,
     },
+    /// The directories of PATH or the working directory could not be looked at.
+    #[error("the search for the command {0}")]
+    Lookup(#[from] BlockingError),
 }
 
 /// Returns what the user can do about a command that is not found.
@@ -120,15 +128,9 @@ pub async fn prepare(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<La
     };
     let (stdio, process_env) = (stdio.clone(), process_env.clone());
     // Not on the runtime's only thread: a directory of PATH may be on a network file system that hangs.
-    let task =
-        tokio::task::spawn_blocking(move || prepare_blocking(&stdio, &process_env, login_path.as_deref()));
-    match task.await {
-        Ok(launch) => launch,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => unreachable!("the task is never cancelled"),
-        },
-    }
+    let found =
+        blocking::run(LOOKUP_TIMEOUT, move || prepare_blocking(&stdio, &process_env, login_path.as_deref()));
+    found.await?
 }
 
 /// Does the work of [`prepare`]. `login_path` is the PATH of the login shell, if it is needed.

@@ -11,7 +11,8 @@
 //!
 //! `driver` is the connection's task. It reads the peer's lines and starts an `exchange` for each message, which sends
 //! it by POST and passes on the JSON or the events that come back. `get_stream` reads the stream that belongs to no
-//! request, `http_sse` the single stream of the older transport. All of them share a `connection`.
+//! request, `http_sse` the single stream of the older transport. All of them share a `connection`. `request_streams` knows
+//! which call a request of the server concerns.
 //!
 //! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest).
 //! An error that concerns the whole connection is stored before the request that met it is reported, so a caller that
@@ -23,7 +24,8 @@
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
 use crate::config::HttpConfig;
-use crate::wire::lines::LineReader;
+use crate::wire::Raw;
+use crate::wire::lines::{LineReader, UNLIMITED};
 use crate::wire::output::Output;
 use connection::RemoteConnection;
 use credentials::Credentials;
@@ -31,6 +33,7 @@ use driver::ConnectionDriver;
 use error::RemoteError;
 use http_client::HttpClient;
 use message_reader::MessageReader;
+use request_streams::RequestStreams;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -43,6 +46,9 @@ pub mod driver;
 pub mod error;
 pub mod event_stream;
 pub mod exchange;
+mod exchange_error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod get_stream;
 pub mod headers;
 pub mod http_client;
@@ -51,6 +57,7 @@ pub mod message_reader;
 pub mod outgoing;
 pub mod param_headers;
 pub mod proxy;
+pub mod request_streams;
 pub mod reqwest_error;
 pub mod tls;
 
@@ -68,6 +75,8 @@ pub struct Remote(Arc<DriverHandle>);
 struct DriverHandle {
     /// Why nothing more can be sent; set by the driver.
     end_reason: Arc<OnceLock<RemoteError>>,
+    /// The streams that the server's requests came on.
+    request_streams: RequestStreams,
     /// Stops the driver within the time that is sent. Closed when the driver has ended.
     stop: watch::Sender<Option<Duration>>,
     /// The driver's task.
@@ -99,18 +108,19 @@ impl Remote {
         let connection =
             RemoteConnection::new(http, config.kind, max_message_bytes, messages, failed_requests);
         let end_reason = connection.end_reason();
+        let request_streams = connection.request_streams.clone();
         let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
         let (output, writer) = Output::any(peer_end);
         let (stop, stopped) = watch::channel(None);
         // No limit: the messages that we send were limited when they were received from a client.
-        let lines = LineReader::new(driver_end, usize::MAX);
+        let lines = LineReader::new(driver_end, UNLIMITED);
         let driver = ConnectionDriver::new(connection, lines, stopped);
         let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
         Ok(OpenTransport {
             input: Box::new(MessageReader::new(received)),
             output,
             writer,
-            handle: Self(Arc::new(DriverHandle { end_reason, stop, driver })),
+            handle: Self(Arc::new(DriverHandle { end_reason, request_streams, stop, driver })),
             failures: RequestFailures::new(failures),
         })
     }
@@ -118,6 +128,11 @@ impl Remote {
     /// Returns why nothing more can be sent, if that is so.
     pub fn end_reason(&self) -> Option<ConnectionEnd> {
         self.0.end_reason.get().cloned().map(ConnectionEnd::Remote)
+    }
+
+    /// Returns the id of our request on whose stream the server's request `id` came, if it came on one.
+    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+        self.0.request_streams.call_of(id)
     }
 
     /// Aborts all requests and ends the session, within `time_limit`.

@@ -11,16 +11,18 @@
 //!               └──────────── stdin, stdout, stderr ──────┘
 //! ```
 //!
-//! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `client`
-//!   is the task that owns our end of the socket. `handle` is the handle of one upstream.
+//! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `pool` has
+//!   the warden processes, of which there are several only if one was silent. `client` is the task that owns our end of
+//!   a socket. `handle` is the handle of one upstream.
 //! - `protocol` defines the messages on the socket.
 //! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
-//!   the socket, `spawn` starts an upstream, `descendants` finds and signals processes, `orphans` ends those that an
-//!   earlier warden left behind. `owner_mark` and `rlimit_mark` tell whose a process is, `procfs` reads /proc.
+//!   the socket, `waiting` waits, `spawn` starts an upstream, `supervised` is one, `descendants` finds and signals
+//!   processes, `orphans` ends those that an earlier warden left behind, `older_wardens` ends those of silent ones.
+//!   `owner_mark` and `rlimit_mark` tell whose a process is, `procfs` reads /proc.
 //!
 //! Invariants: only the warden process signals and reaps upstreams, because a pid that we remember may belong to
 //! another process by now. We address an upstream by an id of our own, which is never reused. The warden process never
-//! waits for us to read. docs/decisions/0003-the-warden.md has the reasons and the limits.
+//! waits for us to read, nor for an upstream to be executed. docs/decisions/0003-the-warden.md has the reasons and the limits.
 
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -40,19 +42,24 @@ use tokio::time::timeout;
 use super::launch::Launch;
 use crate::wire::pipe_size::grow;
 use client::WardenClient;
-use handle::{ClientCommand, SpawnReplyError};
-use protocol::{MAX_FRAME_BYTES, SpawnStep, WardenRequest};
+use handle::ClientCommand;
+use pool::{TooManyWardens, WardenPool};
+use protocol::{MAX_FRAME_BYTES, WardenRequest};
 
 mod client;
 mod descendants;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handle;
 mod ipc;
+mod older_wardens;
 mod orphans;
 #[cfg_attr(
     not(target_os = "linux"),
     expect(dead_code, reason = "marks are set on every system and read on Linux only")
 )]
 mod owner_mark;
+mod pool;
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has all of these files"))]
 mod procfs;
 mod protocol;
@@ -60,7 +67,10 @@ mod protocol;
 mod rlimit_mark;
 mod setup;
 mod spawn;
+mod spawn_error;
+mod supervised;
 mod supervisor;
+mod waiting;
 
 /// Other systems have no such limit, nor a way to read that of another process.
 #[cfg(not(target_os = "linux"))]
@@ -78,12 +88,14 @@ mod rlimit_mark {
 
 pub use handle::{Exit, ProcessHandle};
 pub use protocol::StopTimeouts;
+pub use spawn_error::SpawnError;
 pub use supervisor::run;
 
 /// The first argument that makes our program the warden process. `main` checks for it before anything else.
 pub const MODE_ARG: &str = "__warden";
 
-/// A spawn takes a millisecond. A warden process that takes longer than this is stopped, or hangs in exec.
+/// A warden process begins a spawn within a millisecond. One that takes longer than this is stopped or stuck. An exec
+/// that takes longer hangs on a file system.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long our shutdown waits after its SIGKILL. Clients do not wait longer; the warden process continues without us.
 const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
@@ -103,58 +115,6 @@ pub struct SpawnedProcess {
     pub handle: ProcessHandle,
 }
 
-/// Why an upstream was not spawned.
-#[derive(Debug, thiserror::Error)]
-pub enum SpawnError {
-    /// The upstream's working directory cannot be entered.
-    #[error("cannot enter the working directory {}: {}", path.display(), errno.desc())]
-    Chdir {
-        /// The directory.
-        path: PathBuf,
-        /// Why chdir(2) failed.
-        errno: Errno,
-    },
-    /// The upstream's program cannot be executed.
-    #[error("cannot run {}: {}", path.display(), errno.desc())]
-    Exec {
-        /// The program.
-        path: PathBuf,
-        /// Why fork(2) or execve(2) failed.
-        errno: Errno,
-    },
-    /// We have too many open files, for example.
-    #[error("cannot create the pipes to the process")]
-    Pipe(#[source] io::Error),
-    /// The warden process hangs or is stopped.
-    #[error(
-        "the warden process, which starts all servers, did not answer within {} s",
-        REPLY_TIMEOUT.as_secs()
-    )]
-    Timeout,
-    /// The warden process cannot be started, or died.
-    #[error("the warden process, which starts all servers, does not work")]
-    Warden(#[source] io::Error),
-    /// [`Warden::shutdown`] was called.
-    #[error("dynamic-mcp is shutting down")]
-    ShuttingDown,
-}
-
-impl SpawnError {
-    fn from_reply(error: SpawnReplyError, launch: &Launch) -> Self {
-        match error {
-            SpawnReplyError::Failed(SpawnStep::Chdir, errno) => {
-                Self::Chdir { path: launch.cwd.clone(), errno }
-            }
-            SpawnReplyError::Failed(SpawnStep::Exec, errno) => {
-                Self::Exec { path: launch.program.clone(), errno }
-            }
-            SpawnReplyError::VersionMismatch => Self::Warden(io::Error::other(
-                "its executable was replaced by another version of dynamic-mcp; restart dynamic-mcp",
-            )),
-        }
-    }
-}
-
 /// Starts upstream processes and ends them with us. Clones share one warden process.
 ///
 /// A process must have only one of these, because the owner marks of its upstreams name nothing but the process. The
@@ -169,22 +129,9 @@ struct WardenInner {
     program: PathBuf,
     /// Its arguments.
     args: Vec<OsString>,
-    state: Mutex<WardenState>,
-}
-
-/// The current warden process.
-#[derive(Debug, Default)]
-struct WardenState {
-    /// To its client task; `None` before the first spawn. Unbounded, because its senders are bounded: each waits for
-    /// the result of its spawn, and a process has at most two stops.
-    commands: Option<mpsc::UnboundedSender<ClientCommand>>,
-    /// The pid of the warden process.
-    pid: Option<u32>,
-    /// The id of the next upstream. Ids continue over warden processes: an upstream with a smaller id than the first of
-    /// a warden process was left behind by an earlier one.
-    next_id: u64,
-    /// Whether [`Warden::shutdown`] was called.
-    is_shut_down: bool,
+    /// How long a warden process may be silent, and an exec may take.
+    reply_timeout: Duration,
+    pool: Mutex<WardenPool>,
 }
 
 impl Default for Warden {
@@ -205,99 +152,155 @@ impl Warden {
 
     /// Uses `program` with `args`. For tests, which are another program than ours.
     pub fn with_program(program: PathBuf, args: Vec<OsString>) -> Self {
-        Self(Arc::new(WardenInner { program, args, state: Mutex::default() }))
+        Self::with_reply_timeout(program, args, REPLY_TIMEOUT)
+    }
+
+    /// The same with another time that a warden process may be silent.
+    pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
+        Self(Arc::new(WardenInner { program, args, reply_timeout, pool: Mutex::default() }))
     }
 
     /// Starts an upstream.
     pub async fn spawn(&self, launch: Launch) -> Result<SpawnedProcess, SpawnError> {
         // The warden process may have been killed before we noticed. Whatever it spawned was killed with it, so a
-        // second attempt does not start the upstream twice.
-        for _ in 0..2 {
-            if let Some(process) = self.try_spawn(&launch).await? {
-                return Ok(process);
-            }
+        // second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the client
+        // task stops the upstream.
+        match self.try_spawn(&launch).await {
+            Err(SpawnAttemptError::Retry(_)) => {}
+            spawned => return spawned.map_err(SpawnError::from),
         }
-        Err(SpawnError::Warden(io::Error::other("it exited before it answered")))
+        self.try_spawn(&launch).await.map_err(SpawnError::from)
     }
 
-    /// Returns `None` if the warden process died before it answered.
-    async fn try_spawn(&self, launch: &Launch) -> Result<Option<SpawnedProcess>, SpawnError> {
+    async fn try_spawn(&self, launch: &Launch) -> Result<SpawnedProcess, SpawnAttemptError> {
+        let reply_timeout = self.0.reply_timeout;
         let (commands, id) = self.0.commands_and_next_id()?;
         let frame = WardenRequest::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
         if frame.len() > MAX_FRAME_BYTES {
             // The error that execve(2) would return. The warden process must not see this frame: it takes it for
             // malformed and ends every upstream.
-            return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG });
+            return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG }.into());
         }
-        let (stdin, child_stdin) = large_pipe().map_err(SpawnError::Pipe)?;
-        let (child_stdout, stdout) = large_pipe().map_err(SpawnError::Pipe)?;
-        // Not grown, because the total size of a user's pipes is limited.
-        let (child_stderr, stderr) = pipe::pipe().map_err(SpawnError::Pipe)?;
-        let blocking = || {
-            Ok([
-                child_stdin.into_blocking_fd()?,
-                child_stdout.into_blocking_fd()?,
-                child_stderr.into_blocking_fd()?,
-            ])
-        };
-        let stdio: [OwnedFd; 3] = blocking().map_err(SpawnError::Pipe)?;
+        let (ours, stdio) = open_pipes().map_err(SpawnError::Pipe)?;
+        let (forked, begun) = oneshot::channel();
         let (reply, result) = oneshot::channel();
-        if commands.send(ClientCommand::Spawn { id, frame, stdio, reply }).is_err() {
-            return Ok(None);
+        let died = || SpawnAttemptError::Retry(SpawnError::warden_died());
+        commands.send(ClientCommand::Spawn { id, frame, stdio, forked, reply }).map_err(|_| died())?;
+        // It is dropped if there is a result without a fork, or if the warden process is gone.
+        if timeout(reply_timeout, begun).await.is_err() {
+            let silent = SpawnError::Timeout(reply_timeout);
+            return match self.0.retire(&commands) {
+                Ok(()) => Err(SpawnAttemptError::Retry(silent)),
+                Err(TooManyWardens) => Err(silent.into()),
+            };
         }
-        match timeout(REPLY_TIMEOUT, result).await {
-            Err(_) => Err(SpawnError::Timeout),
-            Ok(Err(_)) => Ok(None),
-            Ok(Ok(Ok((pid, handle)))) => Ok(Some(SpawnedProcess { pid, stdin, stdout, stderr, handle })),
-            Ok(Ok(Err(error))) => Err(SpawnError::from_reply(error, launch)),
+        match timeout(reply_timeout, result).await {
+            Err(_) => {
+                commands.send(ClientCommand::Stop { id, timeouts: StopTimeouts::FAST }).ok();
+                let Launch { program, cwd, .. } = launch.clone();
+                Err(SpawnError::Hung { program, cwd, after: reply_timeout }.into())
+            }
+            Ok(Err(_)) => Err(died()),
+            Ok(Ok(Ok((pid, handle)))) => {
+                let (stdin, stdout, stderr) = ours;
+                Ok(SpawnedProcess { pid, stdin, stdout, stderr, handle })
+            }
+            Ok(Ok(Err(error))) => Err(SpawnError::from_reply(error, launch).into()),
         }
     }
 
-    /// Ends every upstream and the warden process. Every later spawn fails. Idempotent.
+    /// Ends every upstream and every warden process. Every later spawn fails. Idempotent.
     ///
     /// The owner of each upstream closes its stdin at the same time.
     pub async fn shutdown(&self, timeouts: StopTimeouts) {
-        let commands = {
-            let mut state = self.0.state.lock();
-            state.is_shut_down = true;
-            state.commands.clone()
+        let all = {
+            let mut pool = self.0.pool.lock();
+            pool.is_shut_down = true;
+            pool.all()
         };
-        let Some(commands) = commands else { return };
-        commands.send(ClientCommand::Shutdown { timeouts }).ok();
-        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, commands.closed()).await.ok();
+        for commands in &all {
+            commands.send(ClientCommand::Shutdown { timeouts }).ok();
+        }
+        let closed = async {
+            for commands in &all {
+                commands.closed().await;
+            }
+        };
+        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, closed).await.ok();
     }
 
-    /// Returns the pid of the warden process, for diagnostics; `None` if none runs.
+    /// Returns the pid of the warden process that was started last, for diagnostics; `None` if none runs.
     pub fn pid(&self) -> Option<u32> {
-        let state = self.0.state.lock();
-        let (commands, pid) = (state.commands.as_ref()?, state.pid?);
-        (!commands.is_closed()).then_some(pid)
+        self.pids().last().copied()
+    }
+
+    /// Returns the pids of all warden processes, oldest first.
+    pub fn pids(&self) -> Vec<u32> {
+        self.0.pool.lock().pids()
+    }
+}
+
+/// Why one attempt to spawn failed.
+enum SpawnAttemptError {
+    /// Another attempt uses another warden process.
+    Retry(SpawnError),
+    /// Another attempt would not help.
+    Final(SpawnError),
+}
+
+impl From<SpawnError> for SpawnAttemptError {
+    fn from(error: SpawnError) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<SpawnAttemptError> for SpawnError {
+    fn from(error: SpawnAttemptError) -> Self {
+        match error {
+            SpawnAttemptError::Retry(error) | SpawnAttemptError::Final(error) => error,
+        }
     }
 }
 
 impl WardenInner {
-    /// Returns the commands of a warden process that lives as far as is known, and the id of the next upstream.
+    /// Returns the commands of a warden process that works as far as is known, and the id of the next upstream.
     fn commands_and_next_id(
         self: &Arc<Self>,
     ) -> Result<(mpsc::UnboundedSender<ClientCommand>, u64), SpawnError> {
-        let mut state = self.state.lock();
-        if state.is_shut_down {
+        let mut pool = self.pool.lock();
+        if pool.is_shut_down {
             return Err(SpawnError::ShuttingDown);
         }
-        let commands = match &state.commands {
-            Some(commands) if !commands.is_closed() => commands.clone(),
-            _ => self.start(&mut state, Vec::new()).map_err(SpawnError::Warden)?,
+        let commands = match pool.current() {
+            Some(commands) => commands,
+            None => self.start(&mut pool, Vec::new()).map_err(SpawnError::Warden)?,
         };
-        state.next_id += 1;
-        Ok((commands, state.next_id - 1))
+        Ok((commands, pool.take_id()))
     }
 
-    /// Starts another warden process at once, which ends the upstreams that survived the death of the last one.
-    fn restart(self: &Arc<Self>, orphaned_pids: Vec<u32>) {
-        let mut state = self.state.lock();
-        if !state.is_shut_down
-            && let Err(error) = self.start(&mut state, orphaned_pids)
-        {
+    /// Retires a silent warden process, so that the next spawn starts another one.
+    fn retire(&self, silent: &mpsc::UnboundedSender<ClientCommand>) -> Result<(), TooManyWardens> {
+        if let Some(pid) = self.pool.lock().retire(silent)? {
+            let after = self.reply_timeout;
+            tracing::warn!(
+                pid,
+                "the warden process was silent for {after:?}; another one starts new servers"
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends the upstreams that survived the death of a warden process. If it was the current one, another one is
+    /// started for that at once.
+    fn end_orphans(self: &Arc<Self>, orphaned_pids: Vec<u32>) {
+        let mut pool = self.pool.lock();
+        if pool.is_shut_down {
+            return;
+        }
+        if let Some(commands) = pool.current() {
+            let lost = pool.lost(orphaned_pids);
+            commands.send(ClientCommand::EndOrphans(lost)).ok();
+        } else if let Err(error) = self.start(&mut pool, orphaned_pids) {
             tracing::warn!(%error, "failed to restart the warden process");
         }
     }
@@ -305,7 +308,7 @@ impl WardenInner {
     /// Starts a warden process and its client task.
     fn start(
         self: &Arc<Self>,
-        state: &mut WardenState,
+        pool: &mut WardenPool,
         orphaned_pids: Vec<u32>,
     ) -> io::Result<mpsc::UnboundedSender<ClientCommand>> {
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -314,17 +317,16 @@ impl WardenInner {
             version: protocol::VERSION,
             owner_pid: std::process::id(),
             nofile: raise_nofile(),
-            first_id: state.next_id,
-            orphaned_pids,
+            older_wardens: pool.pids(),
         };
-        state.commands = Some(commands.clone());
-        state.pid = child.id();
+        let end_orphans = WardenRequest::EndOrphans(pool.lost(orphaned_pids));
+        pool.add(commands.clone(), child.id());
         let inner = Arc::downgrade(self);
         tokio::spawn(async move {
             client
-                .run(hello.encode(), child, |orphaned_pids| {
+                .run([hello.encode(), end_orphans.encode()].concat(), child, |orphaned_pids| {
                     if let Some(inner) = inner.upgrade() {
-                        inner.restart(orphaned_pids);
+                        inner.end_orphans(orphaned_pids);
                     }
                 })
                 .await;
@@ -347,6 +349,17 @@ pub fn raise_nofile() -> u64 {
         }
         soft
     })
+}
+
+/// Creates the pipes of an upstream: our ends, and its blocking ends in the order of their descriptors.
+fn open_pipes() -> io::Result<((Sender, Receiver, Receiver), [OwnedFd; 3])> {
+    let (stdin, child_stdin) = large_pipe()?;
+    let (child_stdout, stdout) = large_pipe()?;
+    // Not grown, because the total size of a user's pipes is limited.
+    let (child_stderr, stderr) = pipe::pipe()?;
+    let stdio =
+        [child_stdin.into_blocking_fd()?, child_stdout.into_blocking_fd()?, child_stderr.into_blocking_fd()?];
+    Ok(((stdin, stdout, stderr), stdio))
 }
 
 /// Creates a pipe with a larger buffer, where the system allows it.

@@ -3,6 +3,7 @@
 //! Up to three retries at growing intervals make a round. After it, attempts in the background follow at long
 //! intervals. Jitter of up to 20 % keeps many groups that failed together from retrying together.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// A request to a group whose failure is younger than this gets that failure instead of a new attempt.
@@ -37,6 +38,11 @@ pub fn after_loss(losses: u32) -> Duration {
 /// The interval ± 20 %.
 fn jittered(interval: Duration, jitter: f64) -> Duration {
     interval.mul_f64(1.0 + 0.2 * jitter.clamp(-1.0, 1.0))
+}
+
+/// Returns a number from -1 to 1. The random keys of the hasher are random enough for this.
+pub(super) fn jitter() -> f64 {
+    (RandomState::new().hash_one(0) % 2001) as f64 / 1000.0 - 1.0
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
-use crate::protocol::Era;
+use crate::files::MAX_CACHED_BYTES;
+use crate::pins::definition::DefinitionDigest;
+use crate::private_files::read_private;
+use crate::protocol::{Era, meta};
 use crate::text::summary;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
@@ -88,6 +91,11 @@ pub struct Tool {
     /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
     #[serde(default, rename = "task")]
     pub requires_task: bool,
+    /// Identifies the whole definition.
+    pub digest: DefinitionDigest,
+    /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
+    #[serde(default, rename = "user")]
+    pub requires_user: bool,
 }
 
 impl Catalog {
@@ -169,9 +177,8 @@ impl Catalog {
 
 /// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
-    let text = std::fs::read(file).inspect_err(|error| {
-        tracing::debug!(file = %file.display(), %error, "failed to read a cached catalog");
-    });
+    let text = read_private(file, MAX_CACHED_BYTES);
+    let text = text.inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
     let text = Raw::from(text.ok()?);
     let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
     let body = Definitions {
@@ -313,6 +320,8 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
     let annotations = raw::get(&definition, "annotations");
     let hint =
         |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
+    let meta = raw::get(&definition, "_meta");
+    let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
     let support = raw::get(&definition, "execution").and_then(|how| raw::get_str(&how, "taskSupport"));
     let tool = Tool {
         name,
@@ -320,6 +329,8 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         read_only: hint("readOnlyHint"),
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
+        digest: DefinitionDigest::of(&definition),
+        requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
     };
     Some((tool, definition))
 }

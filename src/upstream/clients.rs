@@ -36,6 +36,8 @@ pub struct ClientRequest {
     pub method: String,
     /// The params as the client may see them.
     pub params: Option<Raw>,
+    /// The number that the front gave to the call during which the upstream asks, if that call is known.
+    pub call: Option<u64>,
     /// Where progress goes: to the upstream, under its own token.
     pub progress: Option<Progress>,
     /// Filled when the upstream cancels the request.

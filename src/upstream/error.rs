@@ -2,6 +2,8 @@
 
 use crate::config::ConfigError;
 use crate::protocol::code;
+use crate::text::quoted_lines;
+use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
 use std::time::Duration;
@@ -124,6 +126,7 @@ impl UpstreamError {
 impl From<OpenError> for UpstreamError {
     fn from(error: OpenError) -> Self {
         match error {
+            OpenError::Launch(error @ LaunchError::Lookup(_)) => Self::Spawn { message: with_source(&error) },
             OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
             OpenError::Remote(error) => Self::Remote(error),
@@ -158,7 +161,7 @@ fn before_answer(step: &Option<&'static str>) -> String {
 fn tail(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        text => format!("; the end of its stderr:\n{text}"),
+        text => format!("; the end of its stderr:\n{}", quoted_lines(text)),
     }
 }
 

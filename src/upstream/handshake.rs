@@ -14,8 +14,9 @@ use super::session::{
 use crate::config::Endpoint;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{
-    Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
+    CLIENT_NAME, Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
 };
+use crate::text::{quoted, quoted_list};
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
@@ -28,9 +29,6 @@ const REMOTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much longer than its error answer to `initialize` a server may take to answer `server/discover`. Many servers do
 /// not answer a method that they do not know.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The name that upstreams see.
-const CLIENT_NAME: &str = "dynamic-mcp";
 
 /// Why a handshake failed, and whether the server may belong to the other era.
 pub(super) struct HandshakeError {
@@ -76,7 +74,7 @@ impl Session {
         let info = ServerInfo::read(&answer, self.era);
         let names_other_era = is_stateless(&info.protocol_version);
         if names_other_era && !self.is_certain && matches!(self.server.endpoint, Endpoint::Http(_)) {
-            let what = format!("its revision is {}, which has no handshake", info.protocol_version);
+            let what = format!("its revision is {}, which has no handshake", quoted(&info.protocol_version));
             let error = self.protocol_error(Method::Initialize.name(), what);
             return Err(HandshakeError { error, other: OtherEra::Preferred });
         }
@@ -100,7 +98,7 @@ impl Session {
         let params = json!({ "level": level }).to_string();
         let options = CallOptions::within(self.server.timeout.list);
         // Without the level the server sends more or fewer messages; nothing else depends on it.
-        drop(self.peer.call(Method::LoggingSetLevel.name(), Some(params.into()), options).await);
+        drop(self.peer.call(Method::LoggingSetLevel.name(), Some(Raw::from(params)), options).await);
     }
 
     /// Sends `initialize`, and again with an older revision if the server's error names one that is known here.
@@ -161,7 +159,7 @@ impl Session {
         let answer = self.accept(step, reply).map_err(|error| HandshakeError { error, other })?;
         let supported = strings(raw::get(&answer, "supportedVersions"));
         if !supported.iter().any(|revision| revision == STATELESS) {
-            let what = format!("its revisions are {supported:?}");
+            let what = format!("its revisions are {}", quoted_list(supported.iter().map(String::as_str)));
             return Err(other_era(self.protocol_error(step, what)));
         }
         let server = raw::get(&answer, "_meta").and_then(|meta| raw::get(&meta, meta::SERVER));

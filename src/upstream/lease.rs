@@ -2,12 +2,14 @@
 
 use super::error::UpstreamError;
 use super::lifecycle::Usage;
+use super::malformed_lines::UnreadableMessages;
 use super::translate;
 use crate::protocol::Era;
 use crate::transport::ServerProcess;
+use crate::wire::Reply;
+use crate::wire::body::Body;
 use crate::wire::peer::{CallError, CallOptions, Peer};
-use crate::wire::{Raw, Reply};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -35,11 +37,16 @@ impl Lease {
     pub async fn call(
         &self,
         method: &str,
-        params: Option<Raw>,
+        params: Option<impl Into<Body>>,
         from: Era,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
-        self.0.peer.call(method, translate::request(params, from, self.0.era), options).await
+        let params = params.map(Into::into);
+        let params = match (from, self.0.era) {
+            (Era::Handshake, Era::Handshake) => params,
+            (from, to) => translate::request(params.map(|params| params.join()), from, to).map(Body::from),
+        };
+        self.0.peer.call(method, params, options).await
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.
@@ -79,12 +86,16 @@ pub struct LiveConnection {
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
-    /// Notified when the last lease is returned.
-    pub(super) unused: Notify,
+    /// Notified when the last lease is returned, if somebody waits for that.
+    unused: Notify,
+    /// Whether somebody waits for the last lease to be returned.
+    awaited: AtomicBool,
     /// Notified when no more leases are given out.
     closed: Notify,
     /// Why the connection ended, if it did so by itself.
     pub(super) lost: OnceLock<Arc<UpstreamError>>,
+    /// The unreadable messages that belong to no call.
+    pub(super) unreadable: Arc<UnreadableMessages>,
 }
 
 /// The bit of `leases` that is set once there may be no more.
@@ -101,8 +112,10 @@ impl LiveConnection {
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
             unused: Notify::new(),
+            awaited: AtomicBool::new(false),
             closed: Notify::new(),
             lost: OnceLock::new(),
+            unreadable: Arc::default(),
         })
     }
 
@@ -121,8 +134,29 @@ impl LiveConnection {
 
     fn release(&self) {
         self.touch();
-        if self.leases.fetch_sub(1, Ordering::AcqRel) & !CLOSED == 1 {
+        let is_last = self.leases.fetch_sub(1, Ordering::SeqCst) & !CLOSED == 1;
+        if is_last && self.awaited.swap(false, Ordering::SeqCst) {
             self.unused.notify_one();
+        }
+    }
+
+    /// How the connection is used now. If it is in use, `until_unused` will tell when it no longer is.
+    pub(super) fn watch_usage(&self) -> Usage {
+        // First of all, so that no lease is returned unseen in between.
+        self.awaited.store(true, Ordering::SeqCst);
+        let usage = self.usage();
+        if usage.leases == 0 {
+            self.awaited.store(false, Ordering::SeqCst);
+        }
+        usage
+    }
+
+    /// Resolves when the last lease was returned after `watch_usage` had found the connection in use. It may also resolve
+    /// earlier. Never resolves without a connection. Cancel-safe.
+    pub(super) async fn until_unused(connection: Option<&Self>) {
+        match connection {
+            Some(connection) => connection.unused.notified().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -134,7 +168,7 @@ impl LiveConnection {
     /// How the connection is used now.
     pub(super) fn usage(&self) -> Usage {
         Usage {
-            leases: self.leases.load(Ordering::Acquire) & !CLOSED,
+            leases: self.leases.load(Ordering::SeqCst) & !CLOSED,
             last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
         }
     }
@@ -160,5 +194,37 @@ impl LiveConnection {
 impl std::fmt::Debug for LiveConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LiveConnection").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::output::Output;
+    use futures_util::FutureExt;
+
+    fn connection() -> Arc<LiveConnection> {
+        let (output, _writer) = Output::any(tokio::io::sink());
+        LiveConnection::new(Peer::new(output), Era::Handshake, None)
+    }
+
+    fn was_notified(connection: &LiveConnection) -> bool {
+        LiveConnection::until_unused(Some(connection)).now_or_never().is_some()
+    }
+
+    #[test]
+    fn the_end_of_a_use_is_told_only_to_those_who_saw_it() {
+        let connection = connection();
+        assert_eq!(connection.watch_usage().leases, 0);
+        drop(connection.lease());
+        assert!(!was_notified(&connection), "a call that nobody saw wakes nobody");
+        let (first, second) = (connection.lease(), connection.lease());
+        assert_eq!(connection.watch_usage().leases, 2);
+        drop(first);
+        assert!(!was_notified(&connection), "it is still in use");
+        drop(second);
+        assert!(was_notified(&connection));
+        drop(connection.lease());
+        assert!(!was_notified(&connection), "nobody has looked since");
     }
 }

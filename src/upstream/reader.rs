@@ -3,23 +3,32 @@
 
 use super::clients::{ClientRequest, Clients};
 use super::lease::LiveConnection;
+use super::malformed_lines::MalformedLines;
+use super::select::until;
 use super::{task_ids, translate};
 use crate::config::GroupName;
-use crate::protocol::methods::notification;
+use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, code};
+use crate::text::{quoted, shorten};
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
 use crate::wire::output::Writer;
-use crate::wire::peer::{CancelParams, Incoming, Peer, Progress};
-use crate::wire::{MessageError, Raw, Request, error_object, raw};
+use crate::wire::peer::{CallError, CancelParams, Incoming, Peer, Progress};
+use crate::wire::{Raw, Reply, Request, error_object, raw};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
+/// The longest message of a server that an error repeats, in characters.
+const MAX_REASON: usize = 300;
+/// How many requests of one upstream are remembered, to recognize an error that refuses the answer to one.
+const MAX_ASKED: usize = 256;
 
 /// The connection that a reader serves, and where its messages go.
 pub struct ReaderContext {
@@ -45,8 +54,10 @@ pub struct Reader {
     context: ReaderContext,
     /// The server's requests that are not answered yet.
     requests: InboundRequests,
-    /// Whether a malformed line was logged as a warning already.
-    warned: bool,
+    /// The server's last requests, the latest last.
+    asked: VecDeque<Raw>,
+    /// The lines that are not messages.
+    malformed: MalformedLines,
 }
 
 impl Reader {
@@ -55,20 +66,23 @@ impl Reader {
         // A batch is accepted in every revision, even where a server should not send one.
         context.peer.accept_batches();
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
-        Self { requests: InboundRequests::new(context.peer.clone(), internal), context, warned: false }
+        Self {
+            requests: InboundRequests::new(context.peer.clone(), internal),
+            asked: VecDeque::new(),
+            malformed: MalformedLines::new(context.peer.clone(), context.live.unreadable.clone()),
+            context,
+        }
     }
 
     /// Reads and writes until the connection ends, then fails every open call.
     pub async fn run(mut self, mut lines: LineReader<impl AsyncRead + Unpin>, writer: Writer) {
         let handle = self.context.handle.clone();
-        let writing = async {
-            // A server that closed its stdin may still answer.
-            drop(writer.run().await);
-            std::future::pending::<()>().await;
-        };
+        // A server that closed its stdin may still answer. The task ends with this future.
+        let mut writing = JoinSet::new();
+        writing.spawn(writer.run());
         tokio::select! {
+            biased;
             () = self.read(&mut lines) => {}
-            () = writing => {}
             () = handle.drained() => {}
         }
         self.context.live.lose(handle.connection_end().await.into());
@@ -80,17 +94,61 @@ impl Reader {
             if !self.context.clients.is_ready() {
                 self.context.clients.ready().await;
             }
+            let deadline = self.malformed.deadline();
             tokio::select! {
+                // A line that has come continues an unfinished message even if the deadline has passed.
+                biased;
                 () = self.requests.ended() => {}
                 failed = self.context.failures.next() => self.request_failed(failed),
                 incoming = self.context.peer.receive(lines) => match incoming {
                     None => return,
-                    Some(Incoming::Handled) => {}
-                    Some(Incoming::Request(request)) => self.request(request),
-                    Some(Incoming::Notification { method, params }) => self.notification(&method, params),
-                    Some(Incoming::Malformed(error, line)) => self.malformed(&error, &line),
+                    Some(Incoming::Malformed(error, line)) => self.malformed.add(&error, &line, lines),
+                    Some(incoming) => self.message(incoming),
                 },
+                () = until(deadline) => self.malformed.expire(),
             }
+        }
+    }
+
+    fn message(&mut self, incoming: Incoming) {
+        self.malformed.expire();
+        match incoming {
+            Incoming::Handled | Incoming::Malformed(..) => {}
+            Incoming::Request(request) => self.request(request),
+            Incoming::Notification { method, params } => self.notification(&method, params),
+            Incoming::Unmatched { id, reply, was_abandoned } => self.unmatched(&id, &reply, was_abandoned),
+        }
+    }
+
+    /// Handles an answer that no call takes. A task that it announces is cancelled, because nobody will ask for its
+    /// result. An error may refuse the answer to a question of the server, whose call would wait without end.
+    fn unmatched(&self, id: &Raw, reply: &Reply, was_abandoned: bool) {
+        match reply {
+            Ok(result) if was_abandoned => {
+                if let Some(task) = task_ids::created(self.context.live.era, result) {
+                    let params = raw::set(&Raw::from_static(b"{}"), "taskId", &task);
+                    self.context.peer.send(Method::TasksCancel.name(), params);
+                }
+            }
+            Err(error) if self.asked.contains(id) => {
+                let message = raw::get_str(error, "message").unwrap_or_else(|| "no message".to_owned());
+                self.answer_refused(CallError::AnswerRefused(quoted(&shorten(&message, MAX_REASON))));
+            }
+            // The server could not read the id of a message of ours, so it is not known which one this answers.
+            Err(error) if &id[..] == b"null" => {
+                let what = format!("an error that names no request: {}", LogText(error));
+                tracing::warn!(%what, "the server refused a message");
+                self.context.live.unreadable.add(what);
+            }
+            _ => {}
+        }
+    }
+
+    /// Fails the call during which the server asked, if there is only one that it can be.
+    fn answer_refused(&self, error: CallError) {
+        match self.context.peer.only_call() {
+            Some(id) => self.context.peer.fail(&id, error),
+            None => tracing::warn!(%error, "it is not known which call the question belongs to"),
         }
     }
 
@@ -100,8 +158,10 @@ impl Reader {
         if let Some(ending) = self.context.handle.close_reason() {
             self.context.live.lose(ending.into());
         }
-        if let Some(id) = id {
-            self.context.peer.fail(&id, error);
+        match (id, error) {
+            (Some(id), error) => self.context.peer.fail(&id, error),
+            (None, error @ CallError::AnswerRefused(_)) => self.answer_refused(error),
+            (None, _) => {}
         }
     }
 
@@ -116,12 +176,17 @@ impl Reader {
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
         let progress = token.map(|token| Progress::new(peer.output().clone(), token));
+        self.asked.push_back(request.id.clone());
+        let excess = self.asked.len().saturating_sub(MAX_ASKED);
+        self.asked.drain(..excess);
+        let call = self.context.handle.call_of(&request.id).and_then(|call| peer.origin(&call));
         let cancel_params = CancelParams::default();
         let group = self.context.group.clone();
         let answer = self.context.clients.request(ClientRequest {
             params: request.params.map(|params| task_ids::expose_related(&group, &params)),
             group,
             method: request.method,
+            call,
             progress,
             cancel_params: cancel_params.clone(),
         });
@@ -161,17 +226,5 @@ impl Reader {
         let params =
             params.map(|params| if is_about_task { task_ids::expose(group, &params) } else { params });
         self.context.clients.notify(group, method, params.as_ref());
-    }
-
-    fn malformed(&mut self, error: &MessageError, line: &Raw) {
-        if self.warned {
-            tracing::debug!(?error, line = %LogText(line), "skipped a line that is not an MCP message");
-        } else {
-            self.warned = true;
-            tracing::warn!(
-                line = %LogText(line),
-                "skipped a line that is not an MCP message (further ones are logged at debug level)"
-            );
-        }
     }
 }

@@ -13,7 +13,7 @@ pub async fn optional<F: Future + Unpin>(future: Option<F>) -> F::Output {
 }
 
 /// Awaits a notification. Cancel-safe.
-pub async fn notified(notify: Option<&Notify>) {
+async fn notified(notify: Option<&Notify>) {
     match notify {
         Some(notify) => notify.notified().await,
         None => pending().await,

@@ -7,6 +7,7 @@ use super::translate;
 use crate::config::ServerConfig;
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, capability, code};
+use crate::text::{quoted, quoted_list};
 use crate::transport::TransportHandle;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
@@ -16,6 +17,8 @@ use std::time::Duration;
 
 /// The limit for the pages of one list, which only ends lists that never end.
 const MAX_PAGES: usize = 1000;
+/// The same in bytes. The last page may exceed it.
+const MAX_LIST_BYTES: usize = 16 << 20;
 
 /// A connection on which the proxy asks on its own behalf.
 pub(super) struct Session {
@@ -71,8 +74,11 @@ impl Session {
     /// Reads all pages of one list; none unless `wanted`.
     async fn list(&self, method: Method, wanted: bool, info: &ServerInfo) -> Result<Vec<Raw>, UpstreamError> {
         let step = method.name();
-        let (mut pages, mut cursor, mut seen) = (Vec::new(), None::<Raw>, HashSet::new());
-        while wanted && pages.len() < MAX_PAGES {
+        let (mut pages, mut bytes, mut cursor, mut seen) = (Vec::new(), 0, None::<Raw>, HashSet::new());
+        if !wanted {
+            return Ok(pages);
+        }
+        loop {
             let params = cursor.as_ref().map(|c| raw::set(&Raw::from_static(b"{}"), "cursor", c));
             let options = CallOptions::within(self.server.timeout.list);
             let reply = self.ask(step, params, options).await?;
@@ -86,8 +92,18 @@ impl Session {
             let page = self.accept(step, reply)?;
             let next = raw::get(&page, "nextCursor").filter(|cursor| &cursor[..] != b"null");
             catalog::check_page(&page, step).map_err(|what| self.protocol_error(step, what))?;
+            bytes += page.len();
             pages.push(page);
             match next {
+                Some(_) if pages.len() == MAX_PAGES || bytes >= MAX_LIST_BYTES => {
+                    let pages = pages.len();
+                    tracing::warn!(
+                        pages,
+                        bytes,
+                        "the server's {step} does not end; the pages up to there are used"
+                    );
+                    break;
+                }
                 Some(next) if seen.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
                     tracing::warn!("the server's {step} repeats a cursor; the pages up to there are used");
@@ -95,12 +111,6 @@ impl Session {
                 }
                 None => break,
             }
-        }
-        if pages.len() == MAX_PAGES {
-            tracing::warn!(
-                pages = MAX_PAGES,
-                "the server's {step} does not end; the pages up to there are used"
-            );
         }
         Ok(pages)
     }
@@ -118,7 +128,10 @@ impl Session {
                 UpstreamError::TimedOut { step, after, stderr: self.handle.stderr_tail() }
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
-            CallError::TooLong { .. } => self.protocol_error(step, error.to_string()),
+            CallError::TooLong { .. } | CallError::OverBudget { .. } => {
+                self.protocol_error(step, error.to_string())
+            }
+            CallError::Malformed(what) | CallError::AnswerRefused(what) => self.protocol_error(step, what),
             CallError::Closed { .. } => {
                 self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step))
             }
@@ -132,10 +145,11 @@ impl Session {
             Ok(_) => return Err(self.protocol_error(step, "the result is not an object".to_owned())),
             Err(error) => error,
         };
-        let mut message = raw::get_str(&error, "message").unwrap_or_else(|| "no message".to_owned());
+        let message = raw::get_str(&error, "message").map(|message| quoted(&message));
+        let mut message = message.unwrap_or_else(|| "no message".to_owned());
         let supported = supported_revisions(&error);
         if !supported.is_empty() {
-            message = format!("{message}; it supports {}", supported.join(", "));
+            message = format!("{message}; it supports {}", quoted_list(supported.iter().map(String::as_str)));
         }
         Err(UpstreamError::Refused {
             step,

@@ -1,9 +1,13 @@
 //! A group's state at one moment, as its task publishes it.
 
 use super::catalog::Catalog;
+use super::error::UpstreamError;
 use super::lease::{Lease, LiveConnection};
 use super::lifecycle::State;
+use super::malformed_lines::LastUnreadable;
 use crate::config::{Mode, ServerConfig};
+use crate::pins::changes::RefusedTools;
+use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use crate::transport::ServerProcess;
 use std::sync::Arc;
@@ -11,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A group's state at one moment.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Snapshot {
     /// The group's configuration. `None`: its entry in the config is invalid.
     pub server: Option<Arc<ServerConfig>>,
@@ -25,8 +29,12 @@ pub struct Snapshot {
     pub next_attempt: Option<Instant>,
     /// Whether an attempt has ended, in success or failure.
     pub attempted: bool,
+    /// Why the last connection was lost, until another one is made.
+    pub lost: Option<Arc<UpstreamError>>,
     /// What is known of the server. It outlives failures, so that a failed group can still be described.
     pub catalog: Option<Arc<Catalog>>,
+    /// What is remembered of its tools. Unlike the rest it is not of one moment: an approval counts at once.
+    pub pins: Arc<GroupPins>,
     /// The live connection, if there is one.
     pub(super) live: Option<Arc<LiveConnection>>,
 }
@@ -37,9 +45,26 @@ impl Snapshot {
         self.server.as_ref().map_or(Mode::Pure, |server| server.mode)
     }
 
+    /// The tools that are refused now because they changed.
+    pub fn refused(&self) -> RefusedTools {
+        match &self.server {
+            Some(server) if server.pin_tools => RefusedTools::new(self.pins.changes(), true),
+            _ => RefusedTools::default(),
+        }
+    }
+
     /// How long a caller waits for a connection.
     pub fn wait(&self) -> Duration {
         self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)
+    }
+
+    /// Why there is no connection, as far as is known: the failure of the last attempt, else the loss of the last
+    /// connection. `None` if the group was never connected or was closed in order.
+    pub fn last_failure(&self) -> Option<&Arc<UpstreamError>> {
+        match &self.state {
+            State::Failed(failure) => Some(&failure.error),
+            State::Pending | State::Discovered | State::Connected => self.lost.as_ref(),
+        }
     }
 
     /// How long the connection has been unused; `None` while it is in use, or if there is none.
@@ -51,6 +76,11 @@ impl Snapshot {
     /// The server's process, while it is connected and on this machine.
     pub fn process(&self) -> Option<ServerProcess> {
         self.live.as_ref()?.process()
+    }
+
+    /// The last message of the live connection that could not be read and belongs to no call, if there was one.
+    pub fn unreadable(&self) -> Option<LastUnreadable> {
+        self.live.as_ref()?.unreadable.last()
     }
 
     /// Returns a lease on the live connection, if there is one.
@@ -74,5 +104,6 @@ impl Snapshot {
             && same(self.server.as_ref(), other.server.as_ref())
             && same(self.catalog.as_ref(), other.catalog.as_ref())
             && same(self.live.as_ref(), other.live.as_ref())
+            && same(self.lost.as_ref(), other.lost.as_ref())
     }
 }

@@ -5,20 +5,21 @@
 //! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `shared` has what the tasks of all
 //! groups share.
 
+use super::backoff::jitter;
 use super::catalog::Catalog;
 use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
 use super::error::UpstreamError;
-use super::lease::Lease;
+use super::lease::{Lease, LiveConnection};
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::select::{notified, notified_after, optional, until};
+use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
 use super::stats::CallStats;
 use super::{Command, Grace, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
+use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use futures_util::future::BoxFuture;
 use shared::SharedState;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct GroupSpec {
     pub server: Result<Arc<ServerConfig>, ConfigError>,
     /// The catalog that the cache has.
     pub cached: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pub pins: Arc<GroupPins>,
     /// The end of the group of this name that the config changed. The first attempt begins after it.
     pub predecessor: Option<BoxFuture<'static, ()>>,
 }
@@ -52,7 +55,7 @@ pub struct GroupSpec {
 /// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
 /// handle is dropped.
 pub fn create(
-    GroupSpec { name, server, cached, predecessor }: GroupSpec,
+    GroupSpec { name, server, cached, pins, predecessor }: GroupSpec,
     connect: impl Connect,
     shared: SharedState,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
@@ -78,7 +81,9 @@ pub fn create(
         connecting: None,
         next_attempt: None,
         attempted: false,
+        lost: None,
         catalog: cached.clone(),
+        pins: pins.clone(),
         live: None,
     }));
     let task = Task {
@@ -97,11 +102,13 @@ pub fn create(
         attempted: false,
         urgent: Arc::default(),
         connection: None,
+        lost: None,
         closing: predecessor,
         refresh_not_before: None,
         refresh: None,
         refresh_waiting: Vec::new(),
         catalog: cached,
+        pins,
     };
     let upstream = Upstream { name, mailbox, snapshot, stats, lost_state };
     (upstream, task.run().instrument(span))
@@ -138,6 +145,8 @@ struct Task<C> {
     urgent: Arc<Notify>,
     /// The live connection.
     connection: Option<Connection>,
+    /// Why the last connection was lost, until another one is made.
+    lost: Option<Arc<UpstreamError>>,
     /// The end of the last connection. The next attempt begins after it.
     closing: Option<BoxFuture<'static, ()>>,
     /// When the catalog may be read again at the server's request.
@@ -148,6 +157,8 @@ struct Task<C> {
     refresh_waiting: Vec<oneshot::Sender<()>>,
     /// What is known of the server.
     catalog: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pins: Arc<GroupPins>,
 }
 
 /// One thing that happened.
@@ -184,11 +195,11 @@ impl<C: Connect> Task<C> {
 
     /// Waits for the next thing to happen.
     async fn next(&mut self) -> TaskEvent {
-        let usage = self.usage();
+        let usage = self.connection.as_ref().map(|connection| connection.live.watch_usage());
         let deadline = self.lifecycle.deadline(usage);
         let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
         let (ended, live, lists_changed) = match connection {
-            Some(c) => (Some(&mut c.ended), Some(&c.live), Some(&c.lists_changed)),
+            Some(c) => (Some(&mut c.ended), Some(&*c.live), Some(&c.lists_changed)),
             None => (None, None, None),
         };
         tokio::select! {
@@ -201,7 +212,7 @@ impl<C: Connect> Task<C> {
             }
             outcome = optional(refresh.as_mut()) => TaskEvent::Refreshed(outcome),
             command = commands.recv() => TaskEvent::Command(command),
-            () = notified(live.map(|live| &live.unused)) => TaskEvent::Tick,
+            () = LiveConnection::until_unused(live) => TaskEvent::Tick,
             // Not while the lists are read: a change may concern a page that was read already.
             () = notified_after(lists_changed.map(|notify| &**notify), *refresh_not_before), if refresh.is_none() => {
                 TaskEvent::ListsChanged
@@ -222,6 +233,7 @@ impl<C: Connect> Task<C> {
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());
+                self.pins.set_pinned(server.pin_tools);
                 self.server = Some(server);
                 self.apply(Event::PolicyChanged(policy));
             }
@@ -287,7 +299,7 @@ impl<C: Connect> Task<C> {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
                 self.set_catalog(catalog);
-                self.connection = Some(connection);
+                (self.connection, self.lost) = (Some(connection), None);
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
@@ -296,14 +308,6 @@ impl<C: Connect> Task<C> {
                 self.apply(Event::Failed(Arc::new(error), jitter()));
             }
         }
-    }
-
-    fn set_catalog(&mut self, mut catalog: Catalog) {
-        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
-        if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
-            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
-        }
-        self.catalog = Some(Arc::new(catalog));
     }
 
     /// Gives every waiting caller a lease. If the connection is lost already, they continue to wait.
@@ -320,7 +324,8 @@ impl<C: Connect> Task<C> {
 
     fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        let why = connection.live.lost.get().map(ToString::to_string).unwrap_or_default();
+        self.lost = connection.live.lost.get().cloned();
+        let why = self.lost.as_ref().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
         let stateful = self.server.as_ref().is_some_and(|server| server.stateful);
         if stateful && self.stats.calls() > 0 {
@@ -361,7 +366,9 @@ impl<C: Connect> Task<C> {
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
             next_attempt: self.lifecycle.next_attempt(),
             attempted: self.attempted,
+            lost: self.lost.clone(),
             catalog: self.catalog.clone(),
+            pins: self.pins.clone(),
             live: self.connection.as_ref().map(|connection| connection.live.clone()),
         }
     }
@@ -383,11 +390,6 @@ impl<C: Connect> Task<C> {
             self.shared.changes.add(&self.name);
         }
     }
-}
-
-/// Returns a number from -1 to 1. The random keys of the hasher are random enough for this.
-fn jitter() -> f64 {
-    (RandomState::new().hash_one(0) % 2001) as f64 / 1000.0 - 1.0
 }
 
 #[cfg(test)]

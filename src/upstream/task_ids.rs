@@ -2,7 +2,7 @@
 //! several upstreams never collide. The mapping needs no state. (Tasks: 2025-11-25, and the extension of 2026-07-28.)
 
 use crate::config::GroupName;
-use crate::protocol::meta;
+use crate::protocol::{Era, meta};
 use crate::wire::percent::{decode, encode};
 use crate::wire::{Raw, raw};
 use memchr::memmem;
@@ -28,9 +28,27 @@ pub fn expose_related(group: &GroupName, body: &Raw) -> Raw {
     rename_related(body, |id| Some(exposed(group, id)))
 }
 
+/// The upstream's own id of the related task in a body whose related task has the id that clients see.
+pub fn related(body: &Raw) -> Option<String> {
+    let task = raw::get(&raw::get(body, "_meta")?, meta::RELATED_TASK)?;
+    let exposed = raw::get_str(&task, "taskId")?;
+    parse(&exposed).map(|(_, id)| id.to_owned())
+}
+
 /// Replaces the id of the related task in a client's answer by the upstream's own id.
 pub fn restore_related(body: &Raw) -> Raw {
     rename_related(body, |id| parse(id).map(|(_, id)| id.to_owned()))
+}
+
+/// The id, as JSON, of the task that a result of `tools/call` announces; `None` if it announces none.
+pub fn created(era: Era, result: &Raw) -> Option<Raw> {
+    match era {
+        Era::Handshake => raw::get(&raw::get(result, "task")?, "taskId"),
+        Era::Stateless => {
+            let is_task = raw::get_str(result, "resultType").as_deref() == Some("task");
+            raw::get(result, "taskId").filter(|_| is_task)
+        }
+    }
 }
 
 fn rename_related(body: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {

@@ -1,7 +1,6 @@
 //! JSON-RPC batches: messages that come in one array, and whose answers go back in one (only revision 2025-03-26).
 
 use super::{Frame, MessageError, Raw, Reply};
-use bytes::Bytes;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 
@@ -46,7 +45,7 @@ impl OpenBatch {
     fn take(&mut self) -> Option<Frame> {
         self.bytes = 0;
         let answers = std::mem::take(&mut self.answers);
-        (!answers.is_empty()).then(|| join(&answers))
+        (!answers.is_empty()).then(|| Frame::batch(&answers))
     }
 }
 
@@ -142,12 +141,6 @@ impl Batches {
     }
 }
 
-fn join(answers: &[Frame]) -> Frame {
-    let texts = answers.iter().map(|frame| frame.0.concat().trim_ascii_end().to_vec());
-    let joined = texts.collect::<Vec<_>>().join(&b","[..]);
-    Frame([Bytes::from_static(b"["), joined.into(), Bytes::from_static(b"]\n")])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,7 +178,7 @@ mod tests {
         assert!(batches.hold(&raw("1"), Ok(large.clone())).unwrap().is_none());
         assert!(batches.hold(&raw("2"), Ok(large)).unwrap().unwrap().len() > MAX_HELD_BYTES);
         let rest = batches.hold(&raw("3"), Ok(raw("{}"))).unwrap().unwrap();
-        assert_eq!(rest.0.concat(), b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]\n");
+        assert_eq!(&rest.text()[..], b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]\n");
         assert!(batches.open.is_empty());
     }
 }

@@ -1,7 +1,9 @@
 //! The options and errors of one outgoing request: its time limits, where its progress goes, and why it failed.
 
-use super::Raw;
+use super::body::Body;
+use super::budget::BUDGET_BYTES;
 use super::output::Output;
+use super::{Raw, raw};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -52,6 +54,21 @@ pub enum CallError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The answer came and cannot be read.
+    #[error("the server's answer is {0}")]
+    Malformed(String),
+    /// The server refused the answer to a question that it had asked during the call.
+    #[error("the server refused the answer to its own question: {0}")]
+    AnswerRefused(String),
+    /// The answer was dropped because the memory for messages is used up.
+    #[error(
+        "the answer ({bytes} bytes) was dropped because too many large answers wait to be read: they share {} MB",
+        BUDGET_BYTES >> 20
+    )]
+    OverBudget {
+        /// The length of the answer in bytes, or of what was read of it.
+        bytes: u64,
+    },
     /// The transport failed to deliver this request; the connection stays open.
     #[error("{why}")]
     Failed {
@@ -74,13 +91,23 @@ pub enum RetryHint {
 }
 
 impl CallError {
+    /// The error for a call that was not answered for this long, rounded down to a tenth of a second.
+    pub fn timed_out(after: Duration) -> Self {
+        let tenths = u64::try_from(after.as_millis() / 100).unwrap_or(u64::MAX / 100);
+        Self::TimedOut(Duration::from_millis(tenths * 100))
+    }
+
     /// Returns whether the request may be sent once more: it cannot have been carried out, or `repeatable` says that
     /// carrying it out twice does no harm.
     pub fn may_be_repeated(&self, repeatable: bool) -> bool {
         match self {
             Self::Closed { sent } => !sent || repeatable,
             Self::Failed { hint, .. } => *hint == RetryHint::Later && repeatable,
-            Self::TimedOut(_) | Self::TooLong { .. } => false,
+            Self::TimedOut(_)
+            | Self::TooLong { .. }
+            | Self::OverBudget { .. }
+            | Self::Malformed(_)
+            | Self::AnswerRefused(_) => false,
         }
     }
 
@@ -101,6 +128,8 @@ pub struct CallOptions {
     pub progress: Option<Progress>,
     /// Whether the answer may be a task, whose progress comes after it (2025-11-25, tasks).
     pub may_become_task: bool,
+    /// The caller's own number for a call that a client made, which `Peer::origin` returns while it is open.
+    pub origin: Option<u64>,
     /// Receives the params of the acknowledgement of a `subscriptions/listen` (2026-07-28).
     pub on_acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Whether dropping the call cancels the request. False for `initialize`, which a client must not cancel (MCP,
@@ -121,9 +150,19 @@ impl CallOptions {
             max_total: timeout,
             progress: None,
             may_become_task: false,
+            origin: None,
             on_acknowledged: None,
             cancellable: true,
             cancel_params: CancelParams::default(),
         }
     }
+}
+
+/// Sets the progress token of a request. The id of the request serves as its token.
+pub(super) fn with_progress_token(params: Option<Body>, id: u64) -> Body {
+    let params = params.unwrap_or_else(|| Raw::from_static(b"{}").into());
+    let token = Raw::from(id.to_string());
+    params
+        .set_progress_token(token.clone())
+        .unwrap_or_else(|params| raw::set_in(&params.join(), "_meta", "progressToken", &token).into())
 }

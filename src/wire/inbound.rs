@@ -1,14 +1,16 @@
 //! Requests of the other side that are being served: each is started at once, answered when its future completes, and
-//! dropped when it is cancelled.
+//! dropped when it is cancelled. All of them run in the task of their owner, which saves two switches between tasks for
+//! each request.
 
 use super::peer::{CancelParams, Peer};
 use super::{Raw, Reply, raw};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use std::collections::HashMap;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tokio::task::{AbortHandle, Id, JoinSet};
 
 /// The future that answers one request.
 pub type ResponseFuture = BoxFuture<'static, Reply>;
@@ -19,64 +21,98 @@ pub struct InboundRequests {
     peer: Arc<Peer>,
     /// The answer to a request whose future panicked.
     internal_error: Raw,
-    /// The open requests by task.
-    open: HashMap<Id, OpenRequest>,
-    /// The tasks of the open requests.
-    tasks: JoinSet<()>,
+    /// The open requests, and those that were cancelled since the last poll.
+    open: FuturesUnordered<OpenRequest>,
+    /// The number of open requests.
+    count: usize,
 }
 
-/// A request that has a task of its own.
+/// A request that is not answered yet.
 struct OpenRequest {
     /// The id as the other side wrote it.
     id: Raw,
-    /// Filled with the params of a `notifications/cancelled` before the task is aborted.
+    /// Filled with the params of a `notifications/cancelled` before the future is dropped.
     cancel_params: CancelParams,
-    /// The task that answers it.
-    task: AbortHandle,
+    /// Answers the request. `None` once it is cancelled.
+    answer: Option<ResponseFuture>,
+    /// Wakes the owner for this request.
+    waker: Option<Waker>,
+}
+
+/// How a request ended.
+enum Ending {
+    Answered(Reply),
+    Panicked,
+    Cancelled,
+}
+
+impl Future for OpenRequest {
+    type Output = (Raw, Ending);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(answer) = &mut self.answer else {
+            return Poll::Ready((self.id.clone(), Ending::Cancelled));
+        };
+        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+            Ok(Poll::Ready(reply)) => Poll::Ready((self.id.clone(), Ending::Answered(reply))),
+            Err(_) => Poll::Ready((self.id.clone(), Ending::Panicked)),
+            Ok(Poll::Pending) => {
+                if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                    self.waker = Some(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
 }
 
 impl InboundRequests {
     /// Serves requests that arrive on `peer`. `internal_error` is the JSON-RPC error for a future that panics.
     pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
-        Self { peer, internal_error, open: HashMap::new(), tasks: JoinSet::new() }
+        Self { peer, internal_error, open: FuturesUnordered::new(), count: 0 }
     }
 
     /// The number of open requests.
     pub fn len(&self) -> usize {
-        self.open.len()
+        self.count
     }
 
     /// Returns whether no request is open.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.count == 0
     }
 
-    /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it gets a
-    /// task of its own.
-    pub fn start(&mut self, id: Raw, mut answer: ResponseFuture, cancel_params: CancelParams) {
-        let first =
-            catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))));
-        match first {
-            Ok(Poll::Ready(reply)) => self.peer.reply(&id, reply),
-            Ok(Poll::Pending) => {
-                let (peer, to) = (self.peer.clone(), id.clone());
-                // The task itself sends the answer, which saves a turn of the scheduler.
-                let task = self.tasks.spawn(async move { peer.reply(&to, answer.await) });
-                self.open.insert(task.id(), OpenRequest { id, cancel_params, task });
-            }
-            Err(_) => self.peer.reply(&id, Err(self.internal_error.clone())),
+    /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it continues
+    /// whenever the owner polls `ended`, which the owner has to do before it waits for anything.
+    pub fn start(&mut self, id: Raw, answer: ResponseFuture, cancel_params: CancelParams) {
+        self.open.push(OpenRequest { id, cancel_params, answer: Some(answer), waker: None });
+        self.count += 1;
+        self.advance();
+    }
+
+    /// Polls the requests that can continue. `ended` sees those that are woken later.
+    fn advance(&mut self) {
+        while let Some(Some((id, ending))) = self.open.next().now_or_never() {
+            self.finish(&id, ending);
         }
     }
 
-    /// Removes the next request whose task has ended. Never completes while no task runs. Cancel-safe.
-    pub async fn ended(&mut self) {
-        let (task, panicked) = match self.tasks.join_next_with_id().await {
-            Some(Ok((task, ()))) => (task, false),
-            Some(Err(error)) => (error.id(), error.is_panic()),
-            None => return std::future::pending().await,
+    fn finish(&mut self, id: &Raw, ending: Ending) {
+        let reply = match ending {
+            Ending::Answered(reply) => reply,
+            Ending::Panicked => Err(self.internal_error.clone()),
+            // `cancel` has counted it.
+            Ending::Cancelled => return,
         };
-        if let Some(open) = self.open.remove(&task).filter(|_| panicked) {
-            self.peer.reply(&open.id, Err(self.internal_error.clone()));
+        self.count -= 1;
+        self.peer.reply(id, reply);
+    }
+
+    /// Continues the requests, and returns when one is answered. Never completes while none is open. Cancel-safe.
+    pub async fn ended(&mut self) {
+        match self.open.next().await {
+            Some((id, ending)) => self.finish(&id, ending),
+            None => std::future::pending().await,
         }
     }
 
@@ -84,19 +120,23 @@ impl InboundRequests {
     /// with the same params.
     pub fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
-        let task = self.open.iter().find(|(_, open)| open.id == id).map(|(task, _)| *task);
-        if let Some(open) = task.and_then(|task| self.open.remove(&task)) {
-            drop(open.cancel_params.set(params));
-            open.task.abort();
-            self.peer.forget(&id);
+        let named = self.open.iter_mut().find(|open| open.id == id && open.answer.is_some());
+        let Some(open) = named else { return };
+        drop(open.cancel_params.set(params));
+        open.answer = None;
+        if let Some(waker) = open.waker.take() {
+            waker.wake();
         }
+        self.count -= 1;
+        self.peer.forget(&id);
+        self.advance();
     }
 
     /// Answers every open request with `error` and drops its future.
     pub fn abandon(&mut self, error: &Raw) {
-        for (_, open) in std::mem::take(&mut self.open) {
-            if !open.task.is_finished() {
-                open.task.abort();
+        self.count = 0;
+        for open in std::mem::take(&mut self.open) {
+            if open.answer.is_some() {
                 self.peer.reply(&open.id, Err(error.clone()));
             }
         }

@@ -1,5 +1,6 @@
 //! Cuts a stream into lines of limited length, one message each.
 
+use super::budget::{Reservation, UNCOUNTED_BYTES};
 use super::{MessageError, Raw};
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memmem};
@@ -7,14 +8,24 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The first size of a buffer in bytes. A buffer doubles while a message needs it, so that idle connections stay small.
 const MIN_BUFFER: usize = 8 << 10;
+/// The smallest room in bytes for which a read is worth its cost. A buffer with more room is used on, although lines of
+/// it are still in use.
+const MIN_ROOM: usize = 2 << 10;
+/// The length in bytes above which the next line is expected to be as long as the last one: a full pipe.
+const LARGE: usize = 64 << 10;
+/// The length in bytes above which no line is expected, because room that is not filled yet is not counted.
+const MAX_EXPECTED: usize = 4 << 20;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
 const READ_AHEAD: usize = 64 << 10;
+/// The limit for a stream of our own messages, which do not count against the budget again.
+pub const UNLIMITED: usize = usize::MAX;
 /// The byte order mark of UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads lines. A line that exceeds the limit is read to its end and reported, but not kept.
+/// Reads lines. A line that exceeds the limit, or finds no room in the budget of all messages, is read to its end and
+/// reported, but not kept.
 pub struct LineReader<R> {
     /// The stream.
     reader: R,
@@ -24,13 +35,21 @@ pub struct LineReader<R> {
     searched: usize,
     /// Whether the buffer is larger than `MIN_BUFFER`.
     grown: bool,
+    /// The length of the last large line in bytes. Often the next one is as long.
+    last_large: usize,
     /// The limit for one line, in bytes.
     limit: usize,
-    /// The line that is being skipped because it exceeds the limit.
+    /// The part of the budget that the incomplete line in `buffer` takes.
+    reservation: Reservation,
+    /// The line that is being skipped.
     oversized: Option<OversizedLine>,
+    /// What `put_back` returned.
+    returned: Option<Result<Bytes, MessageError>>,
+    /// Whether the end of the stream was reached.
+    at_end: bool,
 }
 
-/// What is kept of a line that exceeds the limit.
+/// What is kept of a line that is skipped.
 struct OversizedLine {
     /// Its first bytes.
     head: Bytes,
@@ -38,12 +57,36 @@ struct OversizedLine {
     tail: Vec<u8>,
     /// Its length so far, in bytes.
     bytes: u64,
+    /// Whether it is skipped for lack of room, and not because it exceeds the limit.
+    is_over_budget: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, grown: false, limit, oversized: None }
+        let (buffer, reservation) = (BytesMut::new(), Reservation::default());
+        Self {
+            reader,
+            buffer,
+            searched: 0,
+            grown: false,
+            last_large: 0,
+            limit,
+            reservation,
+            oversized: None,
+            returned: None,
+            at_end: false,
+        }
+    }
+
+    /// Sets the limit for one line, in bytes.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Makes `line` the next one.
+    pub fn put_back(&mut self, line: Result<Bytes, MessageError>) {
+        self.returned = Some(line);
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
@@ -51,27 +94,47 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// # Errors
     ///
-    /// [`MessageError::TooLong`] for a line that exceeds the limit; the next call reads the line after it.
+    /// [`MessageError::TooLong`] for a line that exceeds the limit, [`MessageError::OverBudget`] for one that finds no
+    /// room; the next call reads the line after it.
     pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
+        if let Some(line) = self.returned.take() {
+            return Some(line);
+        }
         loop {
             while let Some(end) = self.line_end() {
                 let mut line = self.buffer.split_to(end + 1);
                 line.truncate(end);
                 self.searched = 0;
+                if end > LARGE {
+                    self.last_large = end.min(MAX_EXPECTED);
+                }
                 if let Some(line) = self.finish(line.freeze()) {
                     return Some(line);
                 }
             }
             if self.buffer.len() > self.limit || self.oversized.is_some() {
-                self.skip();
+                self.skip(false);
+            } else if self.limit != UNLIMITED && !self.reservation.reserve(self.buffer.len()).await {
+                self.skip(true);
             }
             self.make_room();
             if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
                 let last = self.buffer.split().freeze();
                 self.searched = 0;
+                self.at_end = true;
                 return self.finish(last);
             }
         }
+    }
+
+    /// Whether the stream has ended, so that the line that was read last may be incomplete.
+    pub fn at_end(&self) -> bool {
+        self.at_end
+    }
+
+    /// The limit for one line, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
@@ -93,7 +156,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         self.grown = wanted > MIN_BUFFER;
-        self.buffer.reserve(wanted);
+        if self.buffer.capacity() - self.buffer.len() < MIN_ROOM {
+            let expected =
+                if wanted > LARGE / 2 { (self.last_large + MIN_ROOM).saturating_sub(wanted) } else { 0 };
+            self.buffer.reserve(wanted.max(expected));
+        }
     }
 
     fn line_end(&mut self) -> Option<usize> {
@@ -102,14 +169,14 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         found
     }
 
-    /// Drops what was read of an oversized line, except for its ends.
-    fn skip(&mut self) {
+    /// Drops what was read of a line that is not kept, except for its ends.
+    fn skip(&mut self, is_over_budget: bool) {
+        self.reservation = Reservation::default();
         let part = self.buffer.split().freeze();
         self.searched = 0;
         let head = || Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
-        let oversized =
-            self.oversized.get_or_insert_with(|| OversizedLine { head: head(), tail: Vec::new(), bytes: 0 });
-        oversized.add(&part);
+        let line = || OversizedLine { head: head(), tail: Vec::new(), bytes: 0, is_over_budget };
+        self.oversized.get_or_insert_with(line).add(&part);
     }
 
     fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, MessageError>> {
@@ -118,13 +185,21 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 head: line.slice(..KEPT_ENDS.min(line.len())),
                 tail: Vec::new(),
                 bytes: 0,
+                is_over_budget: false,
             });
         }
         if let Some(mut skipped) = self.oversized.take() {
             skipped.add(&line);
-            let id = find_id(&skipped.head, &skipped.tail);
-            return Some(Err(MessageError::TooLong { id, bytes: skipped.bytes, limit: self.limit }));
+            let (id, bytes) = (find_id(&skipped.head, &skipped.tail), skipped.bytes);
+            return Some(Err(match skipped.is_over_budget {
+                true => MessageError::OverBudget { id, bytes },
+                false => MessageError::TooLong { id, bytes, limit: self.limit },
+            }));
         }
+        let line = match line.len() > UNCOUNTED_BYTES {
+            true => std::mem::take(&mut self.reservation).hold(line),
+            false => line,
+        };
         let line = if line.starts_with(BOM) { line.slice(BOM.len()..) } else { line };
         let blank = line.trim_ascii().is_empty();
         (!blank).then_some(Ok(line))
@@ -159,7 +234,7 @@ fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
 
 /// Reads `: VALUE` at the start of `text`, where VALUE is a number or a string without escapes. Returns it and the
 /// rest.
-fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
+pub(super) fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
     let text = text.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let end = match text.first()? {
         b'"' => memchr(b'"', &text[1..])? + 2,

@@ -1,4 +1,7 @@
-//! The writing end of a connection. What the pipe takes is written at once; the rest is queued in order.
+//! The writing end of a connection. Frames are queued in order, and the writer writes all of them at once.
+//!
+//! The writer is a task of its own. The runtime runs it after the tasks that were ready before it, so one write takes
+//! everything that they sent, and nothing waits longer than that.
 //!
 //! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
@@ -17,8 +20,8 @@ use tokio::net::{UnixStream, unix::pipe};
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.
 const HIGH_WATER: usize = 64 << 10;
-/// The largest number of frames in one write.
-const MAX_FRAMES_PER_WRITE: usize = 64;
+/// The largest number of parts of frames in one write: `IOV_MAX` of Linux and macOS.
+const MAX_PARTS_PER_WRITE: usize = 1024;
 
 /// Sends frames. Cheap to clone.
 #[derive(Clone)]
@@ -48,8 +51,6 @@ struct Queue {
     limit: usize,
     /// Whether it did.
     overflowed: bool,
-    /// Written to at once when nothing is queued; `None` for sinks that may block.
-    direct: Option<Arc<PollableFd>>,
 }
 
 /// A non-blocking descriptor.
@@ -103,25 +104,24 @@ pub struct Writer {
 
 /// Where a writer writes.
 enum Sink {
-    /// A non-blocking descriptor, which the output writes, too.
-    Direct(Arc<PollableFd>),
+    /// A non-blocking descriptor.
+    Direct(PollableFd),
     /// Any other sink.
     Any(Box<dyn AsyncWrite + Send + Unpin>),
 }
 
 impl Output {
-    /// An output on a non-blocking descriptor, which is written at once while it has room.
+    /// An output on a non-blocking descriptor, which takes many frames in one write.
     pub fn direct(direct: PollableFd) -> (Self, Writer) {
-        let direct = Arc::new(direct);
-        Self::new(Some(direct.clone()), Sink::Direct(direct))
+        Self::new(Sink::Direct(direct))
     }
 
-    /// An output on any other sink, which only the writer writes.
+    /// An output on any other sink.
     pub fn any(sink: impl AsyncWrite + Send + Unpin + 'static) -> (Self, Writer) {
-        Self::new(None, Sink::Any(Box::new(sink)))
+        Self::new(Sink::Any(Box::new(sink)))
     }
 
-    fn new(direct: Option<Arc<PollableFd>>, sink: Sink) -> (Self, Writer) {
+    fn new(sink: Sink) -> (Self, Writer) {
         let queue = Queue {
             frames: VecDeque::new(),
             bytes: 0,
@@ -129,28 +129,16 @@ impl Output {
             closed: false,
             limit: usize::MAX,
             overflowed: false,
-            direct,
         };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
         (Self(shared.clone()), Writer { shared, sink })
     }
 
-    /// Writes or queues a frame. Returns false if the output is closed; the frame is dropped then.
-    pub fn send(&self, mut frame: Frame) -> bool {
+    /// Queues a frame. Returns false if the output is closed; the frame is dropped then.
+    pub fn send(&self, frame: Frame) -> bool {
         let mut queue = self.0.queue.lock();
         if queue.closed {
             return false;
-        }
-        if let (Some(direct), false, true) = (&queue.direct, queue.writing, queue.frames.is_empty()) {
-            while !frame.is_empty() {
-                let slices: Vec<_> = frame.slices().collect();
-                // The writer gets the same error when it tries, and reports it.
-                let Ok(n) = direct.try_write(&slices) else { break };
-                frame.advance(n);
-            }
-            if frame.is_empty() {
-                return true;
-            }
         }
         if queue.bytes > queue.limit {
             queue.closed = true;
@@ -160,10 +148,14 @@ impl Output {
             self.0.room.notify_waiters();
             return false;
         }
+        // If frames are queued, the writer knows.
+        let wakes = queue.frames.is_empty() && !queue.writing;
         queue.bytes += frame.len();
         queue.frames.push_back(frame);
         drop(queue);
-        self.0.more.notify_one();
+        if wakes {
+            self.0.more.notify_one();
+        }
         true
     }
 
@@ -210,19 +202,16 @@ impl Output {
 }
 
 impl Shared {
-    /// Takes the next frames to write; `None` when the output is closed and the queue is empty.
-    async fn take(&self) -> Option<VecDeque<Frame>> {
+    /// Moves the queued frames to `batch`, which is empty. Returns false when the output is closed and nothing is queued.
+    async fn take(&self, batch: &mut VecDeque<Frame>) -> bool {
         loop {
             {
                 let mut queue = self.queue.lock();
-                let n = queue.frames.len().min(MAX_FRAMES_PER_WRITE);
-                let batch: VecDeque<_> = queue.frames.drain(..n).collect();
+                // Both keep their memory.
+                std::mem::swap(&mut queue.frames, batch);
                 queue.writing = !batch.is_empty();
-                if queue.writing {
-                    return Some(batch);
-                }
-                if queue.closed {
-                    return None;
+                if queue.writing || queue.closed {
+                    return queue.writing;
                 }
             }
             self.more.notified().await;
@@ -251,7 +240,6 @@ impl Writer {
         let mut queue = self.shared.queue.lock();
         queue.closed = true;
         queue.writing = false;
-        queue.direct = None;
         queue.frames.clear();
         drop(queue);
         self.shared.room.notify_waiters();
@@ -259,12 +247,13 @@ impl Writer {
     }
 
     async fn write_all(&mut self) -> io::Result<()> {
-        while let Some(mut batch) = self.shared.take().await {
+        let mut batch = VecDeque::new();
+        while self.shared.take(&mut batch).await {
             match &mut self.sink {
                 Sink::Direct(direct) => write_direct(direct, &mut batch, &self.shared).await?,
                 Sink::Any(sink) => {
-                    for frame in batch {
-                        for part in &frame.0 {
+                    for frame in batch.drain(..) {
+                        for part in frame.parts() {
                             sink.write_all(part).await?;
                         }
                         self.shared.written(frame.len());
@@ -282,11 +271,7 @@ impl Writer {
 
 async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: &Shared) -> io::Result<()> {
     while !batch.is_empty() {
-        let attempt = {
-            let slices: Vec<_> = batch.iter().flat_map(Frame::slices).collect();
-            direct.try_write(&slices)
-        };
-        match attempt {
+        match try_write(direct, batch) {
             Ok(written) => {
                 shared.written(written);
                 let mut left = written;
@@ -304,6 +289,17 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
         }
     }
     Ok(())
+}
+
+/// Writes as many frames as the descriptor takes. Returns the number of bytes that were written.
+fn try_write(direct: &PollableFd, batch: &VecDeque<Frame>) -> io::Result<usize> {
+    if let [frame] = batch.as_slices().0
+        && let Some(text) = frame.one_piece()
+    {
+        return direct.try_write(&[IoSlice::new(text)]);
+    }
+    let slices: Vec<_> = batch.iter().flat_map(Frame::slices).take(MAX_PARTS_PER_WRITE).collect();
+    direct.try_write(&slices)
 }
 
 #[cfg(test)]
@@ -331,6 +327,28 @@ mod tests {
         assert!(got == expected);
         writer.await.unwrap().unwrap();
         assert!(!output.send(frame(0)));
+    }
+
+    /// A pipe that keeps writes apart: a read returns the bytes of one write (`O_DIRECT`, pipe(2)).
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn frames_of_one_wake_up_leave_in_one_write() {
+        use nix::fcntl::OFlag;
+        let (read, write) =
+            nix::unistd::pipe2(OFlag::O_DIRECT | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).unwrap();
+        let mut receiver = pipe::Receiver::from_owned_fd(read).unwrap();
+        let (output, writer) = Output::direct(PollableFd::Pipe(pipe::Sender::from_owned_fd(write).unwrap()));
+        let writer = tokio::spawn(writer.run());
+        for round in 0..3 {
+            let expected: String =
+                (0..40).map(|n| format!("{{\"jsonrpc\":\"2.0\",\"method\":\"n{n}\"}}\n")).collect();
+            (0..40).for_each(|n| assert!(output.send(frame(n))));
+            let mut got = vec![0; 4096];
+            let read = timeout(Duration::from_secs(5), receiver.read(&mut got)).await.unwrap().unwrap();
+            assert_eq!(String::from_utf8_lossy(&got[..read]), expected, "round {round}");
+        }
+        output.close();
+        writer.await.unwrap().unwrap();
     }
 
     #[cfg(unix)]

@@ -5,27 +5,27 @@
 //! in a loop. Answers and progress go to their calls; everything else is returned in the order in which it came.
 
 use super::batch::Batches;
+use super::body::Body;
 use super::lines::LineReader;
 use super::log_text::LogText;
+use super::open_calls::{OpenCall, OpenCalls};
 use super::output::Output;
-use super::{Frame, Message, MessageError, Raw, Reply, Request, raw};
+use super::own_ids::own_id;
+use super::{Frame, Message, MessageError, Raw, Reply, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::AsyncRead;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::call_options::with_progress_token;
 pub use super::call_options::{CallError, CallOptions, CancelParams, Progress, RetryHint};
+pub use super::incoming::Incoming;
 
 /// An answer above this size in bytes reaches its caller before the next line is read, so that answers do not pile up.
 const LARGE_ANSWER: usize = 32 << 10;
-
-/// The number of tasks whose progress is passed on after the answer to their call. The oldest are dropped.
-const MAX_TASKS: usize = 256;
 
 /// One end of a JSON-RPC connection.
 pub struct Peer {
@@ -34,52 +34,6 @@ pub struct Peer {
     calls: Mutex<OpenCalls>,
     /// The batches of the other side that are not answered yet.
     batches: Mutex<Batches>,
-}
-
-/// The calls that are not answered yet.
-#[derive(Default)]
-struct OpenCalls {
-    /// The id of the last request, which is also its progress token.
-    last_id: u64,
-    /// The calls by id.
-    open: HashMap<u64, OpenCall>,
-    /// Where the progress of tasks goes whose calls were answered, the latest last.
-    task_progress: VecDeque<(u64, Progress)>,
-    /// Whether the connection ended, so that no answer can come any more.
-    ended: bool,
-}
-
-struct OpenCall {
-    /// Takes the answer, or why there is none.
-    answer: oneshot::Sender<Result<Reply, CallError>>,
-    /// Where progress goes.
-    progress: Option<Progress>,
-    /// Takes the params of the acknowledgement of a `subscriptions/listen`.
-    on_acknowledged: Option<watch::Sender<Option<Raw>>>,
-    /// Whether progress may come after the answer.
-    may_become_task: bool,
-    /// Whether it is a `subscriptions/listen`, which stays open until one side ends it.
-    is_subscription: bool,
-    /// When the request was sent, or progress came last.
-    last_progress: Instant,
-}
-
-/// What `receive` read.
-#[derive(Debug)]
-pub enum Incoming {
-    /// A request of the other side.
-    Request(Request),
-    /// A notification that no call took.
-    Notification {
-        /// The method's name.
-        method: String,
-        /// The params, if it has any.
-        params: Option<Raw>,
-    },
-    /// An answer or progress, which went to its call.
-    Handled,
-    /// A line that is not a message, and the line itself (empty if it exceeded the limit).
-    Malformed(MessageError, Raw),
 }
 
 impl Peer {
@@ -105,7 +59,7 @@ impl Peer {
             calls.last_id += 1;
             calls.last_id
         };
-        self.output.send(Frame::request(id, method, Some(params)));
+        self.output.send(Frame::request(id, method, Some(params.into())));
     }
 
     /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
@@ -152,12 +106,14 @@ impl Peer {
     pub async fn call(
         &self,
         method: &str,
-        params: Option<Raw>,
+        params: Option<impl Into<Body>>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let started = Instant::now();
         // The timeout also covers a side that does not read its requests.
-        if tokio::time::timeout(options.timeout, self.output.ready()).await.is_err() {
+        if !self.output.is_ready()
+            && tokio::time::timeout(options.timeout, self.output.ready()).await.is_err()
+        {
             return Err(CallError::TimedOut(options.timeout));
         }
         let (answer, mut answered) = oneshot::channel();
@@ -167,15 +123,14 @@ impl Peer {
             on_acknowledged: options.on_acknowledged.clone(),
             may_become_task: options.may_become_task,
             is_subscription: method == Method::SubscriptionsListen.name(),
+            origin: options.origin,
             last_progress: Instant::now(),
         };
         let id = self.open(call)?;
         let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
+        let params = params.map(Into::into);
         let params = match options.progress {
-            Some(_) => {
-                let params = params.unwrap_or(Raw::from_static(b"{}"));
-                Some(raw::set_in(&params, "_meta", "progressToken", id.to_string().as_bytes()))
-            }
+            Some(_) => Some(with_progress_token(params, id)),
             None => params,
         };
         if !self.output.send(Frame::request(id, method, params)) {
@@ -192,7 +147,7 @@ impl Peer {
                     // Progress may have moved the deadline.
                     if self.deadline(id, started, &options).is_some_and(|d| d <= Instant::now()) {
                         guard.reason = Some("timed out");
-                        return Err(CallError::TimedOut(tenths(started.elapsed())));
+                        return Err(CallError::timed_out(started.elapsed()));
                     }
                 }
             }
@@ -234,7 +189,11 @@ impl Peer {
         let line = match lines.next().await? {
             Ok(line) => line,
             Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
-                self.complete(&id, Err(CallError::TooLong { bytes, limit }));
+                self.fail(&id, CallError::TooLong { bytes, limit });
+                return Some(Incoming::Handled);
+            }
+            Err(MessageError::OverBudget { id: Some(id), bytes }) if self.is_open(&id) => {
+                self.complete(&id, Err(CallError::OverBudget { bytes }));
                 return Some(Incoming::Handled);
             }
             Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
@@ -265,35 +224,41 @@ impl Peer {
                 };
                 if handled { Incoming::Handled } else { Incoming::Notification { method, params } }
             }
-            Ok(Message::Response { id, reply }) => {
-                self.complete(&id, Ok(reply));
-                Incoming::Handled
-            }
+            Ok(Message::Response { id, reply }) => match self.complete(&id, Ok(reply)) {
+                Some(Ok(reply)) => {
+                    let was_abandoned = own_id(&id).is_some_and(|id| self.calls.lock().take_abandoned(id));
+                    Incoming::Unmatched { id, reply, was_abandoned }
+                }
+                _ => Incoming::Handled,
+            },
             Err(malformed) => Incoming::Malformed(malformed, line),
         }
     }
 
-    /// Ends a call. An answer to a request that is not open (its caller is gone, or it was never sent) is dropped.
-    fn complete(&self, id: &Raw, outcome: Result<Reply, CallError>) {
-        let call = own_id(id).and_then(|id| {
-            let mut calls = self.calls.lock();
-            let call = calls.open.remove(&id)?;
-            if let Some(progress) = call.progress.clone().filter(|_| call.may_become_task) {
-                calls.task_progress.push_back((id, progress));
-                let excess = calls.task_progress.len().saturating_sub(MAX_TASKS);
-                calls.task_progress.drain(..excess);
-            }
-            Some(call)
-        });
-        match call {
-            Some(call) => drop(call.answer.send(outcome)),
-            None => tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open"),
-        }
+    /// Ends a call. Returns the outcome if no such request is open: its caller is gone, or it was never sent.
+    fn complete(&self, id: &Raw, outcome: Result<Reply, CallError>) -> Option<Result<Reply, CallError>> {
+        let call = own_id(id).and_then(|id| self.calls.lock().answered(id));
+        let Some(call) = call else {
+            tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open");
+            return Some(outcome);
+        };
+        drop(call.answer.send(outcome));
+        None
     }
 
     /// Fails one call; the connection stays open.
     pub fn fail(&self, id: &Raw, error: CallError) {
-        self.complete(id, Err(error));
+        drop(self.complete(id, Err(error)));
+    }
+
+    /// The id of the only call with an origin that is open; `None` if there are none or several.
+    pub fn only_call(&self) -> Option<Raw> {
+        self.calls.lock().only().map(|id| id.to_string().into())
+    }
+
+    /// The caller's own number for an open call.
+    pub fn origin(&self, id: &Raw) -> Option<u64> {
+        self.calls.lock().open.get(&own_id(id)?)?.origin
     }
 
     /// Ends a `subscriptions/listen` that the other side cancels, which counts as its answer. Returns false if `id` is
@@ -302,7 +267,7 @@ impl Peer {
         let is_one = own_id(id)
             .is_some_and(|id| self.calls.lock().open.get(&id).is_some_and(|call| call.is_subscription));
         if is_one {
-            self.complete(id, Ok(Ok(Raw::from_static(b"{}"))));
+            drop(self.complete(id, Ok(Ok(Raw::from_static(b"{}")))));
         }
         is_one
     }
@@ -331,8 +296,8 @@ impl Peer {
                 call.last_progress = Instant::now();
                 call.progress.clone()
             }
-            None => match calls.task_progress.iter().find(|(task, _)| *task == id) {
-                Some((_, progress)) => Some(progress.clone()),
+            None => match calls.progress_of_task(id) {
+                Some(progress) => Some(progress.clone()),
                 None => return false,
             },
         };
@@ -357,19 +322,10 @@ impl Peer {
         true
     }
 
-    fn is_open(&self, id: &Raw) -> bool {
+    /// Returns whether a request of ours waits for its answer.
+    pub fn is_open(&self, id: &Raw) -> bool {
         own_id(id).is_some_and(|id| self.calls.lock().open.contains_key(&id))
     }
-}
-
-/// Rounds down to a tenth of a second, for error messages.
-fn tenths(time: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(time.as_millis() / 100).unwrap_or(u64::MAX / 100) * 100)
-}
-
-/// Parses an id that this side assigned. Some servers return numbers as strings.
-fn own_id(id: &[u8]) -> Option<u64> {
-    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
 }
 
 /// Cancels the request if the call is dropped before its answer came.
@@ -383,7 +339,7 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if self.peer.calls.lock().open.remove(&self.id).is_none() || !self.options.cancellable {
+        if !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
             return;
         }
         let params = self.options.cancel_params.get().cloned().unwrap_or_else(|| match self.reason {

@@ -1,29 +1,26 @@
 //! Reads and edits single members of JSON objects and leaves all other bytes as they are.
+//!
+//! Each function reads the whole object. Where several members of one object are needed, [`Object`] reads it once.
 
 use super::Raw;
-use bytes::BytesMut;
-use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
+use super::object::Object;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::ops::Range;
 
 /// Returns the value of the member `key`; `None` if there is none or `object` is not an object. If a key is given
 /// twice, the last value counts, as in most parsers.
 pub fn get(object: &Raw, key: &str) -> Option<Raw> {
-    let range = members(object)?.into_iter().rfind(|member| member.key == key)?.value;
-    Some(object.slice(range))
+    Object::parse(object)?.get(key)
 }
 
 /// Returns the member `key` if it is a string.
 pub fn get_str(object: &Raw, key: &str) -> Option<String> {
-    serde_json::from_slice(&get(object, key)?).ok()
+    Object::parse(object)?.get_str(key)
 }
 
 /// Returns all members in order; `None` if `object` is not an object.
 pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
-    let members = members(object)?;
-    Some(members.into_iter().map(|m| (m.key.into_owned(), object.slice(m.value))).collect())
+    let object = Object::parse(object)?;
+    Some(object.entries()?.into_iter().map(|(key, value)| (key.into_owned(), value)).collect())
 }
 
 /// Returns the elements of the member `key` if it is an array.
@@ -41,81 +38,22 @@ pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
 
 /// Sets several members at once.
 pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
-    let Some(members) = members(object) else { return object.clone() };
-    let room: usize = values.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
-    let mut out = BytesMut::with_capacity(object.len() + room);
-    let mut done = 0;
-    for member in &members {
-        if let Some((_, value)) = values.iter().find(|(key, _)| member.key == *key) {
-            out.extend_from_slice(&object[done..member.value.start]);
-            out.extend_from_slice(value);
-            done = member.value.end;
-        }
-    }
-    // After the last value, so that all white space stays where it is.
-    let end = members.last().map_or_else(|| open_brace(object) + 1, |last| last.value.end);
-    out.extend_from_slice(&object[done..end]);
-    let mut first = members.is_empty();
-    for (key, value) in values.iter().filter(|(key, _)| members.iter().all(|member| member.key != *key)) {
-        if !std::mem::take(&mut first) {
-            out.extend_from_slice(b",");
-        }
-        out.extend_from_slice(serde_json::Value::from(*key).to_string().as_bytes());
-        out.extend_from_slice(b":");
-        out.extend_from_slice(value);
-    }
-    out.extend_from_slice(&object[end..]);
-    out.freeze()
+    let Some(parsed) = Object::parse(object) else { return object.clone() };
+    let values: Vec<_> = values.iter().map(|(key, value)| (*key, Raw::copy_from_slice(value))).collect();
+    parsed.with(&values).join()
 }
 
 /// Removes the member `key`.
 pub fn remove(object: &Raw, key: &str) -> Raw {
-    let Some(members) = members(object).filter(|all| all.iter().any(|m| m.key == key)) else {
-        return object.clone();
-    };
-    let kept = members.iter().filter(|member| member.key != key);
-    let kept = kept.map(|member| {
-        let name = serde_json::Value::from(&*member.key).to_string();
-        [name.as_bytes(), b":", &object[member.value.clone()]].concat()
-    });
-    [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
+    Object::parse(object).map_or_else(|| object.clone(), |parsed| parsed.without(key))
 }
 
 /// Sets the member `key` of the member `outer`, which is added if it is missing.
 pub fn set_in(object: &Raw, outer: &str, key: &str, value: &[u8]) -> Raw {
-    let inner = get(object, outer).filter(|inner| inner.first() == Some(&b'{'));
-    set(object, outer, &set(&inner.unwrap_or(Raw::from_static(b"{}")), key, value))
-}
-
-struct Member<'a> {
-    key: Cow<'a, str>,
-    value: Range<usize>,
-}
-
-fn open_brace(object: &[u8]) -> usize {
-    object.iter().position(|&b| b == b'{').unwrap_or_default()
-}
-
-fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
-    struct Members<'a>(&'a [u8]);
-    impl<'de> Visitor<'de> for Members<'de> {
-        type Value = Vec<Member<'de>>;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::new();
-            while let Some((key, value)) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
-                let start = value.get().as_ptr() as usize - self.0.as_ptr() as usize;
-                members.push(Member { key, value: start..start + value.get().len() });
-            }
-            Ok(members)
-        }
-    }
-    let mut json = serde_json::Deserializer::from_slice(object);
-    let members = json.deserialize_map(Members(object)).ok()?;
-    json.end().ok()?;
-    Some(members)
+    let Some(parsed) = Object::parse(object) else { return object.clone() };
+    let inner = parsed.get(outer).filter(|inner| inner.first() == Some(&b'{'));
+    let inner = set(&inner.unwrap_or(Raw::from_static(b"{}")), key, value);
+    parsed.with(&[(outer, inner)]).join()
 }
 
 #[cfg(test)]

@@ -31,8 +31,9 @@ mod platform {
     pub(super) fn stdin() -> Option<Input> {
         match StdioKind::of(std::io::stdin())? {
             StdioKind::Pipe(fd) => {
-                let pipe = pipe::Receiver::from_owned_fd(reopen(fd, "/dev/fd/0", false)?).ok()?;
-                Some(Box::new(pipe))
+                let fd = reopen(fd, "/dev/fd/0", false)?;
+                crate::wire::pipe_size::grow(&fd);
+                Some(Box::new(pipe::Receiver::from_owned_fd(fd).ok()?))
             }
             StdioKind::Socket(socket) => Some(Box::new(socket)),
         }

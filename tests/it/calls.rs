@@ -7,6 +7,8 @@ use crate::support::{Proxy, merged, pure_config, scripted_config, scripted_upstr
 
 mod argument_validation;
 mod describe;
+mod distrusted_annotations;
+mod hostile_text;
 mod search;
 mod shared_connection;
 mod tool_rules;
@@ -137,12 +139,12 @@ fn invalid_arguments_are_explained_to_the_model() {
     };
     for (arguments, part) in [
         (json!({"group": "file", "name": "echo"}), "files"),
-        (json!({"group": "files", "name": "eccho"}), "The nearest tools: echo"),
+        (json!({"group": "files", "name": "eccho"}), "The nearest tools: \"echo\""),
         (json!({"group": "files", "name": "readonly_echo"}), "read_only_echo"),
         (json!({"group": "files"}), "\"name\" is missing"),
         (json!({"group": "files", "name": 3}), "\"name\" must be a string"),
         (json!({"group": "files", "name": "echo", "args": [1]}), "\"args\" must be an object"),
-        (json!({"name": "nothing_like_it"}), "The groups: files, time."),
+        (json!({"name": "nothing_like_it"}), "The groups: \"files\", \"time\"."),
         (json!([1]), "JSON object"),
     ] {
         let text = explanation(arguments.clone());
@@ -150,7 +152,7 @@ fn invalid_arguments_are_explained_to_the_model() {
     }
     explanation(json!({"group": "time", "name": "nothing"}));
     let both = explanation(json!({"name": "echo"}));
-    assert!(both.contains("several groups") && both.contains("files, time"), "{both}");
+    assert!(both.contains("several groups") && both.contains(r#""files", "time""#), "{both}");
 }
 
 #[test]

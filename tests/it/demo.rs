@@ -1,9 +1,10 @@
 //! `dynamic-mcp demo`, and the MCP server that is built in for it.
 
-use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+
+use crate::support::{PipeReader, output_of, wait_for_child, write_all};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_dynamic-mcp");
 
@@ -13,7 +14,7 @@ fn the_demo_shows_every_step_and_leaves_nothing_behind() {
     let mut command = Command::new(PROGRAM);
     // The user's own settings do not apply to the demo.
     command.arg("demo").env("TMPDIR", tmp.path()).env("DYNAMIC_MCP_EAGER_STARTUP", "true");
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = output_of(&mut command);
     let text = String::from_utf8(output.stdout).unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && log.is_empty(), "{text}\n{log}");
@@ -50,7 +51,7 @@ fn the_demo_shows_every_step_and_leaves_nothing_behind() {
 #[test]
 #[cfg(unix)]
 fn a_demo_that_fails_says_why() {
-    let output = Command::new(PROGRAM).arg("demo").env("TMPDIR", "/nowhere").output().unwrap();
+    let output = output_of(Command::new(PROGRAM).arg("demo").env("TMPDIR", "/nowhere"));
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("cannot create /nowhere/dynamic-mcp-demo-"), "{text}");
@@ -64,13 +65,12 @@ fn every_tool_of_the_demo_server_works_as_it_is_defined() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = PipeReader::new(child.stdout.take().unwrap());
     let mut request = |method: &str, params: Value| {
         let request = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
-        writeln!(stdin, "{request}").unwrap();
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let response: Value = serde_json::from_str(&line).unwrap();
+        write_all(&mut stdin, format!("{request}\n").as_bytes()).unwrap();
+        let response: Value = serde_json::from_str(&stdout.read_line().unwrap()).unwrap();
         assert_eq!(response["id"], method);
         response
     };
@@ -106,11 +106,11 @@ fn every_tool_of_the_demo_server_works_as_it_is_defined() {
     }
     assert_eq!(request("ping", json!({}))["result"], json!({}));
     drop(stdin);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(wait_for_child(&mut child).code(), Some(0));
 }
 
 #[test]
 fn a_demo_server_of_an_unknown_group_does_not_start() {
-    let output = Command::new(PROGRAM).args(["__demo-server", "fish"]).output().unwrap();
+    let output = output_of(Command::new(PROGRAM).args(["__demo-server", "fish"]));
     assert_eq!(output.status.code(), Some(1));
 }

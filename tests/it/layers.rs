@@ -6,45 +6,61 @@ use std::collections::BTreeMap;
 
 mod imports;
 mod source;
+mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     ("text", &[]),
+    ("blocking", &[]),
+    ("files", &[]),
+    ("memory", &[]),
     ("random", &[]),
     ("protocol", &[]),
-    ("wire", &["protocol"]),
-    ("config", &[]),
+    ("private_files", &["files"]),
+    ("wire", &["protocol", "text"]),
+    ("config", &["blocking", "files", "text"]),
     ("dirs", &["config"]),
-    ("telemetry", &[]),
+    ("telemetry", &["text"]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["config", "protocol", "wire"]),
+    ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
     ("host", &["protocol", "transport", "wire"]),
-    ("auth", &["config", "transport"]),
-    ("upstream", &["config", "protocol", "rules", "text", "transport", "wire"]),
-    ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("auth", &["blocking", "config", "private_files", "text", "transport"]),
+    (
+        "upstream",
+        &["config", "files", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"],
+    ),
+    ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
+    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    ("pins", &["blocking", "config", "files", "private_files", "text", "wire"]),
     (
         "front",
-        &["config", "groups", "protocol", "random", "rules", "schema", "search", "text", "upstream", "wire"],
+        &[
+            "blocking", "config", "groups", "pins", "protocol", "random", "rules", "schema", "search",
+            "text", "upstream", "wire",
+        ],
     ),
     (
         "cli",
         &[
             "auth",
+            "blocking",
             "cache",
             "config",
             "dirs",
             "front",
             "groups",
+            "pins",
             "protocol",
             "telemetry",
+            "text",
             "transport",
             "upstream",
             "wire",
         ],
     ),
+    ("fuzzing", &["auth", "config", "front", "schema", "transport", "wire"]),
     ("lib", &[]),
 ];
 

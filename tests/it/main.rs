@@ -4,10 +4,14 @@
 //! - `fidelity`, `matrix`: an index by the behaviors of proxies, and every revision with every other;
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
+//! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
+//! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`: how the program and its processes end;
+//! - `isolation`: what other processes and users can read and change;
 //! - `sharing`: servers that several windows share;
 //! - `demo`: the command `demo`;
-//! - `layers`: checks of the source tree;
+//! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
+//! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -16,16 +20,21 @@ mod config;
 mod demo;
 mod fidelity;
 mod front;
+mod isolation;
 mod layers;
 mod lifetime;
+mod limits;
 mod matrix;
 mod modes;
 mod oauth;
+mod pins;
 mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod security_doc;
 mod sharing;
+mod soak;
 mod support;
 mod upstreams;
 mod warden;

@@ -278,6 +278,8 @@ fn a_broken_cache_is_ignored_and_no_cache_writes_no_file() {
     let dir = cache.path().join("dynamic-mcp");
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("index.json"), "{half").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(dir.join("index.json"), mode).unwrap();
     let mut proxy = start_with_cache(&default_mode_config(&[]), cache.path());
     proxy.wait_for_state("g", "discovered");
     assert!(!proxy.log().contains("cache"), "{}", proxy.log());

@@ -7,11 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::remote::{Reply, Server};
-use crate::support::{Proxy, text_of, wait_until};
+use crate::support::{Proxy, output_of, text_of, wait_until};
 use fixture::{Fixture, get};
 
 mod attacks;
@@ -214,11 +215,30 @@ fn a_login_ends_by_its_timeout_or_a_signal() {
     assert!(output.text.contains("nobody logged in within 0 s"), "{}", output.text);
 
     let login = fixture.start_login();
-    login.interrupt();
+    login.send_signal(Signal::SIGINT);
     let output = login.wait();
     assert_eq!(output.exit_code, 3);
     assert!(output.text.contains("cancelled"), "{}", output.text);
     assert!(fixture.login_files().is_empty());
+}
+
+#[test]
+fn a_signal_does_not_interrupt_a_login_whose_code_is_being_redeemed() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let fixture = Fixture::new();
+        fixture.auth_server.state().token_delay = Duration::from_millis(800);
+        let login = fixture.start_login();
+        let callback = login.callback_url();
+        let browser = std::thread::spawn(move || get(&callback).1);
+        wait_until("the code is being redeemed", || fixture.auth_server.token_requests() > 0);
+        login.send_signal(signal);
+        let output = login.wait();
+        assert_eq!(output.exit_code, 0, "{signal}: {}", output.text);
+        assert!(output.text.contains("g: logged in"), "{}", output.text);
+        assert!(output.text.contains("g: finishing the login"), "{}", output.text);
+        assert!(fixture.stored_login()["refresh_token"].is_string());
+        assert!(browser.join().unwrap().contains("You are logged in"));
+    }
 }
 
 #[test]
@@ -273,7 +293,7 @@ fn the_browser_gets_the_url_as_its_only_argument() {
     let fixture = Fixture::new();
     let (browser, arguments) = fixture.fake_browser();
     let mut command = fixture.command(&["login", "g", "--timeout", "2"]);
-    let output = command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap();
+    let output = output_of(command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin"));
     assert_eq!(output.status.code(), Some(3));
     wait_until("the browser was started", || arguments.exists());
     let arguments = std::fs::read_to_string(arguments).unwrap();

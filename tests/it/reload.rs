@@ -1,6 +1,8 @@
 //! Reloads of the config: which changes restart which groups, and every way in which a file can be replaced.
 
-use crate::support::{Proxy, ProxyCommand, config_of, is_alive, merged, scripted_upstream, wait_until};
+use crate::support::{
+    Proxy, ProxyCommand, config_of, is_alive, merged, scripted_upstream, text_of, wait_until,
+};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -334,5 +336,65 @@ fn a_change_during_startup_is_not_missed() {
         save(&proxy.config_file(), &config_of([("new", scripted_upstream(&[]))]));
         proxy.handshake();
         wait_for_groups(&mut proxy, &["new"]);
+    }
+}
+
+/// The value of a variable in the environment of the group `other`; empty if it cannot be started now.
+fn env(proxy: &mut Proxy, name: &str) -> String {
+    let result = proxy.call_tool("other", "env", json!({}));
+    let env: Value = serde_json::from_str(text_of(&result)).unwrap_or_default();
+    env[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// A config whose group `other` has variables from `env_file` and from a `{file:…}`.
+fn config_with_files() -> Value {
+    let entry = json!({"env_file": "secrets/a.env", "env": {"TOKEN": "{file:secrets/token}"}});
+    two_groups(merged(scripted_upstream(&[]), entry))
+}
+
+#[test]
+fn changed_files_that_the_config_names_restart_the_groups_that_use_them() {
+    let command = ProxyCommand::new().args(&["--pure-lazy"]);
+    let dir = command.home().join("secrets");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("a.env"), "LEVEL=one\n").unwrap();
+    fs::write(dir.join("token"), "t1\n").unwrap();
+    let mut proxy = command.config(&config_with_files()).start_initialized();
+    let kept = proxy.upstream_pid("kept");
+    assert_eq!((env(&mut proxy, "LEVEL"), env(&mut proxy, "TOKEN")), ("one".to_owned(), "t1".to_owned()));
+    // In place, as `echo >` does.
+    fs::write(dir.join("token"), "t2\n").unwrap();
+    wait_until("the new token is used", || env(&mut proxy, "TOKEN") == "t2");
+    // By another file of the same length, as editors do; its modification time is older.
+    let new = dir.join("new");
+    fs::write(&new, "LEVEL=two\n").unwrap();
+    fs::File::open(&new).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    fs::rename(&new, dir.join("a.env")).unwrap();
+    wait_until("the new variable is used", || env(&mut proxy, "LEVEL") == "two");
+    // Another config names another file, which is watched from then on, and does not exist yet.
+    let entry = merged(scripted_upstream(&[]), json!({"env": {"TOKEN": "{file:secrets/later/token}"}}));
+    save(&proxy.config_file(), &two_groups(entry));
+    wait_until("the missing file is reported", || {
+        proxy.call_meta_tool("get_status", json!({})).to_string().contains("no such file")
+    });
+    fs::create_dir(dir.join("later")).unwrap();
+    fs::write(dir.join("later/token"), "t3").unwrap();
+    wait_until("the file that exists now is used", || env(&mut proxy, "TOKEN") == "t3");
+    assert_eq!(proxy.upstream_pid("kept"), kept, "the other group went on");
+}
+
+#[test]
+fn a_change_during_startup_of_a_file_that_the_config_names_is_not_missed() {
+    for step in 0..10 {
+        let command = ProxyCommand::new().args(&["--pure-lazy"]);
+        let dir = command.home().join("secrets");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("a.env"), "LEVEL=one\n").unwrap();
+        fs::write(dir.join("token"), "old").unwrap();
+        let mut proxy = command.config(&config_with_files()).start();
+        std::thread::sleep(std::time::Duration::from_micros(1000 * step));
+        fs::write(dir.join("token"), "new").unwrap();
+        proxy.handshake();
+        wait_until("the new token is used", || env(&mut proxy, "TOKEN") == "new");
     }
 }

@@ -9,6 +9,7 @@ pub(crate) use server::{Reply, Request, Server};
 mod errors;
 mod http2;
 mod http_sse;
+mod malformed;
 pub(crate) mod proxies;
 mod sdk;
 pub(crate) mod server;

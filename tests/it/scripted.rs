@@ -1,10 +1,11 @@
 //! The scripted upstream itself, without dynamic-mcp: the other tests rely on what these show.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
+
+use crate::support::{PipeReader, wait_for_child, write_all};
 
 mod eras;
 mod tasks;
@@ -26,7 +27,7 @@ pub(crate) fn program() -> PathBuf {
 pub(crate) struct ScriptedUpstream {
     child: Child,
     stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
+    stdout: PipeReader<ChildStdout>,
 }
 
 impl ScriptedUpstream {
@@ -36,20 +37,18 @@ impl ScriptedUpstream {
         command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdout = PipeReader::new(child.stdout.take().unwrap());
         Self { child, stdin, stdout }
     }
 
     /// Writes a line to its stdin.
     pub(crate) fn send(&mut self, line: &str) {
-        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        write_all(self.stdin.as_mut().unwrap(), format!("{line}\n").as_bytes()).unwrap();
     }
 
-    /// Reads a line of its stdout.
+    /// Reads a line of its stdout. Empty at the end.
     pub(crate) fn read_line(&mut self) -> String {
-        let mut line = Vec::new();
-        self.stdout.read_until(b'\n', &mut line).unwrap();
-        String::from_utf8_lossy(&line).trim_end().to_owned()
+        self.stdout.read_line().unwrap_or_default().trim_end().to_owned()
     }
 
     /// The next message, of whatever kind.
@@ -72,7 +71,7 @@ impl ScriptedUpstream {
     /// Closes its stdin and waits for it to exit.
     fn exit_code(&mut self) -> Option<i32> {
         drop(self.stdin.take());
-        self.child.wait().unwrap().code()
+        wait_for_child(&mut self.child).code()
     }
 }
 
@@ -155,8 +154,7 @@ fn flags_make_it_misbehave() {
     let mut server = ScriptedUpstream::start(&["--garbage", "--bom", "--early", "--exit-after", "1"]);
     server.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
     server.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}"#);
-    let mut output = Vec::new();
-    server.stdout.read_to_end(&mut output).unwrap();
+    let output = server.stdout.read_to_end();
     let is_message = |line: &&[u8]| line.starts_with(br#"{"jsonrpc""#) && line.ends_with(b"\r");
     let lines = output.split(|byte| *byte == b'\n').collect::<Vec<_>>();
     assert_eq!((lines.iter().filter(|line| is_message(line)).count(), lines.len()), (6, 6 * 11 + 1));
@@ -164,9 +162,8 @@ fn flags_make_it_misbehave() {
     assert_eq!(server.exit_code(), Some(0));
 
     let mut server = ScriptedUpstream::start(&["--crash-at-start", "no TOKEN"]);
-    let mut stderr = String::new();
-    server.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert_eq!((stderr.trim_end(), server.exit_code()), ("no TOKEN", Some(3)));
+    let stderr = PipeReader::new(server.child.stderr.take().unwrap()).read_to_end();
+    assert_eq!((stderr.trim_ascii_end(), server.exit_code()), (&b"no TOKEN"[..], Some(3)));
 
     let mut server =
         ScriptedUpstream::start(&["--reject-versions-but", "2025-03-26", "--list-changed-on-call"]);

@@ -3,9 +3,11 @@
 //!
 //! `ProxyCommand` starts the program and `Proxy` is the running process (`proxy_process`). `proxy_client` sends requests
 //! to it and reads its messages (`message`), with a handshake or without one (`stateless`). `config` makes configs,
-//! `input_record` has the lines that an upstream received, and `processes` inspects the processes of the program.
+//! `input_record` has the lines that an upstream received, `processes` inspects the processes of the program, and `pipes`
+//! reads and writes those of any other process.
 //!
-//! No test sleeps until something has happened. A message is read with a deadline, and `wait_until` polls a condition.
+//! No test sleeps until something has happened. Pipes are read and written with a deadline, and `wait_until` polls a
+//! condition.
 
 use std::time::Duration;
 
@@ -15,12 +17,15 @@ pub(crate) use crate::scripted::program as scripted_upstream_program;
 pub(crate) use config::{config_of, full_upstream, merged, pure_config, scripted_config, scripted_upstream};
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
+use pipes::wait_for_events;
+pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive};
 pub(crate) use proxy_process::{DISABLED_DBUS, Proxy, ProxyCommand};
 
 mod config;
 mod input_record;
 mod message;
+mod pipes;
 mod processes;
 mod proxy_client;
 mod proxy_process;

@@ -11,6 +11,8 @@ use crate::support::{
 mod connection_attempts;
 mod era_bridge;
 mod invalid_configs;
+mod malformed;
+mod many_questions;
 mod stateless;
 
 #[test]

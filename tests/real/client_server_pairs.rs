@@ -69,7 +69,7 @@ fn proxied_plan(server: &ReferenceServer) -> Vec<Value> {
     plan.extend([
         tool_call("get_dynamic_tools", &json!({ "group": server.group, "lazy": false })),
         read_only_call(first.tool, &first.arguments),
-        read_only_call(server.writing_tool, &json!({})),
+        read_only_call(server.writing_tool.unwrap_or("no_such_tool"), &json!({})),
         proxied_call(server.group, "no_such_tool", &json!({})),
         tool_call("get_dynamic_tools", &json!({ "group": "no_such_group" })),
         tool_call("no_such_meta_tool", &json!({})),
@@ -114,10 +114,21 @@ fn assert_own_results(server: &ReferenceServer, results: &[Value], direct: &Valu
         assert!(definitions.contains(&format!("\"name\":{tool}")), "no {tool} in {definitions}");
     }
     assert_eq!(*read, direct["results"][0]);
-    assert!(!text_of(refused, true).is_empty());
-    assert!(text_of(no_tool, true).contains("has no tool \"no_such_tool\""), "{no_tool}");
-    assert!(text_of(no_group, true).contains("There is no group"), "{no_group}");
-    assert_eq!(no_meta_tool["error"]["code"], -32602, "{no_meta_tool}");
+    let refusal = match server.writing_tool {
+        Some(tool) => [tool, "is not marked as read-only, so it was not called"],
+        None => ["no_such_tool", "has no tool"],
+    };
+    for (result, parts) in [
+        (refused, refusal),
+        (no_tool, ["no_such_tool", "has no tool"]),
+        (no_group, ["no_such_group", "There is no group"]),
+    ] {
+        let text = text_of(result, true);
+        assert!(parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
+    }
+    let (code, message) =
+        (&no_meta_tool["error"]["code"], no_meta_tool["error"]["message"].as_str().unwrap());
+    assert!(*code == -32602 && message.contains("no_such_meta_tool"), "{no_meta_tool}");
     for group in status["structuredContent"]["groups"].as_array().unwrap() {
         let is_used = group["group"] == server.group;
         assert_eq!(group["state"] == "connected", is_used, "only the used group is started: {group}");

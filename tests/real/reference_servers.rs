@@ -17,8 +17,8 @@ pub(crate) struct ReferenceServer {
     pub(crate) command: Vec<String>,
     /// The tool of the first call is marked as read-only.
     pub(crate) calls: Vec<ServerCall>,
-    /// A tool that is not marked as read-only. Empty if there is none.
-    pub(crate) writing_tool: &'static str,
+    /// A tool that is not marked as read-only.
+    pub(crate) writing_tool: Option<&'static str>,
 }
 
 pub(crate) fn all(workspace: &Workspace) -> [ReferenceServer; 4] {
@@ -35,7 +35,7 @@ fn everything(workspace: &Workspace) -> ReferenceServer {
         error("get-resource-reference", json!({ "resourceId": -1 }), "Invalid resourceId"),
     ];
     let command = node_server(workspace, "server-everything", "stdio");
-    ReferenceServer { group: "everything", command, calls, writing_tool: "toggle-simulated-logging" }
+    ReferenceServer { group: "everything", command, calls, writing_tool: Some("toggle-simulated-logging") }
 }
 
 /// The server of the files in one directory (TypeScript).
@@ -50,7 +50,7 @@ fn filesystem(workspace: &Workspace) -> ReferenceServer {
         error("read_text_file", json!({ "path": path_string(&outside) }), "Access denied"),
     ];
     let command = node_server(workspace, "server-filesystem", &files);
-    ReferenceServer { group: "filesystem", command, calls, writing_tool: "write_file" }
+    ReferenceServer { group: "filesystem", command, calls, writing_tool: Some("write_file") }
 }
 
 /// The server of times (Python). All its tools are read-only.
@@ -65,7 +65,7 @@ fn time(workspace: &Workspace) -> ReferenceServer {
         group: "time",
         command: python_server(workspace, "mcp_server_time"),
         calls,
-        writing_tool: "",
+        writing_tool: None,
     }
 }
 
@@ -92,7 +92,7 @@ fn git(workspace: &Workspace) -> ReferenceServer {
     ];
     let mut command = python_server(workspace, "mcp_server_git");
     command.extend(["--repository".into(), repository]);
-    ReferenceServer { group: "git", command, calls, writing_tool: "git_add" }
+    ReferenceServer { group: "git", command, calls, writing_tool: Some("git_add") }
 }
 
 fn ok(tool: &'static str, arguments: Value, expected: &'static str) -> ServerCall {

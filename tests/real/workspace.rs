@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -58,10 +60,36 @@ fn find_install_dir() -> Option<PathBuf> {
     None
 }
 
+/// The number of tests that run programs at the moment.
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// Lets as many tests run at a time as there are cores. Unlike the tests of `tests/it`, these work more than they wait, and
+/// real clients have short deadlines of their own.
+struct Turn;
+
+impl Turn {
+    fn take() -> Self {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = ENDED.wait_while(running, |running| *running >= cores);
+        *running.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}
+
 pub(crate) struct Workspace {
     /// The directory of the installed programs.
     pub(crate) install_dir: PathBuf,
     home: TempDir,
+    _turn: Turn,
 }
 
 impl Workspace {
@@ -69,13 +97,14 @@ impl Workspace {
     /// installed.
     pub(crate) fn new() -> Option<Self> {
         let install_dir = find_install_dir()?;
+        let turn = Turn::take();
         let home = tempfile::tempdir().unwrap();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real");
         for script in SCRIPTS {
             fs::copy(sources.join(script), home.path().join(script)).unwrap();
         }
         symlink(install_dir.join("node_modules"), home.path().join("node_modules")).unwrap();
-        Some(Self { install_dir, home })
+        Some(Self { install_dir, home, _turn: turn })
     }
 
     /// The path of a file in the workspace.

@@ -1,6 +1,9 @@
 //! The keychain of macOS and the credential manager of Windows. Neither can be told not to ask the user.
 
-use super::{BoxFuture, Env, KeyringBackend, KeyringEntry, KeyringError, SERVICE_NAME, Secret};
+use super::{
+    BoxFuture, Env, KeyringBackend, KeyringEntry, KeyringError, SERVICE_NAME, Secret, UNLOCK_TIMEOUT,
+};
+use crate::blocking;
 #[cfg(target_os = "macos")]
 use apple_native_keyring_store::keychain::Store;
 use keyring_core::api::CredentialStoreApi;
@@ -31,7 +34,7 @@ impl NativeKeyring {
         Box::pin(async move {
             let caller = Arc::new(());
             let caller_waits = Arc::downgrade(&caller);
-            let done = tokio::task::spawn_blocking(move || {
+            let done = blocking::run(UNLOCK_TIMEOUT, move || {
                 let _turn = one_at_a_time.lock();
                 if caller_waits.strong_count() == 0 {
                     return Err(KeyringError::TimedOut);

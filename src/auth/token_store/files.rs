@@ -1,100 +1,66 @@
-//! Reads and writes the file of a login. Only its owner can read it, and it is replaced atomically.
+//! Reads and writes the file of a login, which only its owner can read.
 
 use super::stored_login::LoginFile;
 use crate::auth::error::AuthError;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use crate::blocking;
+use crate::private_files::{PrivateFileError, private_dir, read_private, remove_stale_temporaries, replace};
+use std::fs;
+use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The largest file of a login, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// How long an operation on the file of a login may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs file operations on another thread, so that a slow disk does not delay calls.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
 ) -> Result<T, AuthError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(AuthError::Store("access to the file of the login was aborted".to_owned())))
+    let done = blocking::run(FILE_TIMEOUT, work).await;
+    done.unwrap_or_else(|error| Err(AuthError::Store(format!("access to the file of the login {error}"))))
 }
 
 /// Reads the file of a login. `None` if there is none, or its content is not a login.
 ///
 /// # Errors
 ///
-/// `AuthError::Store` if the file cannot be read, is a symbolic link, or can be read by other users.
+/// `AuthError::Store` if the file cannot be read, or it or its directory cannot be trusted.
 pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
-    let mut file = match private_file_options().read(true).open(path) {
+    let text = match read_private(path, MAX_BYTES) {
         // Also `None` if a directory on the way cannot be entered: no login was ever stored there.
-        Err(_) if fs::symlink_metadata(path).is_err() => return Ok(None),
-        file => file.map_err(|error| store_error(path, &error))?,
+        Err(error) if error.is_missing() => return Ok(None),
+        text => text.map_err(store_error)?,
     };
-    #[cfg(unix)]
-    {
-        let permissions = file.metadata().map_err(|error| store_error(path, &error))?.permissions();
-        let mode = std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777;
-        if mode & 0o077 != 0 {
-            let path = path.display();
-            let message = format!(
-                "{path} contains tokens and can be read by other users (mode {mode:o}): run `chmod 600 {path}`"
-            );
-            return Err(AuthError::Store(message));
-        }
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| store_error(path, &error))?;
-    Ok(serde_json::from_str(&text).ok())
+    Ok(serde_json::from_slice(&text).ok())
 }
 
 /// Replaces the file of a login.
-pub(super) fn write(dir: &Path, path: &Path, content: &LoginFile) -> Result<(), AuthError> {
-    let written = || -> io::Result<()> {
-        create_private_dir(dir)?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut file = create_private_file(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(content)?)?;
-        // Otherwise a power failure could bring back the previous refresh token, which is used up.
-        file.sync_all()?;
-        fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
-    };
-    written().map_err(|error| store_error(path, &error))
+pub(super) fn write(path: &Path, content: &LoginFile) -> Result<(), AuthError> {
+    let text = serde_json::to_vec_pretty(content).map_err(|error| io_error(path, &error.into()))?;
+    if let Some(dir) = path.parent() {
+        remove_stale_temporaries(dir);
+    }
+    // Durable: otherwise a power failure could bring back the previous refresh token, which is used up.
+    replace(path, &text, true).map_err(store_error)
 }
 
 /// Checks that a file can be written to the directory.
 pub(super) fn check_writable(dir: &Path) -> Result<(), AuthError> {
-    let path = dir.join(format!("{}.tmp", std::process::id()));
-    let written = || -> io::Result<()> {
-        create_private_dir(dir)?;
-        let written = create_private_file(&path)?.write_all(&[0; 4096]);
-        fs::remove_file(&path)?;
-        written
-    };
-    written().map_err(|error| store_error(dir, &error))
-}
-
-/// Options for files that only their owner can read, and that are never opened through a symbolic link.
-pub(super) fn private_file_options() -> fs::OpenOptions {
-    let mut options = File::options();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    }
-    options
-}
-
-/// Creates a file in place of one that an earlier process may have left.
-fn create_private_file(path: &Path) -> io::Result<File> {
-    fs::remove_file(path).ok();
-    private_file_options().write(true).create_new(true).open(path)
-}
-
-/// Creates a directory that only its owner can enter, unless it exists.
-pub(super) fn create_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let path = dir.join(format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+    private_dir(dir).and_then(|()| replace(&path, &[0; 4096], false)).map_err(store_error)?;
+    fs::remove_file(&path).map_err(|error| io_error(&path, &error))
 }
 
 /// The error for a file or directory that cannot be used.
-pub(super) fn store_error(path: &Path, error: &io::Error) -> AuthError {
+pub(super) fn store_error(error: PrivateFileError) -> AuthError {
+    AuthError::Store(error.to_string())
+}
+
+/// The error for a file that cannot be read, written or locked.
+pub(super) fn io_error(path: &Path, error: &io::Error) -> AuthError {
     AuthError::Store(format!("{}: {error}", path.display()))
 }

@@ -1,7 +1,8 @@
 //! The lock of a login: a file that processes of one user lock while they change the login.
 
-use super::files::{blocking, create_private_dir, private_file_options, store_error};
+use super::files::{blocking, io_error, store_error};
 use crate::auth::error::AuthError;
+use crate::private_files;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +27,7 @@ impl LoginLock {
                 match file.try_lock() {
                     Ok(()) => return Ok(()),
                     Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
-                    Err(TryLockError::Error(error)) => return Err(store_error(path, &error)),
+                    Err(TryLockError::Error(error)) => return Err(io_error(path, &error)),
                 }
             }
         };
@@ -50,13 +51,5 @@ impl LoginLock {
 
 async fn open_lock_file(path: &Path) -> Result<File, AuthError> {
     let path: PathBuf = path.to_owned();
-    blocking(move || {
-        if let Some(dir) = path.parent() {
-            create_private_dir(dir).map_err(|error| store_error(dir, &error))?;
-        }
-        let mut options = private_file_options();
-        options.create(true).truncate(false).write(true);
-        options.open(&path).map_err(|error| store_error(&path, &error))
-    })
-    .await
+    blocking(move || private_files::open_lock(&path).map_err(store_error)).await
 }

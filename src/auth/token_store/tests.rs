@@ -1,8 +1,6 @@
-use super::files::private_file_options;
 use super::*;
 use crate::auth::keyring::tests::FakeKeyring;
 use crate::config::GroupName;
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,6 +79,41 @@ async fn only_the_owner_can_read_a_login() {
 
 #[cfg(unix)]
 #[tokio::test]
+async fn a_directory_that_others_can_change_is_refused_for_reading_writing_and_locking() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("t")).await.unwrap();
+    fs::set_permissions(&store.dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let message = |error| match error {
+        AuthError::Store(message) => message,
+        other => panic!("{other}"),
+    };
+    for error in [
+        store.read(&key, URL).await.unwrap_err(),
+        store.write(&key, &login("t")).await.unwrap_err(),
+        store.check_writable().await.unwrap_err(),
+        store.lock(&key).await.err().unwrap(),
+    ] {
+        let message = message(error);
+        assert!(message.contains(&format!("run `chmod 700 {}`", store.dir.display())), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn temporary_files_of_a_killed_process_are_removed_when_a_login_is_written() {
+    let (_dir, store, key) = file_store();
+    store.write(&key, &login("t")).await.unwrap();
+    let stale = store.file(&key).with_extension("1.tmp");
+    let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3600);
+    fs::File::create(&stale).unwrap().set_modified(hours_ago).unwrap();
+    store.write(&key, &login("t")).await.unwrap();
+    assert!(!stale.exists());
+    let names: Vec<_> = fs::read_dir(&store.dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names, [store.file(&key)]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
 async fn a_symbolic_link_in_place_of_the_file_is_not_followed() {
     let (dir, store, key) = file_store();
     store.write(&key, &login("t")).await.unwrap();
@@ -99,8 +132,7 @@ async fn a_damaged_file_counts_as_no_login() {
     let (_dir, store, key) = file_store();
     store.write(&key, &login("t")).await.unwrap();
     for text in ["", "{", "[]", r#"{"version": 2, "url": "https://a.example/"}"#] {
-        let mut file = private_file_options().write(true).truncate(true).open(store.file(&key)).unwrap();
-        file.write_all(text.as_bytes()).unwrap();
+        fs::write(store.file(&key), text).unwrap();
         assert_eq!(store.read(&key, URL).await, Ok(None), "{text}");
     }
 }

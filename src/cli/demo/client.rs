@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -28,9 +29,12 @@ pub(super) struct DemoClient {
 }
 
 impl DemoClient {
-    /// Starts this program with `args`. Its stderr is ours.
-    pub(super) fn start(args: &[&OsStr]) -> anyhow::Result<Self> {
+    /// Starts this program with `args`. Its stderr is ours. What it remembers is in `state_dir`.
+    pub(super) fn start(args: &[&OsStr], state_dir: Option<&Path>) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
+        if let Some(dir) = state_dir {
+            command.env("XDG_STATE_HOME", dir);
+        }
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         // The user's own settings would change what the demo shows.
         for (name, _) in std::env::vars_os() {

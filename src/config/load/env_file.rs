@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::source_text::SourceText;
 use crate::config::ConfigError;
+use crate::files::MAX_NAMED_BYTES;
 
 /// Reads a file of variables.
 ///
@@ -15,7 +16,8 @@ use crate::config::ConfigError;
 ///
 /// Fails if the file cannot be read (an error without a position), or at the first line that is not a variable.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
-    let text = SourceText::read(path, "a relative path starts at the config file's directory")?;
+    let text =
+        SourceText::read(path, MAX_NAMED_BYTES, "a relative path starts at the config file's directory")?;
     let mut variables = Vec::new();
     for (index, line) in text.as_str().lines().enumerate() {
         let line = line.trim();

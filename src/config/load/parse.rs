@@ -14,8 +14,10 @@ use crate::config::de::{ValueReader, json_type};
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::nearest::nearest;
+use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext};
-use crate::config::{ConfigError, LaunchText};
+use crate::config::{ConfigError, LaunchText, ServerOrigin};
+use crate::files::MAX_CONFIG_BYTES;
 
 /// The content of one file.
 #[derive(Default)]
@@ -24,7 +26,7 @@ pub(super) struct ParsedFile {
     pub(super) servers: Vec<NamedEntry>,
     /// The `settings` of the file.
     pub(super) settings: SettingsEntry,
-    /// The error in `settings.tools`, if it has one: then it is unknown which tools may be called.
+    /// The error in the settings that restrict tools, if there is one: then it is unknown which tools may be called.
     pub(super) tools_error: Option<ConfigError>,
     /// Errors of the whole file and of settings.
     pub(super) errors: Vec<ConfigError>,
@@ -53,6 +55,8 @@ pub(super) struct EntrySource {
     fields: Vec<FieldSource>,
     /// The fields that decide what is launched or contacted, as the file writes them.
     pub(super) launch_text: LaunchText,
+    /// What identifies the server for its pins.
+    pub(super) origin: ServerOrigin,
 }
 
 /// Where a field is in the file.
@@ -80,11 +84,11 @@ impl EntrySource {
 }
 
 /// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
-pub(super) fn parse_file(path: &Path, env: &Env) -> ParsedFile {
+pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
     const MISSING: &str =
         "create it as README.md and examples/basic.json show, or name another file with `--config`";
     let absolute = env.cwd().join(path);
-    let text = match SourceText::read(&absolute, MISSING) {
+    let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, MISSING) {
         Ok(text) => Arc::new(text.named(path)),
         Err(error) => {
             let error = ConfigError { file: path.to_owned(), ..error };
@@ -92,8 +96,9 @@ pub(super) fn parse_file(path: &Path, env: &Env) -> ParsedFile {
         }
     };
     let dir = absolute.parent().unwrap_or(&absolute);
-    let context = ExpandContext { env, dir };
-    let mut parser = FileParser { text: &text, context, file: ParsedFile::default() };
+    let context = ExpandContext { env, dir, files };
+    let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
+    let mut parser = FileParser { text: &text, path: &canonical, context, file: ParsedFile::default() };
     match parse_json(&text) {
         Ok(root) => parser.parse_root(&root),
         Err(error) => parser.file.errors.push(error),
@@ -130,6 +135,8 @@ fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
 
 struct FileParser<'f> {
     text: &'f Arc<SourceText>,
+    /// The absolute path of the file.
+    path: &'f Path,
     context: ExpandContext<'f>,
     /// What was parsed so far.
     file: ParsedFile,
@@ -231,6 +238,8 @@ impl FileParser<'_> {
             .collect();
         let written = known.iter().filter(|(field, _)| field.cache_key == CacheKeyPart::AsWritten);
         let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
+        let program = known.iter().filter(|(field, _)| PROGRAM_FIELDS.contains(&field.name));
+        let program: Vec<_> = program.map(|(field, member)| (field.name, compact(&member.value))).collect();
         EntrySource {
             dir: self.context.dir.to_owned(),
             text: self.text.clone(),
@@ -245,6 +254,10 @@ impl FileParser<'_> {
             launch_text: LaunchText::new(
                 written.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))),
             ),
+            origin: ServerOrigin {
+                file: self.path.to_owned(),
+                program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),
+            },
         }
     }
 
@@ -293,10 +306,24 @@ impl FileParser<'_> {
 
     fn report_setting(&mut self, name: &str, error: ConfigError) {
         let error = ConfigError { message: format!("`settings`: {}", error.message), ..error };
-        if name == "tools" {
+        let field = fields::find(fields::of_type("SettingsEntry"), name).map(|field| field.name);
+        if matches!(field, Some("tools" | "trust_annotations" | "pin_tools")) {
             self.file.tools_error = Some(error.clone());
         }
         self.file.errors.push(error);
+    }
+}
+
+/// The fields that say which program a server is, without what it is given to run.
+const PROGRAM_FIELDS: &[&str] = &["command", "args", "cwd", "url", "httpUrl"];
+
+/// Writes a string or a list of strings as JSON without the white space and comments of the file. Everything else, which
+/// no field of a program can be, is empty.
+fn compact(value: &Value<'_>) -> String {
+    match value {
+        Value::StringLit(text) => serde_json::Value::from(&*text.value).to_string(),
+        Value::Array(list) => list.elements.iter().map(compact).collect::<Vec<_>>().join(","),
+        _ => String::new(),
     }
 }
 

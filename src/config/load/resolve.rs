@@ -10,6 +10,7 @@ use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, Tran
 use crate::config::file::{
     FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry, ToolsEntry,
 };
+use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError};
 use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
@@ -27,7 +28,10 @@ pub(super) struct ServerDefaults<'d> {
     pub(super) overrides: &'d Overrides,
     /// The environment, for variables and paths.
     pub(super) env: &'d Env,
-    /// The error in `settings.tools`, if it has one. The rules for tools are then unknown, so no server may run.
+    /// Notes the files that are read.
+    pub(super) files: &'d ReferencedFiles,
+    /// The error in the `settings` that restrict tools, if there is one. The rules for tools are then unknown, so no
+    /// server may run.
     pub(super) tools_error: Option<ConfigError>,
 }
 
@@ -54,7 +58,10 @@ pub(super) fn resolve_server(
         features: resolve_features(entry.features, settings.features),
         tools: resolve_tool_rules(&entry, settings.tools.as_ref()),
         expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),
+        trust_annotations: resolve_trust_annotations(&entry, settings),
+        pin_tools: entry.pin_tools.or(settings.pin_tools).unwrap_or_default(),
         launch_text: source.launch_text.clone(),
+        origin: source.origin.clone(),
         description: entry.description.clone(),
         endpoint: resolve_endpoint(entry, source, defaults)?,
     })
@@ -131,6 +138,13 @@ fn resolve_tool_rules(entry: &ServerEntry, settings: Option<&ToolsEntry>) -> Too
     rules
 }
 
+/// The server's own value before that of the settings, and each of these beside `tools` before the one within.
+fn resolve_trust_annotations(entry: &ServerEntry, settings: &SettingsEntry) -> bool {
+    let within = |tools: &Option<ToolsEntry>| tools.as_ref().and_then(|tools| tools.trust_annotations);
+    let own = entry.trust_annotations.or_else(|| within(&entry.tools));
+    own.or(settings.trust_annotations).or_else(|| within(&settings.tools)).unwrap_or(true)
+}
+
 fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
     globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
 }
@@ -189,10 +203,11 @@ fn resolve_stdio(
         let message = "`type` names a remote transport, but the server has a `command`";
         return Err(source.error(&["type"], message, Some("remove `type`".to_owned())));
     }
-    let context = ExpandContext { env: defaults.env, dir: &source.dir };
+    let context = ExpandContext { env: defaults.env, dir: &source.dir, files: defaults.files };
     let mut env = BTreeMap::new();
     if let Some(file) = &entry.env_file {
         let file = context.resolve_path(file).map_err(|error| path_error(source, "env_file", &error))?;
+        context.files.add(&file);
         env.extend(env_file::read(&file).map_err(|error| match error.at {
             Some(_) => error,
             None => source.error(&["env_file"], format!("`env_file` {}", error.message), error.hint),
@@ -248,7 +263,7 @@ fn resolve_http(
     if let Some(message) = oauth.as_ref().and_then(missing_credential) {
         return Err(source.error(&["oauth"], message, None));
     }
-    let context = ExpandContext { env: defaults.env, dir: &source.dir };
+    let context = ExpandContext { env: defaults.env, dir: &source.dir, files: defaults.files };
     let ca_file = entry.ca_file.map(|path| context.resolve_path(&path)).transpose();
     let ca_file = ca_file.map_err(|error| path_error(source, "ca_file", &error))?;
     let headers = checked_headers(entry.headers.unwrap_or_default(), source)?;

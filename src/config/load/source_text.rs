@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::config::vars::read_error_reason;
+use crate::files;
 
 /// Line and column, both counted from 1. The column counts characters.
 pub(super) type LineColumn = (usize, usize);
@@ -16,19 +17,19 @@ pub(super) struct SourceText {
 }
 
 impl SourceText {
-    /// Reads a file, without its byte order mark. `hint` is the hint of an error.
+    /// Reads a file of at most `limit` bytes, without its byte order mark. `hint` is the hint of an error.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be read or is not UTF-8.
-    pub(super) fn read(path: &Path, hint: &str) -> Result<Self, ConfigError> {
+    pub(super) fn read(path: &Path, limit: u64, hint: &str) -> Result<Self, ConfigError> {
         let error = |message: String| ConfigError {
             file: path.to_owned(),
             at: None,
             message,
             hint: Some(hint.to_owned()),
         };
-        let bytes = std::fs::read(path)
+        let bytes = files::read(path, limit)
             .map_err(|cause| error(format!("cannot be read: {}", read_error_reason(&cause))))?;
         let text = String::from_utf8(bytes).map_err(|_| error("is not UTF-8 text".to_owned()))?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);

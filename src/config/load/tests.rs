@@ -157,6 +157,35 @@ fn no_server_runs_while_the_rules_for_tools_are_unknown() {
 }
 
 #[test]
+fn no_server_runs_while_it_is_unknown_whether_tools_are_pinned_or_annotations_trusted() {
+    for setting in [r#""pin_tools": "yes""#, r#""pinTools": 1"#, r#""trust_annotations": "no""#] {
+        let config = load_text(&format!(
+            r#"{{"mcpServers": {{"a": {{"command": "x"}}}}, "settings": {{{setting}}}}}"#
+        ));
+        assert!(config.servers[0].1.is_err(), "{setting}");
+    }
+}
+
+#[test]
+fn trust_in_annotations_and_pins_are_set_for_each_server_or_all() {
+    let trust_and_pin = |entry: &str, settings: &str| {
+        let config = load_text(&format!(
+            r#"{{"mcpServers": {{"a": {{"command": "x"{entry}}}}}, "settings": {{{settings}}}}}"#
+        ));
+        (server(&config, "a").trust_annotations, server(&config, "a").pin_tools)
+    };
+    assert_eq!(trust_and_pin("", ""), (true, false));
+    assert_eq!(trust_and_pin(r#", "trust_annotations": false, "pinTools": true"#, ""), (false, true));
+    assert_eq!(trust_and_pin(r#", "tools": {"trustAnnotations": false}"#, ""), (false, false));
+    assert_eq!(trust_and_pin("", r#""trust_annotations": false, "pin_tools": true"#), (false, true));
+    assert_eq!(trust_and_pin("", r#""tools": {"trust_annotations": false}"#), (false, false));
+    let own = r#", "trust_annotations": true, "pin_tools": false, "tools": {"trust_annotations": false}"#;
+    assert_eq!(trust_and_pin(own, r#""trust_annotations": false, "pin_tools": true"#), (true, false));
+    let within = r#", "tools": {"trust_annotations": true}"#;
+    assert_eq!(trust_and_pin(within, r#""trust_annotations": false"#), (true, false));
+}
+
+#[test]
 fn env_overrides_the_env_file_and_relative_paths_start_at_the_config() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("conf")).unwrap();

@@ -61,6 +61,17 @@ pub async fn acquire_for_user(
     context: &RequestContext,
     group: &Upstream,
 ) -> Result<(Upstream, Lease), Unavailable> {
+    if let Some(lease) = group.try_lease() {
+        return Ok((group.clone(), lease));
+    }
+    // Boxed, so that the future of a call that need not wait is small.
+    Box::pin(connect_for_user(context, group)).await
+}
+
+async fn connect_for_user(
+    context: &RequestContext,
+    group: &Upstream,
+) -> Result<(Upstream, Lease), Unavailable> {
     let groups = context.groups();
     let mut progress = WaitProgress::new(context.progress.as_ref());
     let mut outcome = wait_for_lease(groups, group, &mut progress).await;

@@ -1,15 +1,21 @@
-//! Asks the user to approve a call that the config wants confirmed (`tools.ask`).
+//! Asks the user to approve a call that the config (`tools.ask`) or the tool's server wants confirmed.
+//!
+//! The user decides by the question alone. So it begins with group and tool in quotation marks and shows all arguments,
+//! with every character visible: neither a name nor an argument can look like a part of the question, and nothing is
+//! left out. A call whose question would be too long to be read is refused.
 
-use super::approval_token::{Approval, ApprovalState};
+use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
 use super::context::RequestContext;
 use super::era_bridge::name_group_in_inputs;
+use super::question_limit::TooManyQuestions;
 use crate::front::tool_errors;
 use crate::protocol::Era;
+use crate::text::{quoted, visible};
 use crate::wire::{Raw, raw};
 use serde_json::{Value, json};
 
-/// How many characters of the arguments a question shows.
-const MAX_SHOWN_CHARACTERS: usize = 4000;
+/// The longest question, in characters.
+const MAX_QUESTION_CHARACTERS: usize = 32_000;
 
 /// The outcome of asking.
 pub enum ApprovalOutcome {
@@ -37,10 +43,10 @@ pub async fn request(
 
 /// Sends an elicitation while the call waits.
 async fn ask(context: &RequestContext, approval: &Approval<'_>) -> Result<(), String> {
-    if !context.can_elicit_forms() {
-        return Err(tool_errors::cannot_ask_for_approval(approval.group, approval.tool));
-    }
-    let answer = context.elicit(approval.group, elicitation(approval)).await;
+    let elicitation = elicitation(context, approval)?;
+    let answer = context.elicit(approval.group, elicitation).await;
+    let answer =
+        answer.map_err(|TooManyQuestions| tool_errors::too_many_questions(approval.group, approval.tool))?;
     check_action(approval, answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref())
 }
 
@@ -57,38 +63,40 @@ fn ask_through_result(
         }
         ApprovalState::NotAsked => {}
     }
-    if !context.can_elicit_forms() {
-        return Err(tool_errors::cannot_ask_for_approval(approval.group, approval.tool));
-    }
-    let mut elicitation = elicitation(approval);
+    let mut elicitation = elicitation(context, approval)?;
     elicitation["mode"] = json!("form");
     let result = approval.input_required(&elicitation);
     Ok(ApprovalOutcome::InputRequired(name_group_in_inputs(approval.group, &result)))
 }
 
-fn elicitation(approval: &Approval<'_>) -> Value {
-    let Approval { group, tool, args } = approval;
-    json!({
-        "message": format!("Call tool {tool} of group {group} with these arguments?\n{}", shortened(args)),
-        "requestedSchema": { "type": "object", "properties": {} },
-    })
+/// Returns the params of the question.
+///
+/// # Errors
+///
+/// The client cannot ask it, or it is too long. The text is for the model.
+fn elicitation(context: &RequestContext, approval: &Approval<'_>) -> Result<Value, String> {
+    let Approval { group, tool, args, .. } = approval;
+    if !context.can_elicit_forms() {
+        return Err(tool_errors::cannot_ask_for_approval(group, tool));
+    }
+    let (shown_group, shown_tool) = (quoted(group.as_str()), quoted(tool));
+    let shown_args = visible(&String::from_utf8_lossy(args));
+    let message =
+        format!("Group {shown_group}, tool {shown_tool}: allow this call?\nIts arguments: {shown_args}");
+    let characters = message.chars().count();
+    if characters > MAX_QUESTION_CHARACTERS {
+        return Err(tool_errors::too_long_to_approve(group, tool, characters, MAX_QUESTION_CHARACTERS));
+    }
+    Ok(json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } }))
 }
 
 /// Returns an error, with the text for the model, unless the user accepted.
 fn check_action(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
-    match action {
-        Some("accept") => Ok(()),
-        Some(action @ ("decline" | "cancel")) => {
-            Err(tool_errors::not_approved(approval.group, approval.tool, action))
-        }
-        _ => Err(tool_errors::cannot_ask_for_approval(approval.group, approval.tool)),
-    }
-}
-
-fn shortened(args: &Raw) -> String {
-    let text = String::from_utf8_lossy(args);
-    match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
-        None => text.into_owned(),
-        Some((end, _)) => format!("{}… ({} more bytes)", &text[..end], text.len() - end),
+    let Approval { group, tool, demand, .. } = approval;
+    match (action, demand) {
+        (Some("accept"), _) => Ok(()),
+        (Some(action @ ("decline" | "cancel")), _) => Err(tool_errors::not_approved(group, tool, action)),
+        (_, ApprovalDemand::Config) => Err(tool_errors::cannot_ask_for_approval(group, tool)),
+        (_, ApprovalDemand::Server) => Err(tool_errors::not_asked_for_approval(group, tool)),
     }
 }

@@ -1,7 +1,8 @@
 //! The user's approval of a call, as a stateless client carries it from one request to the next.
 //!
 //! The proxy keeps nothing. `requestState` says what was asked or approved, signed with a key of this process, so that
-//! it holds only for this tool with these arguments. The upstream's own state for later rounds travels inside it.
+//! it holds only for this tool with these arguments, and for ten minutes. The upstream's own state for later rounds
+//! travels inside it.
 
 use crate::config::GroupName;
 use crate::random;
@@ -10,6 +11,8 @@ use ring::hmac;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The key of our question among `inputRequests`.
 const QUESTION: &str = "dynamic-mcp/confirm";
@@ -21,10 +24,25 @@ const STATE: &str = "requestState";
 const ASKED: &str = "asked";
 const APPROVED: &str = "agreed";
 
+/// How long a question can be answered, and how long an approval holds between two requests.
+const VALIDITY: Duration = Duration::from_secs(600);
+
+/// Times are counted from here: like the key, they mean something to this process only.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {
     hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
         .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, random::hex_id().as_bytes()))
 });
+
+/// Who wants the user to approve a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalDemand {
+    /// The config (`tools.ask`). The call is not made without approval.
+    Config,
+    /// The tool's server. A client that cannot ask makes the call, as it would without the proxy.
+    Server,
+}
 
 /// A call that needs the user's approval.
 #[derive(Clone, Copy)]
@@ -35,6 +53,8 @@ pub struct Approval<'a> {
     pub tool: &'a str,
     /// The arguments as they are sent to the tool.
     pub args: &'a Raw,
+    /// Who wants the approval.
+    pub demand: ApprovalDemand,
 }
 
 /// How far the approval of a call has come.
@@ -109,22 +129,28 @@ impl Approval<'_> {
         self.verify(signature, APPROVED, upstream_state).then_some(upstream_state)
     }
 
+    /// Returns the time at which the statement expires, and the signature of both.
     fn sign(&self, statement: &str, upstream_state: &str) -> String {
-        let tag = hmac::sign(&KEY, &self.message(statement, upstream_state));
-        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        let expiry = now_ms() + u64::try_from(VALIDITY.as_millis()).unwrap_or(u64::MAX);
+        let tag = hmac::sign(&KEY, &self.message(statement, expiry, upstream_state));
+        let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{expiry:x}-{tag}")
     }
 
-    fn verify(&self, signature: &str, statement: &str, upstream_state: &str) -> bool {
-        let bytes: Option<Vec<u8>> = (0..signature.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(signature.get(at..at + 2)?, 16).ok())
-            .collect();
-        bytes.is_some_and(|tag| hmac::verify(&KEY, &self.message(statement, upstream_state), &tag).is_ok())
+    fn verify(&self, signed: &str, statement: &str, upstream_state: &str) -> bool {
+        let Some((expiry, tag)) = signed.split_once('-') else { return false };
+        let Ok(expiry) = u64::from_str_radix(expiry, 16) else { return false };
+        let bytes: Option<Vec<u8>> =
+            (0..tag.len()).step_by(2).map(|at| u8::from_str_radix(tag.get(at..at + 2)?, 16).ok()).collect();
+        let is_signed =
+            |tag: &[u8]| hmac::verify(&KEY, &self.message(statement, expiry, upstream_state), tag);
+        bytes.is_some_and(|tag| is_signed(&tag).is_ok()) && now_ms() < expiry
     }
 
     /// What is signed. The lengths keep the parts apart.
-    fn message(&self, statement: &str, upstream_state: &str) -> Vec<u8> {
+    fn message(&self, statement: &str, expiry: u64, upstream_state: &str) -> Vec<u8> {
         let mut message = Vec::with_capacity(self.args.len() + 128);
+        message.extend(expiry.to_le_bytes());
         for part in [statement.as_bytes(), self.group.as_str().as_bytes(), self.tool.as_bytes(), self.args] {
             message.extend((part.len() as u64).to_le_bytes());
             message.extend(part);
@@ -132,6 +158,11 @@ impl Approval<'_> {
         message.extend(upstream_state.as_bytes());
         message
     }
+}
+
+/// Milliseconds since [`START`].
+fn now_ms() -> u64 {
+    u64::try_from(Instant::now().saturating_duration_since(*START).as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -152,7 +183,7 @@ mod tests {
     fn an_approval_holds_for_one_tool_with_the_same_arguments() {
         let (group, other) = (GroupName::new("g"), GroupName::new("h"));
         let args = raw(r#"{"n":1}"#);
-        let approval = Approval { group: &group, tool: "t", args: &args };
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
         let question = approval.input_required(&json!({}));
         let answered = next_params(&question, &json!({ QUESTION: { "action": "accept" } }).to_string());
         let approved = next_params(&approval.wrap_result(&raw(r#"{"resultType":"input_required"}"#)), "{}");
@@ -175,11 +206,33 @@ mod tests {
         assert!(matches!(approval.state(&forged), ApprovalState::NotAsked));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn questions_and_approvals_expire() {
+        let (group, args) = (GroupName::new("g"), raw("{}"));
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
+        let asks = raw(r#"{"resultType":"input_required","requestState":"s"}"#);
+        let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
+        let answered = next_params(&approval.input_required(&json!({})), &accepted);
+        let approved = next_params(&approval.wrap_result(&asks), "{}");
+        tokio::time::advance(VALIDITY - Duration::from_secs(1)).await;
+        assert!(matches!(approval.state(&answered), ApprovalState::Answered(Some(_))));
+        assert!(matches!(approval.state(&approved), ApprovalState::Approved));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(matches!(approval.state(&answered), ApprovalState::NotAsked));
+        assert!(matches!(approval.state(&approved), ApprovalState::NotAsked));
+        // The time is signed, too.
+        let state = raw::get_str(&answered, STATE).unwrap();
+        let (expiry, tag) = state.split_once('-').unwrap();
+        let later = u64::from_str_radix(expiry, 16).unwrap() + 600_000;
+        let prolonged = raw::set(&answered, STATE, json!(format!("{later:x}-{tag}")).to_string().as_bytes());
+        assert!(matches!(approval.state(&prolonged), ApprovalState::NotAsked));
+    }
+
     #[test]
     fn the_upstream_gets_only_its_own_state_back() {
         let group = GroupName::new("g");
         let args = raw("{}");
-        let approval = Approval { group: &group, tool: "t", args: &args };
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
         let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
         let params = next_params(&approval.input_required(&json!({})), &accepted);
         assert_eq!(approval.unwrap_params(&params), r#"{"name":"x"}"#);

@@ -4,17 +4,17 @@
 //! client gets what it asked for: log messages while a request that wants them is open, and what its subscriptions are
 //! about. It is asked for input through the answers to its own calls.
 
-use super::listener::{Listener, with_uri};
+use super::input_channels::InputChannels;
+use super::listener::{Listener, is_at_or_below, with_uri};
+use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::protocol::capability;
 use crate::protocol::methods::notification;
 use crate::wire::peer::Peer;
-use crate::wire::{Raw, Reply, raw};
+use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
-use tokio::sync::{mpsc, oneshot};
 
 /// The severities of log messages, the least severe first (RFC 5424).
 const LOG_LEVELS: [&str; 8] =
@@ -30,8 +30,12 @@ const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMP
 pub struct Client {
     /// The connection to the client.
     peer: Arc<Peer>,
+    /// The open calls through which a stateless client can be asked for input.
+    pub input_channels: Arc<InputChannels>,
     /// What changes while the client is attached.
     state: Mutex<ClientState>,
+    /// The questions that are open to the user.
+    pub questions: QuestionLimit,
     /// Called with what upstreams report about tasks.
     task_observer: OnceLock<TaskObserver>,
 }
@@ -47,15 +51,13 @@ struct ClientState {
     delivery: Delivery,
     /// The log level that the client asked for.
     log_level: Option<String>,
-    /// The client's URIs of resources whose URI was rewritten, by group and the group's own URI.
-    aliases: HashMap<(GroupName, String), String>,
+    /// The resources that the client subscribed to by `resources/subscribe`: its URIs, by group and the group's own URI.
+    subscribed: HashMap<(GroupName, String), String>,
     /// The open `subscriptions/listen` requests.
     listeners: Vec<Listener>,
     /// The open requests that want log messages of a group, by number.
     log_interests: HashMap<u64, (GroupName, String)>,
-    /// The open calls through which the client can be asked for input, by number. The oldest come first.
-    input_channels: BTreeMap<u64, (GroupName, InputChannel)>,
-    /// The last number that was given to a log interest or an input channel.
+    /// The last number that was given to a log interest.
     last_number: u64,
     /// Tasks that the client created for a group, the latest last.
     tasks: VecDeque<(String, GroupName)>,
@@ -77,39 +79,6 @@ impl Default for Delivery {
     }
 }
 
-/// An open call of a stateless client through which the client can be asked for input.
-#[derive(Clone)]
-pub struct InputChannel {
-    /// The capabilities that the client declared with this call.
-    pub capabilities: Raw,
-    /// Takes what the client is to be asked.
-    pub requests: mpsc::Sender<PendingInput>,
-    /// Whether the call is suspended: the client was asked and has not sent its next request.
-    pub suspended: Arc<AtomicBool>,
-}
-
-/// A request for input that waits until the answer to a call can carry it.
-pub struct PendingInput {
-    /// The method of the request.
-    pub method: String,
-    /// The params of the request.
-    pub params: Option<Raw>,
-    /// Takes the client's answer.
-    pub answer: oneshot::Sender<Reply>,
-}
-
-/// Keeps an input channel registered until it is dropped.
-pub struct InputChannelGuard {
-    client: Arc<Client>,
-    number: u64,
-}
-
-impl Drop for InputChannelGuard {
-    fn drop(&mut self) {
-        self.client.state.lock().input_channels.remove(&self.number);
-    }
-}
-
 /// Lets log messages of a group reach the client until it is dropped.
 pub struct LogInterest {
     client: Arc<Client>,
@@ -125,7 +94,13 @@ impl Drop for LogInterest {
 impl Client {
     /// Creates the client behind this peer.
     pub fn new(peer: Arc<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, state: Mutex::default(), task_observer: OnceLock::new() })
+        Arc::new(Self {
+            peer,
+            input_channels: Arc::default(),
+            state: Mutex::default(),
+            questions: QuestionLimit::default(),
+            task_observer: OnceLock::new(),
+        })
     }
 
     /// The connection to the client.
@@ -164,29 +139,6 @@ impl Client {
         matches!(self.state.lock().delivery, Delivery::OnRequest)
     }
 
-    /// Registers a call that is open at `group` as an input channel.
-    pub fn register_input_channel(
-        self: &Arc<Self>,
-        group: &GroupName,
-        channel: InputChannel,
-    ) -> InputChannelGuard {
-        let mut state = self.state.lock();
-        let number = state.next_number();
-        state.input_channels.insert(number, (group.clone(), channel));
-        InputChannelGuard { client: self.clone(), number }
-    }
-
-    /// Returns the oldest input channel at `group` that declared `capability`, preferring calls that are not suspended.
-    pub fn input_channel(&self, group: &GroupName, capability: &str) -> Option<mpsc::Sender<PendingInput>> {
-        let state = self.state.lock();
-        let channels =
-            state.input_channels.values().filter(|(of, _)| of == group).map(|(_, channel)| channel);
-        let able = channels.filter(|channel| raw::get(&channel.capabilities, capability).is_some());
-        // `min_by_key` returns the first of equal elements.
-        able.min_by_key(|channel| channel.suspended.load(Ordering::Relaxed))
-            .map(|channel| channel.requests.clone())
-    }
-
     /// Ends the handshake: sends the deferred notifications, and all later ones at once.
     pub fn end_handshake(&self) {
         let delivery = std::mem::replace(&mut self.state.lock().delivery, Delivery::All);
@@ -223,15 +175,14 @@ impl Client {
         self.capability(capability).is_some()
     }
 
-    /// Notes that the client knows `uri` of `group` as `alias`.
-    pub fn set_alias(&self, group: &GroupName, uri: &str, alias: &str) {
-        let key = (group.clone(), uri.to_owned());
-        let aliases = &mut self.state.lock().aliases;
-        if uri == alias {
-            aliases.remove(&key);
-        } else {
-            aliases.insert(key, alias.to_owned());
-        }
+    /// Notes that the client has subscribed to `uri` of `group`, which it knows as `known_as`.
+    pub fn add_subscribed(&self, group: &GroupName, uri: &str, known_as: &str) {
+        self.state.lock().subscribed.insert((group.clone(), uri.to_owned()), known_as.to_owned());
+    }
+
+    /// Notes that the client has ended that subscription.
+    pub fn remove_subscribed(&self, group: &GroupName, uri: &str) {
+        self.state.lock().subscribed.remove(&(group.clone(), uri.to_owned()));
     }
 
     /// Lets log messages of `group` from `level` on reach the client while the guard exists.
@@ -294,16 +245,18 @@ impl Client {
             observer(task);
         }
         let mut state = self.state.lock();
-        match (method, params) {
+        // A client of both eras gets what it asked for in one of them only in that one.
+        let is_listened_to = match (method, params) {
             (notification::RESOURCES_UPDATED, Some(params)) => {
-                state.resource_updated(&self.peer, group, params);
+                state.resource_updated(&self.peer, group, params) && !state.is_subscribed(group, params)
             }
             (notification::TASKS, Some(params)) => state.task_changed(&self.peer, params),
-            _ => {}
-        }
+            _ => false,
+        };
         let is_log = method == notification::MESSAGE;
         let is_wanted = match state.delivery {
             Delivery::OnRequest => is_log && state.has_log_interest(group, params),
+            _ if is_listened_to => false,
             _ => !is_log || is_severe_enough(params, state.log_level.as_deref()),
         };
         if !is_wanted {
@@ -332,25 +285,40 @@ impl ClientState {
         if method != notification::RESOURCES_UPDATED {
             return Some(params.clone());
         }
-        let alias = raw::get_str(params, "uri").and_then(|uri| self.aliases.get(&(group.clone(), uri)));
+        let Some(uri) = raw::get_str(params, "uri") else { return Some(params.clone()) };
+        let alias = self.subscribed.get(&(group.clone(), uri.clone())).filter(|alias| **alias != uri);
         Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
     }
 
-    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) {
-        let Some(uri) = raw::get_str(params, "uri") else { return };
+    /// Returns whether the client has subscribed to the resource, or to one above it, by `resources/subscribe`.
+    fn is_subscribed(&self, group: &GroupName, params: &Raw) -> bool {
+        let Some(uri) = raw::get_str(params, "uri") else { return false };
+        self.subscribed.keys().any(|(of, above)| of == group && is_at_or_below(&uri, above))
+    }
+
+    /// Tells the listeners that want it that a resource was updated. Returns whether there is one.
+    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) -> bool {
+        let Some(uri) = raw::get_str(params, "uri") else { return false };
+        let mut is_wanted = false;
         for listener in &mut self.listeners {
             if let Some(known_as) = listener.resource(group, &uri) {
+                is_wanted = true;
                 let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
                 listener.notify(peer, notification::RESOURCES_UPDATED, params);
             }
         }
+        is_wanted
     }
 
-    fn task_changed(&mut self, peer: &Peer, params: &Raw) {
+    /// Tells the listeners that want it that a task changed. Returns whether there is one.
+    fn task_changed(&mut self, peer: &Peer, params: &Raw) -> bool {
         let id = raw::get_str(params, "taskId").unwrap_or_default();
+        let mut is_wanted = false;
         for listener in self.listeners.iter_mut().filter(|listener| listener.tasks.contains(&id)) {
+            is_wanted = true;
             listener.notify(peer, notification::TASKS, params.clone());
         }
+        is_wanted
     }
 
     /// Returns whether an open request wants this log message.

@@ -1,9 +1,13 @@
 //! Sends a request of an upstream to the client: as a request (handshake era), or through the answer to an open call
 //! of the client (stateless era).
 
-use super::client::{Client, PendingInput};
+use super::client::Client;
+use super::input_channels::{CallHint, InputChannel, NoInputChannel, PendingInput};
+use super::question_limit::TooManyQuestions;
+use crate::front::errors;
 use crate::protocol::methods::Method;
 use crate::protocol::{capability, code};
+use crate::text::visible;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::task_ids;
 use crate::wire::peer::CallOptions;
@@ -16,16 +20,38 @@ use tokio::time::timeout;
 /// The limit for an answer. A person may have to give it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Sends a request to the client.
+/// Sends a request of an upstream to the client. `channel`: the call of a stateless client that the request belongs to,
+/// if it is known. A question to the user waits while too many are open.
+///
+/// # Errors
+///
+/// The client's own error; "method not found" if the client did not declare the capability; or an error that says that
+/// too many questions wait already.
+pub async fn send(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
+    let _permit = match is_question(&request.method) {
+        true => {
+            let permit = client.questions.acquire(&request.group).await;
+            Some(permit.map_err(|TooManyQuestions| errors::too_many_questions(&request.group))?)
+        }
+        false => None,
+    };
+    deliver(client, channel, request).await
+}
+
+/// Sends a request whose place among the open questions the caller holds.
 ///
 /// # Errors
 ///
 /// The client's own error; or "method not found" if the client did not declare the capability.
-pub async fn send(client: &Arc<Client>, request: ClientRequest) -> Reply {
+pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
     let Some(needed) = needed_capability(&request.method) else { return Err(unsupported(&request.method)) };
     let is_stateless = client.is_stateless();
     // A stateless client declares its capabilities with each call.
-    let is_able = if is_stateless { needed != capability::TASKS } else { client.has_capability(needed) };
+    let is_able = match channel {
+        Some(channel) => raw::get(&channel.capabilities, needed).is_some(),
+        None if is_stateless => needed != capability::TASKS,
+        None => client.has_capability(needed),
+    };
     if !is_able {
         return Err(unsupported(&request.method));
     }
@@ -36,13 +62,26 @@ pub async fn send(client: &Arc<Client>, request: ClientRequest) -> Reply {
         params => params,
     };
     let request = ClientRequest { params, ..request };
-    if is_stateless {
-        let channel = client.input_channel(&request.group, needed);
-        let channel = channel.ok_or_else(|| unsupported(&request.method))?;
-        send_through(&channel, request.method, request.params).await
-    } else {
-        send_directly(client, needed, request).await
+    let requests = match channel {
+        Some(channel) => Some(channel.requests.clone()),
+        None if is_stateless => {
+            let requests = client.input_channels.find(&request.group, &call_hint(&request), needed);
+            Some(requests.map_err(|why| match why {
+                NoInputChannel::Unsupported => unsupported(&request.method),
+                NoInputChannel::Ambiguous => ambiguous(&request.method),
+            })?)
+        }
+        None => None,
+    };
+    match requests {
+        Some(requests) => send_through(&requests, request.method, request.params).await,
+        None => send_directly(client, needed, request).await,
     }
+}
+
+/// Returns whether the user may have to answer a request of this method.
+pub fn is_question(method: &str) -> bool {
+    matches!(needed_capability(method), Some(capability::ELICITATION | capability::SAMPLING))
 }
 
 /// The capability that a client declares for a method.
@@ -60,7 +99,25 @@ fn needed_capability(method: &str) -> Option<&'static str> {
 
 /// The error for a request that the client does not support.
 pub fn unsupported(method: &str) -> Raw {
-    error_object(code::METHOD_NOT_FOUND, &format!("{method} is not supported by this client"), None)
+    error_object(
+        code::METHOD_NOT_FOUND,
+        &format!("{} is not supported by this client", visible(method)),
+        None,
+    )
+}
+
+/// What a request says about the call that it belongs to.
+fn call_hint(request: &ClientRequest) -> CallHint {
+    let task = request.params.as_ref().and_then(task_ids::related);
+    CallHint { number: request.call, task }
+}
+
+/// The error for a request of which it is not known to which of several open calls it belongs.
+fn ambiguous(method: &str) -> Raw {
+    let message = format!(
+        "{method} cannot be passed on: several calls are open, and it does not say which one it belongs to"
+    );
+    error_object(code::INTERNAL_ERROR, &message, None)
 }
 
 async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientRequest) -> Reply {
@@ -95,11 +152,7 @@ async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientReques
 /// # Errors
 ///
 /// The client's own error; or "method not found" if the call has ended.
-pub async fn send_through(
-    channel: &mpsc::Sender<PendingInput>,
-    method: String,
-    params: Option<Raw>,
-) -> Reply {
+async fn send_through(channel: &mpsc::Sender<PendingInput>, method: String, params: Option<Raw>) -> Reply {
     let (answer, answered) = oneshot::channel();
     if channel.send(PendingInput { method: method.clone(), params, answer }).await.is_err() {
         return Err(unsupported(&method));
@@ -128,7 +181,7 @@ fn own_tasks(result: &Raw, is_own: impl Fn(&str) -> bool) -> Raw {
 pub fn with_group_name(params: &Raw, group: &str) -> Raw {
     match raw::get_str(params, "message") {
         Some(message) => {
-            let message = serde_json::Value::from(format!("[{group}] {message}"));
+            let message = serde_json::Value::from(format!("[{}] {message}", visible(group)));
             raw::set(params, "message", message.to_string().as_bytes())
         }
         None => params.clone(),

@@ -67,7 +67,7 @@ impl Clients for ClientRegistry {
         let clients = self.all();
         Box::pin(async move {
             match &clients[..] {
-                [client] => client_requests::send(client, request).await,
+                [client] => client_requests::send(client, None, request).await,
                 // With several clients, the one whose call is open would have to be found first.
                 _ => Err(client_requests::unsupported(&request.method)),
             }

@@ -1,10 +1,13 @@
 //! The context of one request of the client: the session it belongs to, its era, its progress and its cancellation.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
-use super::client::{Client, InputChannel, LogInterest};
-use super::client_requests::{self, with_group_name};
-use super::input_required;
+use super::client::{Client, LogInterest};
+use super::client_requests;
+use super::input_channels::InputChannel;
+use super::input_required::{self, InputCall};
 use super::open_tasks::OpenTasks;
+use super::question_limit::TooManyQuestions;
+use super::subscription_order::SubscriptionOrder;
 use crate::config::GroupName;
 use crate::front::uri_origins::UriOrigins;
 use crate::groups::GroupManager;
@@ -15,11 +18,16 @@ use crate::schema::validate::ArgumentValidator;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
 use crate::upstream::translate;
+use crate::wire::body::Body;
+use crate::wire::object::Params;
 use crate::wire::peer::{CallError, CallOptions, CancelParams, Progress};
 use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// The number of a call through which the client cannot be asked for input.
+const NO_INPUT_CHANNEL: u64 = 0;
 
 /// What all requests of one session share.
 pub struct SessionState {
@@ -31,6 +39,8 @@ pub struct SessionState {
     pub open_tasks: OpenTasks,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
+    /// Which subscriptions were sent, so that no later request overtakes them.
+    pub subscription_order: Arc<SubscriptionOrder>,
     /// Where URIs in results came from.
     pub uri_origins: Mutex<UriOrigins>,
     /// Checks arguments against the schemas of tools.
@@ -45,6 +55,7 @@ impl SessionState {
             client: client.clone(),
             open_tasks: OpenTasks::default(),
             login_flows: LoginFlows::default(),
+            subscription_order: Arc::default(),
             uri_origins: Mutex::default(),
             validator: ArgumentValidator::default(),
         });
@@ -79,14 +90,14 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// Creates the context of a request with these params.
-    pub fn new(session: Arc<SessionState>, era: Era, params: &Raw) -> Self {
-        let meta = raw::get(params, "_meta");
-        let member = |key| meta.as_ref().and_then(|meta| raw::get(meta, key));
-        let output = session.client.peer().output().clone();
+    pub fn new(session: Arc<SessionState>, era: Era, params: &Params) -> Self {
+        let meta = params.meta();
+        let member = |key| meta.as_ref().and_then(|meta| meta.get(key));
         let log_level = member(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
         Self {
             era,
-            progress: member("progressToken").map(|token| Progress::new(output, token)),
+            progress: member("progressToken")
+                .map(|token| Progress::new(session.client.peer().output().clone(), token)),
             cancel_params: CancelParams::default(),
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             may_request_input: false,
@@ -119,20 +130,22 @@ impl RequestContext {
     }
 
     /// Asks the user something about a group, on the proxy's own behalf.
-    pub async fn elicit(&self, group: &GroupName, params: Value) -> Reply {
-        let (method, params) = (Method::ElicitationCreate.name().to_owned(), Raw::from(params.to_string()));
-        if let Some(channel) = &self.input_channel {
-            let params = with_group_name(&params, group.as_str());
-            return client_requests::send_through(&channel.requests, method, Some(params)).await;
-        }
+    ///
+    /// # Errors
+    ///
+    /// Too many questions about the group wait for the user.
+    pub async fn elicit(&self, group: &GroupName, params: Value) -> Result<Reply, TooManyQuestions> {
+        let client = &self.session.client;
+        let _permit = client.questions.acquire(group).await?;
         let request = ClientRequest {
             group: group.clone(),
-            method,
-            params: Some(params),
+            method: Method::ElicitationCreate.name().to_owned(),
+            params: Some(params.to_string().into()),
+            call: None,
             progress: None,
             cancel_params: CancelParams::default(),
         };
-        client_requests::send(&self.session.client, request).await
+        Ok(client_requests::deliver(client, self.input_channel.as_ref(), request).await)
     }
 
     /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the
@@ -154,9 +167,10 @@ impl RequestContext {
         group: &GroupName,
         lease: &Lease,
         method: Method,
-        params: Raw,
+        params: impl Into<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
+        self.session.subscription_order.wait(group).await;
         let client = &self.session.client;
         let _interest: Option<LogInterest> =
             self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
@@ -166,15 +180,28 @@ impl RequestContext {
             ..options
         };
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
-        let params = match client.log_level().filter(|_| is_bridged) {
-            Some(level) => translate::with_log_level(&params, &level),
-            None => params,
+        let level = if is_bridged { client.log_level() } else { None };
+        let params: Body = match level {
+            Some(level) => translate::with_log_level(&params.into().join(), &level).into(),
+            None => params.into(),
         };
         if is_bridged && method.info().may_request_input {
-            return input_required::call(client, group, lease, method, params, options).await;
+            let params = input_required::with_capabilities(client, &params.join());
+            let call = InputCall { client, channel: None, group, lease, method, options };
+            // Boxed, so that the future of a call without questions is small.
+            return Box::pin(call.answer(params, None)).await;
         }
-        let _registered =
-            self.input_channel.as_ref().map(|channel| client.register_input_channel(group, channel.clone()));
-        lease.call(method.name(), Some(params), self.era, options).await
+        let task = || raw::get_str(&params.join(), "taskId");
+        let task = (method == Method::TasksResult).then(task).flatten();
+        let channel = self.input_channel.as_ref();
+        let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
+        let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
+        let options = CallOptions { origin: Some(number), ..options };
+        let again = channel.map(|_| (params.clone(), options.clone()));
+        let reply = lease.call(method.name(), Some(params), self.era, options).await?;
+        let asks_too_much = || reply.as_ref().is_ok_and(input_required::has_too_many_questions);
+        let Some((params, options)) = again.filter(|_| asks_too_much()) else { return Ok(reply) };
+        let call = InputCall { client, channel, group, lease, method, options };
+        Box::pin(call.answer(params.join(), Some(reply))).await
     }
 }

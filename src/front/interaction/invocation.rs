@@ -5,6 +5,7 @@ use crate::front::errors::{self, RpcError};
 use crate::front::lookup;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
+use crate::wire::object::Params;
 use crate::wire::{Raw, raw};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ pub struct Invocation {
     /// The context of the request.
     pub context: RequestContext,
     /// The client's params, a JSON object.
-    pub params: Raw,
+    pub params: Params,
 }
 
 impl Invocation {
@@ -29,7 +30,7 @@ impl Invocation {
     ///
     /// There is no such group.
     pub fn group(&self) -> Result<Option<Upstream>, RpcError> {
-        let name = raw::get(&self.params, "group").filter(|name| &name[..] != b"null");
+        let name = self.params.get("group").filter(|name| &name[..] != b"null");
         let Some(name) = name else { return Ok(None) };
         let name: String = serde_json::from_slice(&name)
             .map_err(|_| errors::invalid_params("params.group must be a string"))?;
@@ -52,7 +53,8 @@ impl Invocation {
     ///
     /// The member is missing or not a string.
     pub fn string(&self, key: &str) -> Result<String, RpcError> {
-        raw::get_str(&self.params, key)
+        self.params
+            .get_str(key)
             .ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
     }
 }

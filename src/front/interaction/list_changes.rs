@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The content of the lists at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListContents {
     /// The result of `tools/list`.
     pub tools: Raw,

@@ -33,10 +33,8 @@ impl Listener {
             return Some(known_as.clone());
         }
         self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
-            let below = uri.strip_prefix(above.as_str())?;
-            let is_below = below.starts_with('/') || above.ends_with('/');
             // Below a rewritten URI, the rest would have to be encoded as well.
-            (is_below && known_as == above).then(|| uri.to_owned())
+            (is_at_or_below(uri, above) && known_as == above).then(|| uri.to_owned())
         })
     }
 
@@ -49,6 +47,12 @@ impl Listener {
             None => peer.notify(method, params),
         }
     }
+}
+
+/// Returns whether `uri` is `above` or a part of it.
+pub(super) fn is_at_or_below(uri: &str, above: &str) -> bool {
+    let rest = uri.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))
 }
 
 /// Replaces the URI in the params of a notification.

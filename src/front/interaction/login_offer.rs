@@ -145,7 +145,7 @@ impl Offer<'_> {
         if self.context.era == Era::Handshake {
             params["elicitationId"] = json!(&*self.flow.id);
         }
-        let answer = self.context.elicit(&self.group.name, params).await.ok()?;
+        let answer = self.context.elicit(&self.group.name, params).await.ok()?.ok()?;
         raw::get_str(&answer, "action")
     }
 

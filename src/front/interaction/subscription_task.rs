@@ -11,7 +11,8 @@ use crate::upstream::lease::Lease;
 use crate::upstream::list_subscription::SUBSCRIPTION_TIMEOUT;
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join};
+use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use tokio::time::timeout;
 
 /// The interval before a group that could not be connected is tried again. Each try is a whole round of attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// How many requests of one group may be unanswered at the same time.
+const MAX_CONCURRENT: usize = 64;
 /// The limit for one subscription.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -133,17 +136,26 @@ enum Ended {
     Topics,
 }
 
+/// How the task of one group and the client's requests talk to each other.
+pub struct SubscriptionChannels {
+    /// The topics to keep subscribed.
+    pub topics: watch::Receiver<Topics>,
+    /// Takes the server's replies.
+    pub replies: watch::Sender<TopicReplies>,
+    /// Called with a version of the topics when all its requests are sent.
+    pub sent: Box<dyn Fn(u64) + Send + Sync>,
+}
+
 /// Keeps the topics of one group subscribed. Runs until no topic is left and `retire` returns true, which it does only
 /// if no topic can be added any more.
 pub async fn run(
     groups: Arc<GroupManager>,
     mut group: Upstream,
-    mut topics: watch::Receiver<Topics>,
-    replies: watch::Sender<TopicReplies>,
+    mut channels: SubscriptionChannels,
     retire: impl Fn() -> bool,
 ) {
     loop {
-        if topics.borrow().is_empty() && retire() {
+        if channels.topics.borrow().is_empty() && retire() {
             return;
         }
         let Ok((connected, lease)) = acquire(&groups, &group, None).await else {
@@ -154,8 +166,8 @@ pub async fn run(
         };
         group = connected;
         let ended = match lease.era() {
-            Era::Handshake => run_on_handshake(&group, &lease, &mut topics, &replies).await,
-            Era::Stateless => run_on_stateless(&group, &lease, &mut topics, &replies).await,
+            Era::Handshake => run_on_handshake(&group, &lease, &mut channels).await,
+            Era::Stateless => run_on_stateless(&group, &lease, &mut channels).await,
         };
         if matches!(ended, Ended::Topics) && retire() {
             return;
@@ -164,36 +176,38 @@ pub async fn run(
 }
 
 /// On a connection of the handshake era, each topic is a request of its own.
-async fn run_on_handshake(
-    group: &Upstream,
-    lease: &Lease,
-    topics: &mut watch::Receiver<Topics>,
-    replies: &watch::Sender<TopicReplies>,
-) -> Ended {
+async fn run_on_handshake(group: &Upstream, lease: &Lease, channels: &mut SubscriptionChannels) -> Ended {
+    let SubscriptionChannels { topics, replies, sent } = channels;
+    let sent = &**sent;
     let mut subscribed = BTreeSet::new();
     loop {
         let wanted = topics.borrow_and_update().clone();
-        let removed: Vec<_> = subscribed.iter().filter(|topic| !wanted.contains(topic)).cloned().collect();
-        let added: Vec<_> =
-            wanted.holders.keys().filter(|topic| !subscribed.contains(*topic)).cloned().collect();
-        let mut new_replies = BTreeMap::new();
-        for topic in removed {
-            subscribed.remove(&topic);
-            match send(group, lease, Method::ResourcesUnsubscribe, &topic, &wanted).await {
-                Some(reply) => drop(new_replies.insert(topic, reply)),
-                None => return Ended::Connection,
-            }
+        let removed = subscribed.iter().filter(|topic| !wanted.contains(topic));
+        let removed = removed.map(|topic: &Topic| (Method::ResourcesUnsubscribe, topic.clone()));
+        let added = wanted.holders.keys().filter(|topic| !subscribed.contains(*topic));
+        let added = added.map(|topic| (Method::ResourcesSubscribe, topic.clone()));
+        let requests: Vec<_> = removed.chain(added).collect();
+        if requests.is_empty() {
+            sent(wanted.version);
         }
-        for topic in added {
-            match send(group, lease, Method::ResourcesSubscribe, &topic, &wanted).await {
-                Some(reply) => {
-                    if reply.is_ok() {
-                        subscribed.insert(topic.clone());
-                    }
-                    new_replies.insert(topic, reply);
-                }
-                None => return Ended::Connection,
+        let mut sending: Vec<BoxFuture<'_, Option<Reply>>> = Vec::new();
+        for (n, (method, topic)) in requests.iter().enumerate() {
+            let request = send(group, lease, *method, topic, &wanted);
+            let (is_last, version) = (n + 1 == requests.len(), wanted.version);
+            // The first poll sends the request, and what it is joined with runs after that.
+            let noted = async move { is_last.then(|| sent(version)) };
+            sending.push(Box::pin(join(request, noted).map(|(reply, _)| reply)));
+        }
+        let outcomes: Vec<_> = stream::iter(sending).buffered(MAX_CONCURRENT).collect().await;
+        let mut new_replies = BTreeMap::new();
+        for ((method, topic), reply) in requests.into_iter().zip(outcomes) {
+            let Some(reply) = reply else { return Ended::Connection };
+            if method == Method::ResourcesUnsubscribe {
+                subscribed.remove(&topic);
+            } else if reply.is_ok() {
+                subscribed.insert(topic.clone());
             }
+            new_replies.insert(topic, reply);
         }
         replies.send_modify(|replies| replies.update(&wanted, new_replies));
         if wanted.is_empty() {
@@ -232,16 +246,13 @@ type OpenListen<'a> = BoxFuture<'a, Result<Reply, CallError>>;
 
 /// On a stateless connection, one open request covers all topics. When they change, a new request is opened before the
 /// old one ends.
-async fn run_on_stateless(
-    group: &Upstream,
-    lease: &Lease,
-    topics: &mut watch::Receiver<Topics>,
-    replies: &watch::Sender<TopicReplies>,
-) -> Ended {
+async fn run_on_stateless(group: &Upstream, lease: &Lease, channels: &mut SubscriptionChannels) -> Ended {
+    let SubscriptionChannels { topics, replies, sent } = channels;
     let mut open: Option<OpenListen<'_>>;
     loop {
         let wanted = topics.borrow_and_update().clone();
         if wanted.is_empty() {
+            sent(wanted.version);
             replies.send_modify(|replies| replies.update(&wanted, BTreeMap::new()));
             return Ended::Topics;
         }
@@ -253,6 +264,11 @@ async fn run_on_stateless(
         let method = Method::SubscriptionsListen.name();
         let params = Some(listen_params(&wanted));
         let mut next: OpenListen<'_> = Box::pin(lease.call(method, params, Era::Handshake, options));
+        let acknowledged = async {
+            // The request was sent by the first poll of its call, which comes before this one.
+            sent(wanted.version);
+            timeout(SUBSCRIBE_TIMEOUT, acknowledged.wait_for(Option::is_some)).await.ok()?.ok()?.clone()
+        };
         let accepted = tokio::select! {
             biased;
             outcome = &mut next => match outcome {
@@ -260,9 +276,7 @@ async fn run_on_stateless(
                 Ok(Err(refusal)) => Err(refusal),
                 _ => Err(errors::lacks_capability(&group.name, "subscriptions").into()),
             },
-            params = timeout(SUBSCRIBE_TIMEOUT, acknowledged.wait_for(Option::is_some)) => {
-                Ok(params.ok().and_then(|params| params.ok()?.clone()))
-            }
+            params = acknowledged => Ok(params),
         };
         let reply = |topic: &Topic| match &accepted {
             Err(refusal) => Err(refusal.clone()),

@@ -6,7 +6,8 @@
 
 use super::acquire::acquire;
 use super::client::Client;
-use super::subscription_task::{self, Holder, Topic, TopicReplies, Topics};
+use super::subscription_order::SubscriptionOrder;
+use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicReplies, Topics};
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::groups::GroupManager;
@@ -32,6 +33,8 @@ pub struct Subscriptions {
     groups: Arc<GroupManager>,
     /// The client.
     client: Arc<Client>,
+    /// Which changes were sent.
+    order: Arc<SubscriptionOrder>,
     /// The tasks of the groups.
     state: Mutex<SubscriptionState>,
     /// Whether the session has ended.
@@ -89,8 +92,8 @@ type PendingReplies = (watch::Receiver<TopicReplies>, u64);
 
 impl Subscriptions {
     /// Creates the subscriptions of a client, which has none yet.
-    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
-        Arc::new(Self { groups, client, state: Mutex::default(), closed: watch::Sender::new(false) })
+    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>, order: Arc<SubscriptionOrder>) -> Arc<Self> {
+        Arc::new(Self { groups, client, order, state: Mutex::default(), closed: watch::Sender::new(false) })
     }
 
     /// The client.
@@ -173,6 +176,7 @@ impl Subscriptions {
         let task = task.unwrap_or_else(|| self.start_task(&mut state, group));
         task.topics.send_modify(|all| all.hold(topics, holder, params));
         let version = task.topics.borrow().version;
+        self.order.begin(&group.name, version);
         (task.replies, version)
     }
 
@@ -183,8 +187,10 @@ impl Subscriptions {
         state.by_group.insert(group.name.clone(), task.clone());
         let (subscriptions, name) = (Arc::downgrade(self), group.name.clone());
         let retire = move || subscriptions.upgrade().is_none_or(|subscriptions| subscriptions.retire(&name));
-        let groups = self.groups.clone();
-        state.tasks.spawn(subscription_task::run(groups, group.clone(), wanted, replies_sender, retire));
+        let (order, name) = (self.order.clone(), group.name.clone());
+        let sent = move |version| order.sent(&name, version);
+        let channels = SubscriptionChannels { topics: wanted, replies: replies_sender, sent: Box::new(sent) };
+        state.tasks.spawn(subscription_task::run(self.groups.clone(), group.clone(), channels, retire));
         task
     }
 
@@ -199,6 +205,7 @@ impl Subscriptions {
         let task = state.by_group.get(group).filter(|_| !topics.is_empty())?;
         task.topics.send_modify(|all| all.release(topics, holder, params));
         let version = task.topics.borrow().version;
+        self.order.begin(group, version);
         Some((task.replies.clone(), version))
     }
 
@@ -209,6 +216,7 @@ impl Subscriptions {
         let is_idle = state.by_group.get(group).is_none_or(|task| task.topics.borrow().is_empty());
         if is_idle {
             state.by_group.remove(group);
+            self.order.forget(group);
         }
         is_idle
     }

@@ -4,7 +4,7 @@
 //! an `input_required` result with a `requestState`. The call is suspended here until the client sends the same request
 //! again with that state and its responses.
 
-use super::client::{InputChannel, PendingInput};
+use super::input_channels::{InputChannel, PendingInput};
 use crate::front::errors::{self, RpcError};
 use crate::random;
 use crate::wire::inbound::ResponseFuture;
@@ -189,5 +189,75 @@ impl SuspendedCalls {
         });
         suspended.calls.insert(state, (call, timer));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+    use tokio::time::{Instant, timeout};
+
+    /// Starts a call that asks for input at once. Returns its answer, and what is dropped together with the call.
+    async fn suspended(calls: &Arc<SuspendedCalls>) -> (Reply, oneshot::Receiver<()>) {
+        let (held, dropped) = oneshot::channel::<()>();
+        let answer: ResponseFuture = Box::pin(async move {
+            let _held = held;
+            std::future::pending().await
+        });
+        let (channel, requests) = input_channel(Raw::from_static(b"{}"));
+        let (response, receiver) = oneshot::channel();
+        let input = PendingInput { method: "roots/list".to_owned(), params: None, answer: response };
+        channel.requests.send(input).await.ok().unwrap();
+        // The server waits for the response as long as the call is open.
+        tokio::spawn(receiver);
+        let call = SuspendedCall::new(answer, requests, &channel, None, CancelParams::default());
+        let reply = timeout(Duration::from_secs(1), calls.clone().run(call)).await.unwrap();
+        (reply, dropped)
+    }
+
+    /// The params of the request that continues the call of this answer.
+    fn continuation(reply: &Reply) -> Raw {
+        let state = raw::get(reply.as_ref().unwrap(), "requestState").unwrap();
+        raw::set(&Raw::from_static(b"{}"), "requestState", &state)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_suspended_call_is_dropped_when_it_expires() {
+        let calls = Arc::<SuspendedCalls>::default();
+        let (reply, dropped) = suspended(&calls).await;
+        let start = Instant::now();
+        assert!(timeout(2 * EXPIRY, dropped).await.unwrap().is_err());
+        assert_eq!(start.elapsed().as_secs(), EXPIRY.as_secs());
+        let error = calls.take(&continuation(&reply)).err().unwrap();
+        assert!(error.message.contains("unknown or expired params.requestState"), "{error:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_continued_before_it_expires_is_not_dropped() {
+        let calls = Arc::<SuspendedCalls>::default();
+        let (reply, mut dropped) = suspended(&calls).await;
+        tokio::time::sleep(EXPIRY - Duration::from_secs(1)).await;
+        let call = calls.take(&continuation(&reply)).unwrap().unwrap();
+        assert!(timeout(2 * EXPIRY, &mut dropped).await.is_err(), "its timer has ended");
+        drop(call);
+        assert!(dropped.await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_number_of_suspended_calls_is_bounded() {
+        let calls = Arc::<SuspendedCalls>::default();
+        let mut open = Vec::new();
+        for n in 0..MAX_SUSPENDED {
+            let (reply, dropped) = suspended(&calls).await;
+            assert!(reply.is_ok(), "{n}: {reply:?}");
+            open.push((reply, dropped));
+        }
+        let (refused, dropped) = suspended(&calls).await;
+        let error = String::from_utf8(refused.unwrap_err().to_vec()).unwrap();
+        assert!(error.contains("too many calls wait for input"), "{error}");
+        assert!(dropped.await.is_err(), "the refused call is dropped");
+        drop(calls.take(&continuation(&open[0].0)).unwrap().unwrap());
+        assert!(suspended(&calls).await.0.is_ok(), "a call that has ended makes room");
     }
 }

@@ -6,6 +6,7 @@ use super::{prompts, resources};
 use crate::front::errors;
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::methods::Method;
+use crate::text::quoted;
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::Value;
@@ -44,5 +45,5 @@ fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, 
         return Ok((group, uri.to_owned()));
     }
     resources::find_known_owner(invocation, uri)?
-        .ok_or_else(|| errors::invalid_params(format!("unknown resource: {uri}")).into())
+        .ok_or_else(|| errors::invalid_params(format!("unknown resource: {}", quoted(uri))).into())
 }

@@ -15,6 +15,7 @@ use crate::protocol::{Era, OLDEST_HANDSHAKE, capability};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::ServerInfo;
 use crate::upstream::lease::Lease;
+use crate::wire::body::Body;
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub struct PreparedRequest {
     /// The method.
     pub method: Method,
     /// The params for the upstream.
-    pub params: Raw,
+    pub params: Body,
     /// The limit without progress.
     pub timeout: Duration,
     /// Whether carrying the request out twice does no harm.
@@ -164,7 +165,7 @@ pub async fn forward<O: Outgoing>(
         let mut login = None;
         if !login_offered && error.needs_login() {
             login_offered = true;
-            match acquire::log_in(context, &group).await {
+            match Box::pin(acquire::log_in(context, &group)).await {
                 Ok(()) => continue,
                 Err(outcome) => login = outcome,
             }
@@ -185,7 +186,7 @@ async fn send(
     let options =
         CallOptions { max_total: MAX_TOTAL.max(timeout), may_become_task, ..CallOptions::within(timeout) };
     if run_as_task {
-        return task_call::run(context, group, lease, params, options).await;
+        return Box::pin(task_call::run(context, group, lease, params.join(), options)).await;
     }
     context.send(&group.name, lease, method, params, options).await
 }
@@ -257,7 +258,7 @@ impl Outgoing for MethodRequest {
         };
         Ok(PreparedRequest {
             method: self.method,
-            params: self.params.clone(),
+            params: self.params.clone().into(),
             timeout,
             repeatable: info.repeatable,
             may_become_task: false,

@@ -8,6 +8,7 @@ use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::invocation::Invocation;
 use crate::front::lookup;
 use crate::protocol::methods::Method;
+use crate::text::quoted;
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::Value;
@@ -58,7 +59,7 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
     if let Some(found) = find_known() {
         return Ok(found);
     }
-    let mut error = errors::invalid_params(format!("unknown prompt: {name}"));
+    let mut error = errors::invalid_params(format!("unknown prompt: {}", quoted(name)));
     for group in lookup::with_prefix(&groups.all(), name) {
         match acquire_for_user(&invocation.context, &group).await {
             Ok((group, _lease)) => group.refresh().await,
@@ -75,5 +76,6 @@ fn exposed_names(lists: &GroupEntries) -> ExposedNames {
     let pairs = lists
         .iter()
         .flat_map(|(group, entries)| entries.iter().map(move |entry| (group, entry.key.as_str())));
-    ExposedNames::new(pairs)
+    let names: Vec<_> = lists.iter().map(|(group, _)| group.clone()).collect();
+    ExposedNames::new(&names, pairs)
 }

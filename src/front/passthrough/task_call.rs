@@ -7,16 +7,17 @@ use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;
+use crate::wire::object::Params;
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
 
 /// Returns whether the proxy has to create the task: the client did not, and the server takes tasks for calls of tools.
-pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Raw) -> bool {
+pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Params) -> bool {
     let is_offered = || {
         let tasks = raw::get(&catalog?.info.declared()?, "tasks")?;
         raw::get(&raw::get(&raw::get(&tasks, "requests")?, "tools")?, "call")
     };
-    lease.era() == Era::Handshake && raw::get(params, "task").is_none() && is_offered().is_some()
+    lease.era() == Era::Handshake && params.get("task").is_none() && is_offered().is_some()
 }
 
 /// Makes the call as a task and waits for its result. Dropping the future cancels the task.

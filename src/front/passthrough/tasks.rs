@@ -11,14 +11,16 @@ use crate::front::interaction::era_bridge::name_group_in_inputs;
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
+use crate::text::quoted;
 use crate::upstream::lease::Lease;
 use crate::upstream::{Upstream, task_ids};
+use crate::wire::object::Params;
 use crate::wire::{Raw, Reply, raw};
 
 /// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let exposed_id = invocation.string("taskId")?;
-    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {exposed_id}")));
+    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&exposed_id))));
     let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;
     let group = invocation.groups().get_by_name(&group).ok_or_else(unknown)?;
     let params = invocation.params_with("taskId", id);
@@ -54,7 +56,7 @@ pub async fn list(invocation: Invocation) -> Reply {
 }
 
 /// Returns whether the proxy has to create the task for a tool that only runs as one.
-pub fn must_create(group: &Upstream, lease: &Lease, params: &Raw) -> bool {
+pub fn must_create(group: &Upstream, lease: &Lease, params: &Params) -> bool {
     task_call::is_needed(group.snapshot().catalog.as_deref(), lease, params)
 }
 
@@ -64,12 +66,12 @@ pub fn track_created_task(
     context: &RequestContext,
     group: &GroupName,
     lease: Lease,
-    params: &Raw,
+    params: &Params,
     result: Raw,
 ) -> Raw {
     let is_task = match context.era {
         // A result may have any members, so only a call that asked for a task gets one.
-        Era::Handshake => raw::get(params, "task").is_some(),
+        Era::Handshake => params.get("task").is_some(),
         Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
     };
     if !is_task {

@@ -40,13 +40,14 @@ pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation
         // No group claims the URI, so the connected groups are asked in config order.
         for group in resources::connected(&invocation) {
             if let Ok(reply) = subscribe_at(&subscriptions, &invocation, &group, &known_as).await {
+                subscriptions.client().add_subscribed(&group.name, &known_as, &known_as);
                 return Ok(reply);
             }
         }
         return Err(errors::resource_not_found(&known_as).into());
     };
     let reply = subscribe_at(&subscriptions, &invocation, &group, &uri).await?;
-    subscriptions.client().set_alias(&group.name, &uri, &known_as);
+    subscriptions.client().add_subscribed(&group.name, &uri, &known_as);
     Ok(reply)
 }
 
@@ -79,6 +80,7 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
     let found = owner.or_else(holding_group);
     let (group, uri) = found.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
     let params = invocation.params_with("uri", &uri);
+    subscriptions.client().remove_subscribed(&group.name, &uri);
     if !subscriptions.contains(&group.name, &topic(&uri)) {
         // The client has no such subscription; the server answers that in its own way.
         return forward_method(&invocation.context, &group, Method::ResourcesUnsubscribe, params).await;

@@ -18,8 +18,10 @@ use crate::front::tools::{definitions, describe, protocol_extensions, status, to
 use crate::front::{lookup, tool_errors};
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
+use crate::text;
 use crate::upstream::Upstream;
 use crate::wire::inbound::ResponseFuture;
+use crate::wire::object::Params;
 use crate::wire::peer::{CallOptions, CancelParams};
 use crate::wire::{Raw, Request, raw};
 use futures_util::future::join_all;
@@ -55,28 +57,31 @@ enum DirectTarget {
 impl Dispatcher {
     /// Creates the dispatcher of a new session.
     pub fn new(state: Arc<SessionState>) -> Self {
-        let subscriptions = Subscriptions::new(state.groups.clone(), state.client.clone());
+        let subscriptions =
+            Subscriptions::new(state.groups.clone(), state.client.clone(), state.subscription_order.clone());
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
     }
 
-    /// Returns the future that answers the request, and where the params of its cancellation go.
+    /// Returns the future that answers the request, and where the params of its cancellation go. Takes the params of the
+    /// request.
     ///
     /// # Errors
     ///
     /// Returns the error if the request is rejected at once.
     pub fn dispatch(
         &self,
-        request: &Request,
+        request: &mut Request,
         method: Method,
         era: Era,
     ) -> Result<(ResponseFuture, CancelParams), RpcError> {
-        let params = request.params.clone().filter(|params| &params[..] != b"null");
-        let params = params.unwrap_or(Raw::from_static(b"{}"));
-        if raw::entries(&params).is_none() {
-            return Err(errors::invalid_params("params must be an object"));
-        }
         let may_request_input = method.info().may_request_input;
         let may_suspend = may_request_input && era == Era::Stateless;
+        let stateless = if may_suspend { RequestMeta::of(request) } else { None };
+        let params = request.params.take().filter(|params| &params[..] != b"null");
+        let params = params.unwrap_or_else(Params::empty);
+        if params.object().is_none() {
+            return Err(errors::invalid_params("params must be an object"));
+        }
         if may_suspend && let Some(mut suspended) = self.suspended.take(&params)? {
             suspended.resume(&params);
             let cancel_params = suspended.cancel_params();
@@ -89,7 +94,7 @@ impl Dispatcher {
             let answer = self.handle(request, method, Invocation { context, params })?;
             return Ok((answer, cancel_params));
         }
-        let capabilities = RequestMeta::of(request).unwrap_or_default().capabilities();
+        let capabilities = stateless.unwrap_or_default().capabilities();
         let (channel, new_requests) = suspended_calls::input_channel(capabilities);
         context.input_channel = Some(channel.clone());
         let progress = context.progress.clone();
@@ -153,7 +158,7 @@ impl Dispatcher {
         let Invocation { context, params } = invocation;
         Ok(match name.as_str() {
             definitions::GET_DYNAMIC_TOOLS => Box::pin(async move {
-                let arguments = raw::get(&params, "arguments");
+                let arguments = params.get("arguments");
                 Ok(describe::get_dynamic_tools(&context, arguments.as_ref()).await)
             }),
             definitions::CALL_DYNAMIC_TOOL | definitions::CALL_DYNAMIC_TOOL_READONLY => {
@@ -163,7 +168,7 @@ impl Dispatcher {
             definitions::SEARCH_DYNAMIC_TOOLS => {
                 let search = self.search.clone();
                 Box::pin(async move {
-                    let arguments = raw::get(&params, "arguments");
+                    let arguments = params.get("arguments");
                     Ok(search.search_dynamic_tools(context.groups(), arguments.as_ref()).await)
                 })
             }
@@ -181,7 +186,7 @@ impl Dispatcher {
         let groups = &self.state.groups;
         let all = groups.all();
         if let Some((group, tool)) = tool_list::exposed_names(groups).resolve(name) {
-            return Ok(DirectTarget::Known(group.to_string(), tool));
+            return Ok(DirectTarget::Known(group.as_str().to_owned(), tool));
         }
         let candidates = lookup::with_prefix(&all, name);
         if !candidates.is_empty() {
@@ -189,8 +194,8 @@ impl Dispatcher {
         }
         let split = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
         match (split, &lookup::owners(&all, name)[..]) {
-            (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.to_string(), tool)),
-            (None, [group]) => Ok(DirectTarget::Known(group.name.to_string(), name.to_owned())),
+            (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
+            (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
             (None, []) => Err(errors::unknown_tool(name)),
             (None, several) => {
                 let names = several.iter().map(|group| &group.name);
@@ -245,20 +250,22 @@ impl Dispatcher {
 /// Calls a tool of an upstream by a name of its own.
 async fn call_directly(
     context: RequestContext,
-    params: Raw,
+    params: Params,
     name: String,
     target: DirectTarget,
 ) -> crate::wire::Reply {
     let found = match target {
         DirectTarget::Known(group, tool) => Ok((group, tool)),
         DirectTarget::Ambiguous(text) => Err(text),
-        DirectTarget::Candidates(candidates) => find_by_connecting(&context, candidates, &name).await,
+        DirectTarget::Candidates(candidates) => {
+            Box::pin(find_by_connecting(&context, candidates, &name)).await
+        }
     };
     let (group, tool) = match found {
         Ok(found) => found,
         Err(text) => return Ok(tool_errors::result(&text)),
     };
-    let args = raw::get(&params, "arguments").filter(|args| &args[..] != b"null");
+    let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
     let arguments = CallArguments { group: Some(group), tool, args };
     call::call_tool(ToolCall { context, params, read_only: false }, arguments).await
@@ -280,18 +287,19 @@ async fn find_by_connecting(
         let prefix = exposed_names::plain_name(&group.name, "").len();
         let outcome = acquire_for_user(context, &group).await.map(|_lease| ());
         if let Some((group, tool)) = tool_list::exposed_names(context.groups()).resolve(name) {
-            return Ok((group.to_string(), tool));
+            return Ok((group.as_str().to_owned(), tool));
         }
         let tool = name.get(prefix..).unwrap_or_default().to_owned();
-        let found = outcome.map(|()| (group.name.to_string(), tool)).map_err(String::from);
+        let found = outcome.map(|()| (group.name.as_str().to_owned(), tool)).map_err(String::from);
         first.get_or_insert(found);
     }
-    first.unwrap_or_else(|| Err(format!("There is no tool {name:?}.")))
+    first.unwrap_or_else(|| Err(format!("There is no tool {}.", text::quoted(name))))
 }
 
 /// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
 async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
     let (groups, flows) = (context.groups(), &context.session.login_flows);
+    groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(raw::get(params, "arguments").as_ref());
     let group = group.and_then(|name| name.map(|name| lookup::group_in(&all, &name).cloned()).transpose());

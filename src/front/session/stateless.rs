@@ -5,6 +5,7 @@ use crate::front::errors::{self, RpcError};
 use crate::front::interaction::client::check_log_level;
 use crate::protocol::methods::Method;
 use crate::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
+use crate::wire::object::Params;
 use crate::wire::{Raw, Reply, Request, raw};
 use serde_json::json;
 
@@ -22,18 +23,15 @@ pub struct RequestMeta {
 impl RequestMeta {
     /// Reads the members. Returns `None` if the request is of the handshake era.
     pub fn of(request: &Request) -> Option<Self> {
-        let members = request.params.as_ref().and_then(|params| raw::get(params, "_meta"));
-        let mut found = Self::default();
-        for (key, value) in members.and_then(|members| raw::entries(&members)).unwrap_or_default() {
-            match key.as_str() {
-                meta::VERSION => found.version = Some(value),
-                meta::CAPABILITIES => found.capabilities = Some(value),
-                meta::LOG_LEVEL => found.log_level = Some(value),
-                _ => {}
-            }
-        }
-        let is_stateless = found.version.is_some() || request.method == Method::ServerDiscover.name();
-        is_stateless.then_some(found)
+        let members = request.params.as_ref().and_then(Params::meta);
+        let member = |key| members.as_ref().and_then(|members| members.get(key));
+        let version = member(meta::VERSION);
+        let is_stateless = version.is_some() || request.method == Method::ServerDiscover.name();
+        is_stateless.then(|| Self {
+            version,
+            capabilities: member(meta::CAPABILITIES),
+            log_level: member(meta::LOG_LEVEL),
+        })
     }
 
     /// Checks that the request carries everything that it has to, and that its revision is supported.
@@ -144,7 +142,7 @@ mod tests {
     }
 
     fn request(method: &str, params: &str) -> Request {
-        Request { id: raw("1"), method: method.to_owned(), params: Some(raw(params)) }
+        Request { id: raw("1"), method: method.to_owned(), params: Some(raw(params).into()) }
     }
 
     fn error_code(method: &str, params: &str) -> Option<i64> {

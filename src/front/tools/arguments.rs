@@ -1,7 +1,9 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
 
-use crate::wire::{Raw, raw};
+use crate::wire::object::{self, Object, Params};
+use crate::wire::{Raw, quoted};
+use memchr::memchr2;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 
@@ -62,13 +64,31 @@ impl CallArguments {
     ///
     /// The text for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
-        let members = members(arguments)?;
-        let tool = string(&members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
-        let group = string(&members, &GROUP)?;
-        let args = match ARGS.iter().find_map(|key| member(&members, key)) {
-            Some(given) => object(Some(given))
+        Self::from_members(&object(arguments)?)
+    }
+
+    /// Parses the arguments of a request, which were read with it if they are an object.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model.
+    pub fn of(params: &Params) -> Result<Self, String> {
+        match params.arguments() {
+            Some(members) => Self::from_members(&members),
+            None => Self::parse(params.get("arguments").as_ref()),
+        }
+    }
+
+    fn from_members(members: &Object) -> Result<Self, String> {
+        let tool = string(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let group = string(members, &GROUP)?;
+        let args = match ARGS.iter().find_map(|key| members.get(key)) {
+            // A value that begins so is an object: it is part of JSON that was checked.
+            Some(given) if given.first() == Some(&b'{') => without_line_ends(given),
+            Some(given) => object(Some(&given))
+                .map(|args| args.text().clone())
                 .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
-            None => other_members(&members),
+            None => other_members(members),
         };
         Ok(Self { group, tool, args })
     }
@@ -81,16 +101,17 @@ impl DescribeArguments {
     ///
     /// The text for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
-        let members = members(arguments)?;
+        let members = object(arguments)?;
         let group = string(&members, &["group", "server", "name"])?;
         let group = group.ok_or("Argument \"group\" is missing: the group whose tools to list.")?;
-        let tools = member(&members, "tools").filter(|value| &value[..] != b"null");
-        let tools = tools.map(names).transpose()?.filter(|names| !names.is_empty());
+        let tools = members.get("tools").filter(|value| &value[..] != b"null");
+        let tools = tools.as_ref().map(names).transpose()?.filter(|names| !names.is_empty());
         let detail = match string(&members, &["detail"])? {
             Some(detail) => Some(Detail::parse(&detail)?),
             None if tools.is_some() => Some(Detail::Full),
-            None => member(&members, "lazy")
-                .and_then(flag)
+            None => members
+                .get("lazy")
+                .and_then(|lazy| flag(&lazy))
                 .map(|lazy| if lazy { Detail::Stub } else { Detail::Full }),
         };
         Ok(Self { group, tools, detail })
@@ -116,11 +137,11 @@ impl SearchQuery {
     ///
     /// The text for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
-        let members = members(arguments)?;
+        let members = object(arguments)?;
         let query = string(&members, &QUERY)?.filter(|query| !query.trim().is_empty());
         let query = query.ok_or("Argument \"query\" is missing: what the tool should do, in a few words.")?;
         let group = string(&members, &GROUP)?;
-        let limit = member(&members, "limit").and_then(count);
+        let limit = members.get("limit").and_then(|limit| count(&limit));
         Ok(Self { query, group, limit })
     }
 }
@@ -131,53 +152,39 @@ impl SearchQuery {
 ///
 /// The text for the model.
 pub fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
-    string(&members(arguments)?, &GROUP)
+    string(&object(arguments)?, &GROUP)
 }
 
 /// Reads an object: given as such, as a string that contains one, or not at all.
-fn object(value: Option<&Raw>) -> Result<Raw, String> {
-    let empty = Raw::from_static(b"{}");
-    let Some(value) = value.filter(|value| &value[..] != b"null") else { return Ok(empty) };
-    let text = match serde_json::from_slice::<String>(value) {
-        Ok(text) if text.trim().is_empty() => return Ok(empty),
+fn object(value: Option<&Raw>) -> Result<Object, String> {
+    let value = value.filter(|value| &value[..] != b"null").cloned();
+    let text = value.unwrap_or(Raw::from_static(b"{}"));
+    let text = match serde_json::from_slice::<String>(&text) {
+        Ok(text) if text.trim().is_empty() => Raw::from_static(b"{}"),
         Ok(text) => Raw::from(text.trim().to_owned()),
-        Err(_) => value.clone(),
+        Err(_) => text,
     };
-    match raw::entries(&text) {
-        // A message is one line, but JSON in a string may have several.
-        Some(_) => Ok(without_line_ends(text)),
-        None => Err("The arguments must be a JSON object.".to_owned()),
-    }
+    // A message is one line, but JSON in a string may have several.
+    Object::parse(&without_line_ends(text)).ok_or_else(|| "The arguments must be a JSON object.".to_owned())
 }
 
 /// Replaces line ends in JSON text by spaces. They can only be white space between values.
 fn without_line_ends(json: Raw) -> Raw {
-    if json.contains(&b'\n') || json.contains(&b'\r') {
+    if memchr2(b'\n', b'\r', &json).is_some() {
         json.iter().map(|&b| if matches!(b, b'\n' | b'\r') { b' ' } else { b }).collect()
     } else {
         json
     }
 }
 
-/// The members of an object, in order.
-type Members = [(String, Raw)];
-
-fn members(arguments: Option<&Raw>) -> Result<Vec<(String, Raw)>, String> {
-    Ok(raw::entries(&object(arguments)?).unwrap_or_default())
-}
-
-/// Returns the last member of that name, as most parsers do.
-fn member<'a>(members: &'a Members, key: &str) -> Option<&'a Raw> {
-    members.iter().rfind(|(name, _)| name == key).map(|(_, value)| value)
-}
-
-fn string(members: &Members, keys: &[&str]) -> Result<Option<String>, String> {
-    let Some((key, value)) = keys.iter().find_map(|key| Some((key, member(members, key)?))) else {
+fn string(members: &Object, keys: &[&str]) -> Result<Option<String>, String> {
+    let Some((key, value)) = keys.iter().find_map(|key| Some((key, members.get(key)?))) else {
         return Ok(None);
     };
-    match serde_json::from_slice::<Option<String>>(value) {
-        Ok(text) => Ok(text.filter(|text| !text.is_empty())),
-        Err(_) => Err(format!("Argument {key:?} must be a string.")),
+    match object::string(&value) {
+        Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
+        None if &value[..] == b"null" => Ok(None),
+        None => Err(format!("Argument {key:?} must be a string.")),
     }
 }
 
@@ -218,22 +225,22 @@ fn count(value: &Raw) -> Option<usize> {
 }
 
 /// Returns the members that are not ours: arguments that a model wrote beside `group` and `name`.
-fn other_members(members: &Members) -> Raw {
+fn other_members(members: &Object) -> Raw {
     let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key);
+    let members = members.entries().unwrap_or_default();
     let own: Vec<_> = members.iter().filter(|(key, _)| !known(key)).collect();
     // If a key is given twice, the last value counts.
-    let last: HashMap<&str, &Raw> = own.iter().map(|(key, value)| (key.as_str(), value)).collect();
+    let last: HashMap<&str, &Raw> = own.iter().map(|(key, value)| (&**key, value)).collect();
     let mut seen = HashSet::new();
-    let kept = own.iter().filter(|(key, _)| seen.insert(key.as_str()));
-    let kept = kept.map(|(key, _)| {
-        [serde_json::Value::from(key.as_str()).to_string().as_bytes(), b":", &last[key.as_str()][..]].concat()
-    });
+    let kept = own.iter().filter(|(key, _)| seen.insert(&**key));
+    let kept = kept.map(|(key, _)| [&quoted(key)[..], b":", &last[&**key][..]].concat());
     [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::raw;
 
     fn parse_call(arguments: &str) -> Result<CallArguments, String> {
         CallArguments::parse(Some(&Raw::copy_from_slice(arguments.as_bytes())))

@@ -1,24 +1,26 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
 use super::arguments::CallArguments;
+use super::tool_list;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
-use crate::front::interaction::approval_token::Approval;
+use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
-use crate::front::{lookup, tool_errors};
+use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::schema::signature::signature;
 use crate::schema::validate::ArgumentVerdict;
-use crate::text::shorten;
+use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::lease::Lease;
-use crate::wire::{Raw, Reply, raw};
-use serde_json::Value;
+use crate::wire::object::Params;
+use crate::wire::{self, Raw, Reply};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// How many characters of a signature an error shows.
@@ -29,14 +31,14 @@ pub struct ToolCall {
     /// The context of the request.
     pub context: RequestContext,
     /// The client's params, whole.
-    pub params: Raw,
+    pub params: Params,
     /// Whether only read-only tools may be called.
     pub read_only: bool,
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
 pub async fn call_dynamic_tool(call: ToolCall) -> Reply {
-    match CallArguments::parse(raw::get(&call.params, "arguments").as_ref()) {
+    match CallArguments::of(&call.params) {
         Ok(arguments) => call_tool(call, arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
@@ -91,17 +93,20 @@ impl From<ForwardError> for CallStop {
 
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
-    let mut outgoing =
-        OutgoingCall { call, arguments, name, approved: false, wraps_result: false, tool: None };
+    let name = &*name;
+    let mut outgoing = OutgoingCall { call, arguments, name, approved: None, carried: None, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
-    let forwarded = forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_deref().unwrap_or(name)))?;
+    let forwarded =
+        forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
     let result = match forwarded.reply {
         Ok(result) => result,
         Err(error) => return Ok(Err(error)),
     };
     let group = &forwarded.group.name;
-    let result = match (&outgoing.tool, outgoing.wraps_result) {
-        (Some(tool), true) => Approval { group, tool, args: &arguments.args }.wrap_result(&result),
+    let result = match (&outgoing.tool, outgoing.carried) {
+        (Some(tool), Some(demand)) => {
+            Approval { group, tool: &tool.name, args: &arguments.args, demand }.wrap_result(&result)
+        }
         _ => result,
     };
     Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
@@ -115,12 +120,12 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
-    /// Whether the user has approved the call.
-    approved: bool,
-    /// Whether the result has to carry the user's approval to the next round.
-    wraps_result: bool,
-    /// The tool's own name, once it is found.
-    tool: Option<String>,
+    /// The tool for which the user has approved the call.
+    approved: Option<String>,
+    /// Who wanted the approval that the result has to carry to the next round, if it has to.
+    carried: Option<ApprovalDemand>,
+    /// The tool, once it is found.
+    tool: Option<FoundTool>,
 }
 
 impl Outgoing for OutgoingCall<'_> {
@@ -131,47 +136,75 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::lost_state(&group.name).into());
         }
         let tool = find_tool(group, self.name).await?;
+        refuse_changed(group, &tool)?;
         let snapshot = group.snapshot();
         let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
-        if self.call.read_only && !tool.read_only && !rules.read_only(&tool.name) {
-            return Err(tool_errors::not_read_only(&group.name, &tool.name).into());
+        if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
+            return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
-        let needs_approval = rules.asks(&tool.name);
-        let params = self.approve(group, &tool, needs_approval).await?;
-        let name = Value::from(tool.name.as_str()).to_string();
-        let members = [("name", name.as_bytes()), ("arguments", &self.arguments.args)];
-        let params = raw::set_all(&params, &members);
+        let demand = match rules.asks(&tool.name) {
+            true => Some(ApprovalDemand::Config),
+            false if tool.requires_user && self.call.context.can_elicit_forms() => {
+                Some(ApprovalDemand::Server)
+            }
+            false => None,
+        };
+        let call = self.call;
+        let approved = self.approve(group, &tool, demand).await?;
+        // The server may have changed it since.
+        refuse_changed(group, &tool)?;
+        let params = approved.as_ref().unwrap_or(&call.params);
+        let members = [("name", wire::quoted(&tool.name)), ("arguments", self.arguments.args.clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
-            repeatable: !is_stateful && (tool.read_only || tool.idempotent),
-            may_become_task: raw::get(&params, "task").is_some(),
-            run_as_task: tool.requires_task && tasks::must_create(group, lease, &params),
-            params,
+            repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
+            may_become_task: params.get("task").is_some(),
+            run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
+            params: params.with(&members),
         };
-        self.tool = Some(tool.name);
+        self.tool = Some(tool);
         Ok(prepared)
     }
 }
 
 impl OutgoingCall<'_> {
-    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream.
-    async fn approve(&mut self, group: &Upstream, tool: &Tool, needed: bool) -> Result<Raw, CallStop> {
+    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
+    /// are the client's.
+    async fn approve(
+        &mut self,
+        group: &Upstream,
+        tool: &Tool,
+        demand: Option<ApprovalDemand>,
+    ) -> Result<Option<Params>, CallStop> {
         let params = &self.call.params;
-        if !needed {
-            return Ok(params.clone());
-        }
-        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args };
-        if !self.approved {
-            match approval::request(&self.call.context, params, &approval).await? {
-                ApprovalOutcome::Approved => self.approved = true,
+        let Some(demand) = demand else { return Ok(None) };
+        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args, demand };
+        if self.approved.as_ref() != Some(&tool.name) {
+            match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
+                ApprovalOutcome::Approved => self.approved = Some(tool.name.clone()),
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
-        self.wraps_result = self.call.context.era == Era::Stateless;
-        Ok(if self.wraps_result { approval.unwrap_params(params) } else { params.clone() })
+        self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
+        Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
+    }
+}
+
+/// A tool in a group's catalog.
+struct FoundTool {
+    catalog: Arc<Catalog>,
+    /// Its place in the catalog.
+    index: usize,
+}
+
+impl Deref for FoundTool {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        &self.catalog.tools[self.index]
     }
 }
 
@@ -180,17 +213,19 @@ impl OutgoingCall<'_> {
 /// # Errors
 ///
 /// The text for the model.
-async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
+async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     let find = || {
         let snapshot = group.snapshot();
-        let tool = lookup::tool(snapshot.catalog.as_ref()?, name)?;
-        snapshot.rules.allows(&tool.name).then(|| tool.clone())
+        let catalog = snapshot.catalog.as_ref()?;
+        let index = lookup::tool_index(catalog, name)?;
+        let is_allowed = snapshot.rules.allows(&catalog.tools[index].name);
+        is_allowed.then(|| FoundTool { catalog: catalog.clone(), index })
     };
     if let Some(tool) = find() {
         return Ok(tool);
     }
     if group.snapshot().rules.allows(name) {
-        group.refresh().await;
+        Box::pin(group.refresh()).await;
         if let Some(tool) = find() {
             return Ok(tool);
         }
@@ -198,42 +233,45 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<Tool, String> {
     let snapshot = group.snapshot();
     let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
     let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-    Err(lookup::unknown_tool(group.name.as_str(), name, known))
+    Err(lookup::unknown_tool(&group.name, name, known))
 }
 
-/// Finds the group of a call: the named one, the one whose name begins the tool's name, or the only one that has such a
-/// tool. Returns it with the tool's name.
+/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name, or
+/// the only one that has such a tool. Returns it with the tool's name.
 ///
 /// # Errors
 ///
 /// The text for the model.
-fn choose_group<'a>(
-    groups: &GroupManager,
-    arguments: &'a CallArguments,
-) -> Result<(Upstream, &'a str), String> {
+fn choose_group(groups: &GroupManager, arguments: &CallArguments) -> Result<(Upstream, String), String> {
     let tool = &arguments.tool;
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
         let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        return Ok((group, without_prefix.filter(|_| !is_known).unwrap_or(tool)));
+        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool).to_owned();
+        return Ok((group, name));
+    }
+    let exposed = tool_list::exposed_names(groups).resolve(tool);
+    if let Some((Some(group), tool)) = exposed.map(|(group, tool)| (groups.get(&group), tool)) {
+        return Ok((group, tool));
     }
     let all = groups.all();
     if let Some((group, tool)) = lookup::split(&all, tool) {
-        return Ok((group.clone(), tool));
+        return Ok((group.clone(), tool.to_owned()));
     }
-    let names = |groups: &mut dyn Iterator<Item = &Upstream>| {
-        groups.map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
+    let names =
+        |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
-        [group] => Ok((group.clone(), tool)),
+        [group] => Ok((group.clone(), tool.clone())),
         [] => Err(format!(
-            "Argument \"group\" is missing, and no known group has a tool {tool:?}. The groups: {}.",
+            "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
+            quoted(tool),
             names(&mut all.iter())
         )),
         ref several => Err(format!(
-            "Argument \"group\" is missing, and several groups have a tool {tool:?}: {}.",
+            "Argument \"group\" is missing, and several groups have a tool {}: {}.",
+            quoted(tool),
             names(&mut several.iter().copied())
         )),
     }
@@ -254,8 +292,19 @@ async fn check_arguments(
     if validation_error(context, group, tool, args).is_none() {
         return Ok(());
     }
-    group.refresh().await;
+    Box::pin(group.refresh()).await;
+    // The error would show the new definition.
+    refuse_changed(group, tool)?;
     validation_error(context, group, tool, args).map_or(Ok(()), Err)
+}
+
+/// Refuses a tool that changed and is not approved.
+///
+/// # Errors
+///
+/// The text for the model.
+fn refuse_changed(group: &Upstream, tool: &Tool) -> Result<(), String> {
+    changed_tools::refusal(group, &tool.name).map_or(Ok(()), Err)
 }
 
 /// Returns why the arguments do not fit, as text for the model; `None` if they fit or the schema is not known.
@@ -264,7 +313,7 @@ fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, arg
     // A cached catalog may be outdated, so it never rejects a call.
     let CatalogSource::Live(_) = catalog.source else { return None };
     let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
-    let label = format_args!("{}__{}", group.name, tool.name);
+    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let validator = &context.session.validator;
     let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
         return None;

@@ -1,6 +1,6 @@
 //! The definitions of our own tools, and `instructions`. Models read every text here.
 
-use crate::text::{one_line, shorten};
+use crate::text::{name, one_line, shorten};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ pub fn instructions(groups: &[GroupLine<'_>]) -> String {
         return "dynamic-mcp has no usable MCP server in its config; get_status says what is wrong."
             .to_owned();
     }
-    let names: Vec<_> = groups.iter().map(|group| group.name).collect();
+    let names: Vec<_> = groups.iter().map(|group| name(group.name)).collect();
     let room = MAX_TEXT - HOW.chars().count() - 1;
     let groups =
         format!("This server gives access to the tools of these MCP servers (groups): {}.", names.join(", "));
@@ -213,9 +213,9 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
             named += names.chars().count();
             match (shorten(description, width), names) {
                 (text, names) if text.is_empty() && names.is_empty() => None,
-                (text, names) if text.is_empty() => Some(format!("\n- {}: {names}", group.name)),
-                (text, names) if names.is_empty() => Some(format!("\n- {}: {text}", group.name)),
-                (text, names) => Some(format!("\n- {}: {text} ({names})", group.name)),
+                (text, names) if text.is_empty() => Some(format!("\n- {}: {names}", name(group.name))),
+                (text, names) if names.is_empty() => Some(format!("\n- {}: {text}", name(group.name))),
+                (text, names) => Some(format!("\n- {}: {text} ({names})", name(group.name))),
             }
         });
         (lines.collect(), named)
@@ -236,7 +236,7 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
 
 /// The first names of a group's tools, and the number of the others.
 fn some_names(tools: &[String], names: usize) -> String {
-    let shown = tools.iter().take(names).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = tools.iter().take(names).map(|tool| name(tool)).collect::<Vec<_>>().join(", ");
     match tools.len().saturating_sub(names) {
         _ if shown.is_empty() => String::new(),
         0 => shown,

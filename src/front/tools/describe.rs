@@ -4,7 +4,7 @@ use super::arguments::{DescribeArguments, Detail};
 use super::render::{self, ToolEntry};
 use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::RequestContext;
-use crate::front::{lookup, tool_errors};
+use crate::front::{changed_tools, lookup, tool_errors};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::wire::Raw;
@@ -65,9 +65,12 @@ enum Answer {
 }
 
 fn answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {
-    let rules = group.snapshot().rules.clone();
-    let tools: Vec<_> = catalog.tools.iter().filter(|tool| rules.allows(&tool.name)).collect();
-    let (chosen, missing) = choose(catalog, &tools, arguments.tools.as_deref(), group);
+    let snapshot = group.snapshot();
+    let tools: Vec<_> = catalog.tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).collect();
+    let (mut chosen, mut missing) = choose(catalog, &tools, arguments.tools.as_deref(), group);
+    let left_out = changed_tools::left_out(group, chosen.iter().copied());
+    let refused = snapshot.refused();
+    chosen.retain(|tool| !refused.contains(&tool.name));
     let all = format!("{} tools", tools.len());
     let count = if arguments.tools.is_some() { format!("{} of {all}", chosen.len()) } else { all };
     let head = render::head(&group.name, &count, catalog.info.instructions.as_deref());
@@ -85,6 +88,16 @@ fn answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, bu
             Some(_) => render::definitions(head, &entries, &group.name),
             None => within_budget(budget, head, &entries, group),
         }
+    };
+    let text = match left_out {
+        // A tool that is asked for by name may be approved or unchanged by now.
+        Some(line) if arguments.tools.is_some() => {
+            missing =
+                [missing, line].into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+            text
+        }
+        Some(line) => format!("{text}\n{line}"),
+        None => text,
     };
     match missing.is_empty() {
         true => Answer::Complete(text),
@@ -111,7 +124,7 @@ fn choose<'a>(
             Some(tool) => chosen.push(tool),
             None => {
                 let known = tools.iter().map(|tool| tool.name.as_str());
-                missing.push(lookup::unknown_tool(group.name.as_str(), name, known));
+                missing.push(lookup::unknown_tool(&group.name, name, known));
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::config::GroupName;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::acquire::acquire;
 use crate::front::interaction::invocation::Invocation;
-use crate::front::lookup;
+use crate::front::{changed_tools, lookup};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::upstream::Upstream;
@@ -32,10 +32,13 @@ pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
     let mut stubs: Vec<Raw> = Vec::new();
     for group in groups.all().into_iter().filter(|group| is_listed(&group.name)) {
         let snapshot = group.snapshot();
+        let refused = snapshot.refused();
         let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
         for tool in tools.filter(|tool| snapshot.rules.allows(&tool.name)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
-            stubs.push(json!({ "name": name, "description": tool.summary }).to_string().into());
+            let is_refused = refused.contains(&tool.name);
+            let description = if is_refused { changed_tools::STUB } else { &tool.summary };
+            stubs.push(json!({ "name": name, "description": description }).to_string().into());
         }
     }
     tool_list::result_of(&stubs)
@@ -56,11 +59,22 @@ pub async fn describe(invocation: Invocation) -> Reply {
     let name = invocation.string("name")?;
     let progress = invocation.context.progress.as_ref();
     let mut found = find(invocation.groups(), std::slice::from_ref(&name), progress).await;
+    if found.tools.is_empty()
+        && let Some(text) = refusal(invocation.groups(), &name)
+    {
+        return Err(errors::invalid_params(text).into());
+    }
     match (found.tools.pop(), found.errors.pop()) {
         (Some(tool), _) => Ok([b"{\"tool\":", &tool[..], b"}"].concat().into()),
         (None, Some(error)) => Err(error.into()),
         (None, None) => Err(errors::unknown_tool(&name).into()),
     }
+}
+
+/// Returns the text about the tool exposed as `name` if it is refused because it changed.
+fn refusal(groups: &GroupManager, name: &str) -> Option<String> {
+    let (group, tool) = tool_list::exposed_names(groups).resolve(name)?;
+    changed_tools::refusal(&groups.get(&group)?, &tool)
 }
 
 /// `tools/describe_batch`.
@@ -121,14 +135,20 @@ async fn find(groups: &GroupManager, names: &[String], progress: Option<&Progres
     found
 }
 
-/// The known definitions of these tools, verbatim except for the name.
+/// The known definitions of these tools, verbatim except for the name and hints that do not count. Tools that are refused
+/// because they changed are left out.
 fn known_definitions<'n>(groups: &GroupManager, names: &'n [String]) -> HashMap<&'n str, Raw> {
     let table = tool_list::exposed_names(groups);
     let definition = |name: &'n String| {
         let (group, tool) = table.resolve(name)?;
-        let catalog = groups.get(&group)?.snapshot().catalog.clone()?;
-        let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool)?;
-        Some((name.as_str(), tool_list::with_name(definition, name)))
+        let snapshot = groups.get(&group)?.snapshot();
+        if snapshot.refused().contains(&tool) {
+            return None;
+        }
+        let mut definitions = snapshot.catalog.as_ref()?.definitions()?;
+        let (_, definition) = definitions.find(|(known, _)| known.name == tool)?;
+        let definition = tool_list::with_trusted_hints(definition, &tool, &snapshot.rules);
+        Some((name.as_str(), tool_list::with_name(&definition, name)))
     };
     names.iter().filter_map(definition).collect()
 }

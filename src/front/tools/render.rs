@@ -2,7 +2,7 @@
 
 use crate::config::GroupName;
 use crate::schema::signature::{Signature, signature};
-use crate::text::shorten;
+use crate::text::{name, quoted, quoted_lines, shorten, visible};
 use crate::upstream::catalog::Tool;
 use crate::wire::{Raw, raw};
 use serde_json::json;
@@ -29,7 +29,7 @@ pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> Strin
     let mut head = format!("Group {group}: {tools}");
     if let Some(instructions) = instructions {
         let shown = instructions.trim().lines().take(MAX_INSTRUCTION_LINES).collect::<Vec<_>>().join("\n");
-        let shown = shorten(&shown, MAX_INSTRUCTIONS);
+        let shown = quoted_lines(&shorten(&shown, MAX_INSTRUCTIONS));
         head.push_str(&format!("\nInstructions of this server:\n{shown}\n"));
     }
     head
@@ -40,8 +40,8 @@ pub fn stubs(head: String, tools: &[&Tool], group: &GroupName) -> String {
     let mut out = BoundedText::new(head);
     for tool in tools {
         out.push(&match tool.summary.is_empty() {
-            true => tool.name.clone(),
-            false => format!("{}: {}", tool.name, stub(&tool.summary)),
+            true => name(&tool.name),
+            false => format!("{}: {}", name(&tool.name), stub(&tool.summary)),
         });
     }
     let rest = out.omitted("tools");
@@ -92,7 +92,7 @@ pub fn definitions(head: String, entries: &[ToolEntry<'_>], group: &GroupName) -
             let short = signature(definition);
             out.push(&format!(
                 "{short}\n(The definition of {} is too long to show: {length} bytes.)",
-                tool.name
+                quoted(&tool.name)
             ));
         }
     }
@@ -105,7 +105,8 @@ pub fn definitions(head: String, entries: &[ToolEntry<'_>], group: &GroupName) -
 
 /// How to ask for full definitions.
 fn by_name(group: &GroupName) -> String {
-    format!("get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": ["NAME"] }))
+    let arguments = json!({ "group": group.as_str(), "tools": ["NAME"] });
+    format!("get_dynamic_tools {}", visible(&arguments.to_string()))
 }
 
 /// Inserts line ends between the members of long JSON.

@@ -1,21 +1,24 @@
 //! `search_dynamic_tools`: ranked search over the tools of every known group, connected or not.
 //!
-//! Nothing is started for it. The index is built on the first search, and again when a catalog, a rule or a description
-//! has changed.
+//! Nothing is started for it. The index is built on the first search, and again when a catalog, a rule, a description or
+//! an approval has changed.
 
 use super::arguments::SearchQuery;
+use crate::blocking;
 use crate::config::GroupName;
 use crate::front::{lookup, tool_errors};
 use crate::groups::GroupManager;
+use crate::pins::changes::RefusedTools;
 use crate::rules::Rules;
 use crate::schema::signature::signature;
 use crate::search::{SearchGroup, SearchIndex};
-use crate::text::shorten;
+use crate::text::{name, quoted, shorten, visible};
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number of results, if the query names none.
 const DEFAULT_LIMIT: usize = 5;
@@ -25,6 +28,8 @@ const MAX_LIMIT: usize = 20;
 const MAX_SUMMARY: usize = 100;
 /// The length of the best result's signature.
 const MAX_SIGNATURE: usize = 900;
+/// How long building the index may take.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a server's instructions is indexed as the description of its group.
 const MAX_INSTRUCTIONS: usize = 600;
 
@@ -53,6 +58,8 @@ struct IndexedGroup {
     catalog: Arc<Catalog>,
     /// The config's rules for its tools.
     rules: Arc<Rules>,
+    /// The tools that are refused because they changed. They are not found: their new text is not trusted.
+    refused: RefusedTools,
 }
 
 impl IndexedGroup {
@@ -61,11 +68,12 @@ impl IndexedGroup {
             && self.description == other.description
             && Arc::ptr_eq(&self.catalog, &other.catalog)
             && Arc::ptr_eq(&self.rules, &other.rules)
+            && self.refused.is_same(&other.refused)
     }
 
-    /// The allowed tools with their definitions. If the cache has lost a definition, its summary replaces it.
+    /// The tools that may be called, with their definitions. If the cache has lost a definition, its summary replaces it.
     fn tools(&self) -> Vec<(&Tool, Raw)> {
-        let is_allowed = |tool: &Tool| self.rules.allows(&tool.name);
+        let is_allowed = |tool: &Tool| self.rules.allows(&tool.name) && !self.refused.contains(&tool.name);
         match self.catalog.definitions() {
             Some(all) => {
                 all.filter(|(tool, _)| is_allowed(tool)).map(|(tool, raw)| (tool, raw.clone())).collect()
@@ -118,12 +126,12 @@ impl ToolSearch {
         }
         if lines.is_empty() {
             lines.push(format!(
-                "No known tool matches {:?}. Use other words, or list a group's tools with get_dynamic_tools.",
-                shorten(&query.query, MAX_SUMMARY)
+                "No known tool matches {}. Use other words, or list a group's tools with get_dynamic_tools.",
+                quoted(&shorten(&query.query, MAX_SUMMARY))
             ));
         }
         if !unknown.is_empty() {
-            let names = unknown.iter().map(GroupName::as_str).collect::<Vec<_>>().join(", ");
+            let names = unknown.iter().map(GroupName::to_string).collect::<Vec<_>>().join(", ");
             lines.push(format!(
                 "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
             ));
@@ -141,8 +149,8 @@ impl ToolSearch {
             return Ok(index);
         }
         // It takes some 30 ms for a thousand tools, which no forwarded call should wait for.
-        let index = tokio::task::spawn_blocking(move || Arc::new(build(groups)));
-        let index = index.await.map_err(|error| {
+        let index = blocking::run(INDEX_TIMEOUT, move || Arc::new(build(groups))).await;
+        let index = index.map_err(|error| {
             tracing::error!(%error, "failed to index the tools");
             "The search is not available; get_dynamic_tools lists the tools of a group.".to_owned()
         })?;
@@ -169,8 +177,8 @@ fn known_and_unknown(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName
         let instructions = info.instructions.as_deref().map(|text| shorten(text, MAX_INSTRUCTIONS));
         let description = [server.description.clone(), info.title.clone(), instructions];
         let description = description.into_iter().flatten().collect::<Vec<_>>().join("\n");
-        let rules = snapshot.rules.clone();
-        known.push(IndexedGroup { name: group.name.clone(), description, catalog, rules });
+        let (rules, refused) = (snapshot.rules.clone(), snapshot.refused());
+        known.push(IndexedGroup { name: group.name.clone(), description, catalog, rules, refused });
     }
     (known, unknown)
 }
@@ -188,8 +196,8 @@ fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
 
 fn summary_line(group: &GroupName, tool: &Tool) -> String {
     match tool.summary.is_empty() {
-        true => format!("{group} / {}", tool.name),
-        false => format!("{group} / {}: {}", tool.name, shorten(&tool.summary, MAX_SUMMARY)),
+        true => format!("{group} / {}", name(&tool.name)),
+        false => format!("{group} / {}: {}", name(&tool.name), shorten(&tool.summary, MAX_SUMMARY)),
     }
 }
 
@@ -201,6 +209,9 @@ fn how_to_call(group: &GroupName, tool: &Tool, definition: &Raw) -> String {
             let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
             format!("  {}", signature.replace('\n', "\n  "))
         }
-        None => format!("  get_dynamic_tools {}", json!({ "group": group.as_str(), "tools": [tool.name] })),
+        None => {
+            let arguments = json!({ "group": group.as_str(), "tools": [tool.name] });
+            format!("  get_dynamic_tools {}", visible(&arguments.to_string()))
+        }
     }
 }

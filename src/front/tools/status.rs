@@ -1,14 +1,22 @@
 //! `get_status`: the states of the groups, as text and as JSON.
 
+use crate::front::changed_tools;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
+use crate::pins::changes::{PinProblem, ToolChanges};
+use crate::text::{one_line, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::CatalogSource;
 use crate::upstream::lifecycle::State;
 use crate::upstream::snapshot::Snapshot;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
+
+/// How many changed tools of a group the `structuredContent` has.
+const MAX_CHANGED_TOOLS: usize = 100;
+/// How many characters of their names it has.
+const MAX_TOOL_NAME: usize = 256;
 
 /// The states of groups.
 pub struct Status {
@@ -74,6 +82,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
     let catalog = snapshot.catalog.as_ref();
     let info = catalog.map(|catalog| &catalog.info);
     let process = snapshot.process();
+    let changes = snapshot.pins.changes();
     json!({
         "group": group.name.as_str(),
         "state": snapshot.state.name(),
@@ -87,14 +96,20 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "pid": process.map(|process| process.pid),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
+        "unreadable": snapshot.unreadable().map(|last| json!({
+            "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
+        })),
         "calls": group.stats.calls(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
         "cached": catalog.map(|catalog| matches!(catalog.source, CatalogSource::Cached(_))),
         "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
-        "server": info.and_then(|info| info.title.as_deref()),
-        "version": info.and_then(|info| info.version.as_deref()),
-        "protocolVersion": info.map(|info| info.protocol_version.as_str()),
+        "server": info.and_then(|info| info.title.as_deref()).map(one_line),
+        "version": info.and_then(|info| info.version.as_deref()).map(one_line),
+        "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
+        "changedTools": changed_tools_json(snapshot, &changes),
+        "pinProblem": changes.problem.as_ref().map(PinProblem::text),
+        "serverReplacedS": changes.replaced_s.map(age_s),
     })
 }
 
@@ -140,17 +155,83 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Stri
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
     }
+    if let Some(last) = snapshot.unreadable() {
+        let messages = match last.count {
+            1 => "a message that cannot be read and belongs to no known call".to_owned(),
+            n => format!("{n} messages that cannot be read and belong to no known call"),
+        };
+        line.push_str(&format!(
+            "\n    it sent {messages}; the last one, {} ago, is {}",
+            in_largest_unit(last.at.elapsed()),
+            last.what
+        ));
+    }
+    for note in change_notes(group, snapshot) {
+        line.push_str(&format!("\n    {note}"));
+    }
     if let Some(url) = flows.open_url(group) {
         line.push_str(&format!("\n    login needed; open this address in a browser on this machine: {url}"));
     }
     line
 }
 
-fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
-    match &snapshot.state {
-        State::Failed(failure) => (Some(failure.error.to_string()), failure.attempts),
-        _ => (None, 0),
+/// The tools that differ from what was first seen or approved, and how.
+fn changed_tools_json(snapshot: &Snapshot, changes: &ToolChanges) -> Value {
+    let refused = snapshot.refused();
+    let tools = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows(tool)).take(MAX_CHANGED_TOOLS);
+    let tools = tools.map(|(tool, change)| {
+        let name = shorten(tool, MAX_TOOL_NAME);
+        json!({ "tool": name, "changes": change.parts, "refused": refused.contains(tool) })
+    });
+    tools.collect()
+}
+
+/// What `get_status` says about tools that changed.
+fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
+    let changes = snapshot.pins.changes();
+    let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
+    let approve = changed_tools::approve_command(&group.name, server, None);
+    let changed: Vec<_> = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows(tool)).collect();
+    let mut notes = Vec::new();
+    if !changed.is_empty() {
+        let count = changed.len();
+        let named = changed
+            .iter()
+            .map(|(tool, change)| format!("{} ({})", changed_tools::quoted(tool), change.parts.join(", ")));
+        let effect = if server.pin_tools { "refused until" } else { "named until" };
+        let tools = changed_tools::joined(named, count);
+        notes.push(format!("changed since first seen, {effect} you run `{approve}`: {tools}"));
     }
+    if let Some(problem) = &changes.problem {
+        let effect = match problem {
+            PinProblem::Unreadable(_) if server.pin_tools => "every tool is refused",
+            PinProblem::Unreadable(_) => "changed tools are not noticed",
+            PinProblem::Unwritable(_) => "changed tools are not remembered",
+        };
+        notes.push(format!("{effect}: {}", problem.text()));
+    }
+    if let Some(at) = changes.replaced_s.filter(|_| server.pin_tools) {
+        let ago = in_largest_unit(Duration::from_secs(age_s(at)));
+        notes.push(format!(
+            "its command or address changed {ago} ago, and its tools were trusted as they were then; confirm with `{approve}`"
+        ));
+    }
+    notes
+}
+
+/// How long ago a time in seconds since 1970 was.
+fn age_s(at: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_secs().saturating_sub(at)
+}
+
+/// The last failure of a group without a connection, and the number of failed attempts in a row.
+fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
+    let attempts = match &snapshot.state {
+        State::Failed(failure) => failure.attempts,
+        State::Pending | State::Discovered | State::Connected => 0,
+    };
+    (snapshot.last_failure().map(ToString::to_string), attempts)
 }
 
 /// Formats a duration in its largest unit.

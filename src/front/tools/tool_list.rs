@@ -10,6 +10,7 @@ use crate::front::interaction::list_changes::ListContents;
 use crate::front::passthrough::aggregate::{self, ListKind};
 use crate::front::passthrough::uri_owner;
 use crate::groups::GroupManager;
+use crate::pins::definition::HINTS;
 use crate::rules::Rules;
 use crate::schema::definition;
 use crate::upstream::Upstream;
@@ -28,34 +29,37 @@ pub struct ToolList {
     /// Whether some group had no surface when the session began. Then the flat surface has all our tools.
     incomplete: bool,
     /// The last result, and the version that it was built for.
-    built: (u64, Raw),
+    built: Option<(u64, Raw)>,
 }
 
 impl ToolList {
-    /// Builds the list.
+    /// The list as it is now. It is built when it is asked for.
     pub fn new(groups: &GroupManager) -> Self {
-        let surfaces = groups.surfaces();
-        let incomplete = groups.all().iter().any(|group| !surfaces.contains_key(&group.name));
-        let version = groups.list_version();
-        let built = (*version.borrow(), build(groups, incomplete));
-        Self { version, incomplete, built }
+        let (config, surfaces) = (groups.config(), groups.surfaces());
+        let incomplete = config.servers.iter().any(|(name, _)| !surfaces.contains_key(name));
+        Self { version: groups.list_version(), incomplete, built: None }
     }
 
     /// Returns the result of `tools/list`.
     pub fn result(&mut self, groups: &GroupManager) -> Raw {
         let version = *self.version.borrow();
-        if self.built.0 != version {
-            self.built = (version, build(groups, self.incomplete));
+        match &self.built {
+            Some((of, list)) if *of == version => list.clone(),
+            _ => {
+                let list = build(groups, self.incomplete);
+                self.built = Some((version, list.clone()));
+                list
+            }
         }
-        self.built.1.clone()
     }
 
     /// Returns what the lists contain now.
     pub fn contents(&mut self, groups: &GroupManager) -> ListContents {
+        let all = groups.all();
         ListContents {
             tools: self.result(groups),
-            resources: hash_lists(groups, |hashes| hashes.resources),
-            prompts: hash_lists(groups, |hashes| hashes.prompts),
+            resources: hash_lists(&all, |hashes| hashes.resources),
+            prompts: hash_lists(&all, |hashes| hashes.prompts),
         }
     }
 }
@@ -81,9 +85,9 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
 }
 
 /// Hashes one kind of list of all groups. No cached file is read for it.
-fn hash_lists(groups: &GroupManager, hash_of: fn(ListHashes) -> u64) -> u64 {
+fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for group in groups.all() {
+    for group in groups {
         let hash = group.snapshot().catalog.as_ref().map_or(0, |catalog| hash_of(catalog.hashes));
         if hash != 0 {
             (group.name.as_str(), hash).hash(&mut hasher);
@@ -109,7 +113,8 @@ fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
 }
 
 /// The definitions of the known tools that `wanted` selects, under their exposed names. A definition that is invalid
-/// under MCP's schema is left out, because some clients drop the whole list for it.
+/// under MCP's schema is left out, because some clients drop the whole list for it. So is a tool that is refused because
+/// it changed.
 pub fn known_definitions(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool,
@@ -119,7 +124,10 @@ pub fn known_definitions(
     for group in groups.all() {
         let snapshot = group.snapshot();
         let rules = &snapshot.rules;
-        let is_wanted = |tool: &Tool| rules.allows(&tool.name) && wanted(&group, tool, rules);
+        let refused = snapshot.refused();
+        let is_wanted = |tool: &Tool| {
+            rules.allows(&tool.name) && !refused.contains(&tool.name) && wanted(&group, tool, rules)
+        };
         let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(is_wanted))
         else {
             continue;
@@ -129,7 +137,8 @@ pub fn known_definitions(
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
             match definition::validate(definition) {
                 Ok(()) => {
-                    definitions.push(with_name(&with_client_app_uri(groups, &group.name, definition), name));
+                    let definition = with_trusted_hints(definition, &tool.name, rules);
+                    definitions.push(with_name(&with_client_app_uri(groups, &group.name, &definition), name));
                 }
                 Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
             }
@@ -149,6 +158,26 @@ fn with_client_app_uri(groups: &GroupManager, group: &GroupName, definition: &Ra
     let uri = uri_owner::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
     let ui = raw::set(&ui, "resourceUri", json!(uri).to_string().as_bytes());
     raw::set_in(definition, "_meta", "ui", &ui)
+}
+
+/// Removes the hints of a server whose annotations do not count from a definition, because clients act on them. What the
+/// config says about the tool takes their place.
+pub fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
+    if rules.trusts_annotations() {
+        return definition.clone();
+    }
+    let annotations = raw::get(definition, "annotations").filter(|annotations| annotations.starts_with(b"{"));
+    let mut annotations = match annotations {
+        None if !rules.read_only(tool) => return definition.clone(),
+        annotations => annotations.unwrap_or(Raw::from_static(b"{}")),
+    };
+    for hint in HINTS {
+        annotations = raw::remove(&annotations, hint);
+    }
+    if rules.read_only(tool) {
+        annotations = raw::set(&annotations, "readOnlyHint", b"true");
+    }
+    raw::set(definition, "annotations", &annotations)
 }
 
 /// Replaces the name of a definition.
@@ -174,7 +203,8 @@ pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
         })
         .collect();
     let pairs = known.iter().flat_map(|(group, tools)| tools.iter().map(move |tool| (group, tool.as_str())));
-    ExposedNames::new(pairs)
+    let names: Vec<_> = groups.config().servers.iter().map(|(name, _)| name.clone()).collect();
+    ExposedNames::new(&names, pairs)
 }
 
 /// The `instructions` of `initialize` and `server/discover`.

@@ -1,7 +1,7 @@
 //! Violations of a schema, and their text for a model.
 
 use super::json::TypeSet;
-use crate::text::shorten;
+use crate::text::{shorten, visible};
 use std::fmt;
 
 /// Violations that are described.
@@ -74,7 +74,7 @@ pub struct Violations(pub(super) Vec<Violation>);
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |violation: &Violation| {
-            let text = violation.to_string().replace(char::is_control, " ");
+            let text = visible(&violation.to_string());
             format!("- {}", shorten(&text, MAX_LINE_CHARACTERS))
         };
         let mut lines: Vec<String> = self.0.iter().take(MAX_VIOLATIONS).map(line).collect();

@@ -80,6 +80,10 @@ const SAFE_WINDOWS_VARS: &[&str] = &[
 /// The prefix of our own settings. A dynamic-mcp that runs as a child must not read the settings of its parent.
 const OWN_PREFIX: &str = "DYNAMIC_MCP_";
 
+/// Names the dynamic-mcp instances that a process descends from: hashes of their configs, the outermost first, separated
+/// by colons. A dynamic-mcp that runs as a child must not start itself again.
+pub const ANCESTORS_VAR: &str = "DYNAMIC_MCP_ANCESTORS";
+
 /// Variables that every shell sets for itself. A message that mentions one of these does not ask for it.
 const SHELL_VARS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
 
@@ -96,7 +100,10 @@ pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVar
 fn is_inherited(name: &OsStr, rule: &InheritEnv) -> bool {
     // The config file cannot name a variable whose name is not Unicode, so only `All` includes it.
     let Some(name) = name.to_str() else { return *rule == InheritEnv::All };
-    if name.starts_with(OWN_PREFIX) || WINDOW_VARS.contains(&name) {
+    if name.starts_with(OWN_PREFIX) {
+        return name == ANCESTORS_VAR;
+    }
+    if WINDOW_VARS.contains(&name) {
         return false;
     }
     match rule {

@@ -6,6 +6,7 @@ use super::event_stream::{EventStream, ServerSentEvent};
 use super::headers::{LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use super::http_client::{self, EVENT_STREAM, HttpClient, HttpRequest};
 use super::param_headers::ParamHeaders;
+use super::request_streams::RequestStreams;
 use crate::config::HttpTransportKind;
 use crate::transport::connection::FailedRequest;
 use crate::wire::Raw;
@@ -38,6 +39,8 @@ pub struct RemoteConnection {
     pub sse_endpoint: OnceLock<Url>,
     /// The headers that the server's tools declare. Empty in the handshake era.
     pub param_headers: ParamHeaders,
+    /// The streams that the server's requests came on.
+    pub request_streams: RequestStreams,
     /// Why nothing more can be sent. Also held by the connection's handle, which must not hold the rest: `messages`
     /// has to close when the tasks have ended.
     end: Arc<OnceLock<RemoteError>>,
@@ -63,6 +66,7 @@ impl RemoteConnection {
             protocol_version: OnceLock::new(),
             sse_endpoint: OnceLock::new(),
             param_headers: ParamHeaders::default(),
+            request_streams: RequestStreams::default(),
             end: Arc::default(),
         }
     }

@@ -8,7 +8,7 @@ use super::{get_stream, headers, http_sse};
 use crate::transport::connection::FailedRequest;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, RetryHint};
-use crate::wire::{Message, Raw, raw};
+use crate::wire::{Message, Raw, Request, raw};
 use reqwest::header::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::Instrument;
 
 /// How many requests may be in flight. A further one fails at once.
@@ -30,6 +30,9 @@ const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 /// How long ending the session may take if the connection was not stopped with a time limit.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long the answer to a cancelled request is awaited that may name a task, which has to be cancelled then.
+const TASK_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The state of the task.
 pub struct ConnectionDriver {
     /// Shared with the tasks.
@@ -41,11 +44,21 @@ pub struct ConnectionDriver {
     /// One task for each message, and one for each stream of the server.
     tasks: JoinSet<Option<HttpSseFallback>>,
     /// The requests in flight by their tasks.
-    in_flight: HashMap<Id, (Raw, AbortHandle)>,
+    in_flight: HashMap<Id, InFlightRequest>,
     /// The task that sends `notifications/initialized`. Nothing else is sent until it has ended.
     initialized: Option<Id>,
     /// When the task noticed that the connection has ended.
     ended_at: Option<Instant>,
+}
+
+/// A request that is not answered yet.
+struct InFlightRequest {
+    /// Its id.
+    id: Raw,
+    /// Whether the server may answer it with a task that outlives it (2025-11-25).
+    creates_task: bool,
+    /// The task that sends it.
+    task: AbortHandle,
 }
 
 impl ConnectionDriver {
@@ -93,7 +106,9 @@ impl ConnectionDriver {
     /// Starts the task that sends a message.
     fn send(&mut self, line: Raw) {
         let (id, method, params) = match Message::parse(&line) {
-            Ok(Message::Request(request)) => (Some(request.id), request.method, request.params),
+            Ok(Message::Request(Request { id, method, params })) => {
+                (Some(id), method, params.map(|params| Raw::clone(&params)))
+            }
             Ok(Message::Notification { method, params }) => (None, method, params),
             // A response, or a batch of them.
             _ => (None, String::new(), None),
@@ -108,6 +123,9 @@ impl ConnectionDriver {
             "initialize" => headers::mcp_method(&method),
             _ => HeaderMap::new(),
         };
+        let creates_task = !is_stateless
+            && method == "tools/call"
+            && params.as_ref().is_some_and(|params| raw::get(params, "task").is_some());
         let is_cancellation = method == "notifications/cancelled";
         let cancelled = params.filter(|_| is_cancellation).and_then(|params| raw::get(&params, "requestId"));
         if let Some(cancelled) = &cancelled {
@@ -120,12 +138,12 @@ impl ConnectionDriver {
         }
         let message = OutgoingMessage { id, method, line, headers };
         match message.id.clone() {
-            Some(id) => self.send_request(id, message),
+            Some(id) => self.send_request(id, creates_task, message),
             None => self.send_notification(message),
         }
     }
 
-    fn send_request(&mut self, id: Raw, message: OutgoingMessage) {
+    fn send_request(&mut self, id: Raw, creates_task: bool, message: OutgoingMessage) {
         if self.in_flight.len() >= MAX_IN_FLIGHT_REQUESTS {
             let why = format!("{MAX_IN_FLIGHT_REQUESTS} requests to this server are already in flight");
             let error = CallError::Failed { why, hint: RetryHint::Never };
@@ -134,7 +152,7 @@ impl ConnectionDriver {
         }
         let exchange = Exchange { connection: self.connection.clone(), message };
         let task = self.spawn(exchange.send_request());
-        self.in_flight.insert(task.id(), (id, task));
+        self.in_flight.insert(task.id(), InFlightRequest { id, creates_task, task });
     }
 
     fn send_notification(&mut self, message: OutgoingMessage) {
@@ -160,11 +178,18 @@ impl ConnectionDriver {
         })
     }
 
-    /// Aborts the task of a request, which closes its HTTP request.
+    /// Aborts the task of a request, which closes its HTTP request. If the request may create a task at the server, its
+    /// answer is awaited a while.
     fn abort_request(&mut self, request: &Raw) {
-        let task = self.in_flight.iter().find(|(_, (id, _))| id == request).map(|(task, _)| *task);
-        if let Some((_, task)) = task.and_then(|task| self.in_flight.remove(&task)) {
-            task.abort();
+        let task = self.in_flight.iter().find(|(_, known)| known.id == request).map(|(task, _)| *task);
+        let Some(request) = task.and_then(|task| self.in_flight.remove(&task)) else { return };
+        if request.creates_task && self.tasks.len() < MAX_TASKS {
+            self.spawn_detached(async move {
+                sleep(TASK_ANSWER_TIMEOUT).await;
+                request.task.abort();
+            });
+        } else {
+            request.task.abort();
         }
     }
 
@@ -185,7 +210,7 @@ impl ConnectionDriver {
             self.spawn_detached(http_sse::read(self.connection.clone(), stream.events));
             let exchange = Exchange { connection: self.connection.clone(), message };
             let task = self.spawn(exchange.send_request());
-            self.in_flight.extend(request.map(|(id, _)| (task.id(), (id, task))));
+            self.in_flight.extend(request.map(|request| (task.id(), InFlightRequest { task, ..request })));
         }
     }
 

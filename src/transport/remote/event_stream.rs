@@ -1,17 +1,18 @@
 //! Reads an SSE response (WHATWG HTML, "Server-sent events"), with a limit on the length of one event.
 
-use super::message_reader::to_single_line;
+use super::message_reader::{SizeError, to_single_line};
 use super::reqwest_error::root_cause;
 use crate::wire::Raw;
+use crate::wire::budget::Reservation;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use parking_lot::Mutex;
 use reqwest::Response;
 use reqwest::header::HeaderValue;
 use sse_stream::SseByteStream;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long to wait before a lost stream is opened again, where the server sets no `retry`.
@@ -24,10 +25,41 @@ type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 /// An SSE response that is being read.
 pub struct EventStream {
     events: SseByteStream<ByteStream>,
-    /// Bytes that were read since the last event.
-    unparsed_bytes: Arc<AtomicU64>,
-    /// The longest event, in bytes.
-    limit: u64,
+    unparsed: Arc<Mutex<UnparsedBytes>>,
+}
+
+/// What was read since the last event.
+#[derive(Default)]
+struct UnparsedBytes {
+    /// Its length in bytes.
+    length: u64,
+    /// Its part of the budget of all messages.
+    reservation: Reservation,
+    /// Why no more of it is read.
+    refused: Option<SizeError>,
+}
+
+impl UnparsedBytes {
+    /// Adds a chunk. Waits for room in the budget.
+    async fn add(unparsed: &Mutex<Self>, chunk: &Bytes, limit: u64) -> io::Result<()> {
+        let (before, mut reservation) = {
+            let mut unparsed = unparsed.lock();
+            let before = unparsed.length;
+            unparsed.length += chunk.len() as u64;
+            (before, std::mem::take(&mut unparsed.reservation))
+        };
+        let length = before + chunk.len() as u64;
+        let has_room = reservation.reserve(usize::try_from(length).unwrap_or(usize::MAX)).await;
+        let mut unparsed = unparsed.lock();
+        unparsed.reservation = reservation;
+        // One chunk may exceed the limit. The next one is not kept.
+        unparsed.refused = match has_room {
+            _ if before > limit => Some(SizeError::TooLong(length)),
+            false => Some(SizeError::OverBudget(length)),
+            true => return Ok(()),
+        };
+        Err(io::ErrorKind::FileTooLarge.into())
+    }
 }
 
 /// One event.
@@ -48,8 +80,8 @@ pub enum StreamEnd {
     Closed,
     /// The connection was lost, for this reason.
     Interrupted(String),
-    /// The next event is longer than the limit: it has at least this many bytes.
-    TooLong(u64),
+    /// The next event is too long.
+    Size(SizeError),
 }
 
 impl ServerSentEvent {
@@ -64,31 +96,31 @@ impl ServerSentEvent {
 impl EventStream {
     /// Reads the body of `response`. `limit`: the longest event, in bytes.
     pub fn new(response: Response, limit: usize) -> Self {
-        let (unparsed_bytes, limit) = (Arc::<AtomicU64>::default(), limit as u64);
-        let counter = unparsed_bytes.clone();
-        let bytes = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| io::Error::other(root_cause(&error)))?;
-            // One chunk may exceed the limit. The next one is not kept.
-            match counter.fetch_add(chunk.len() as u64, Ordering::Relaxed) {
-                before if before > limit => Err(io::Error::from(io::ErrorKind::FileTooLarge)),
-                _ => Ok(chunk),
+        let (unparsed, limit) = (Arc::<Mutex<UnparsedBytes>>::default(), limit as u64);
+        let shared = unparsed.clone();
+        let bytes = response.bytes_stream().then(move |chunk| {
+            let shared = shared.clone();
+            async move {
+                let chunk = chunk.map_err(|error| io::Error::other(root_cause(&error)))?;
+                UnparsedBytes::add(&shared, &chunk, limit).await.map(|()| chunk)
             }
         });
-        Self { events: SseByteStream::new(Box::pin(bytes)), unparsed_bytes, limit }
+        Self { events: SseByteStream::new(Box::pin(bytes)), unparsed }
     }
 
     /// Returns the next event.
     pub async fn next(&mut self) -> Result<ServerSentEvent, StreamEnd> {
         match self.events.next().await {
             Some(Ok(event)) => {
-                self.unparsed_bytes.store(0, Ordering::Relaxed);
-                let data = to_single_line(event.data.unwrap_or_default().into_bytes());
+                let reservation = std::mem::take(&mut *self.unparsed.lock()).reservation;
+                let data = reservation.hold(to_single_line(event.data.unwrap_or_default().into_bytes()));
                 Ok(ServerSentEvent { name: event.event, data, id: event.id, retry: event.retry })
             }
             Some(Err(error)) => {
-                let bytes = self.unparsed_bytes.load(Ordering::Relaxed);
+                if let Some(error) = self.unparsed.lock().refused {
+                    return Err(StreamEnd::Size(error));
+                }
                 match error {
-                    _ if bytes > self.limit => Err(StreamEnd::TooLong(bytes)),
                     sse_stream::Error::Body(error) => Err(StreamEnd::Interrupted(error.to_string())),
                     other => Err(StreamEnd::Interrupted(other.to_string())),
                 }

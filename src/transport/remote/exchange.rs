@@ -7,14 +7,17 @@
 use super::connection::RemoteConnection;
 use super::error::{RemoteError, RemoteErrorKind};
 use super::event_stream::{EventStream, ReconnectState, StreamEnd};
+use super::exchange_error::ExchangeError;
 use super::headers::MCP_SESSION_ID;
-use super::http_client::{self, BodyError, EVENT_STREAM, HttpRequest, JSON};
+use super::http_client::{self, EVENT_STREAM, HttpRequest, JSON};
 use super::http_sse::{self, HttpSseStream};
 use super::message_reader::to_single_line;
 use super::outgoing::{OutgoingMessage, error_code};
 use crate::config::HttpTransportKind;
 use crate::protocol::code;
+use crate::text;
 use crate::transport::connection::FailedRequest;
+use crate::wire::malformed::defect;
 use crate::wire::peer::CallError;
 use crate::wire::{Message, MessageError, Raw, raw};
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -60,27 +63,6 @@ pub struct HttpSseFallback {
     pub stream: HttpSseStream,
 }
 
-/// Why a message was not answered.
-#[derive(Debug, thiserror::Error)]
-enum ExchangeError {
-    #[error(transparent)]
-    Remote(#[from] RemoteError),
-    #[error("the answer is longer than the limit ({0} bytes)")]
-    TooLong(u64),
-    /// A status in 400..500, with a JSON-RPC error as the body.
-    #[error("the server answered with HTTP {status}")]
-    Rejected { status: StatusCode, response: Raw },
-}
-
-impl From<BodyError> for ExchangeError {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::TooLong(bytes) => Self::TooLong(bytes),
-            BodyError::Interrupted(reason) => RemoteError::connection_lost(&reason).into(),
-        }
-    }
-}
-
 impl Exchange {
     /// Sends a request and passes on what the server sends for it. With `Some` the request is not answered yet.
     pub async fn send_request(mut self) -> Option<HttpSseFallback> {
@@ -121,7 +103,11 @@ impl Exchange {
 
     /// Sends a notification or a response. What the server answers is not passed on.
     pub async fn send_notification(self) {
-        let error = match timeout(NOTIFICATION_TIMEOUT, self.post()).await {
+        let outcome = timeout(NOTIFICATION_TIMEOUT, self.post()).await;
+        let question = raw::get(&self.message.line, "id");
+        // The call during which the server asked what this message answers.
+        let call = question.as_ref().and_then(|id| self.connection.request_streams.take(id));
+        let error = match outcome {
             Ok(Ok(response)) if response.status().is_success() => return,
             Ok(Ok(response)) => self.error_of(response).await,
             Ok(Err(error)) => error.into(),
@@ -135,7 +121,14 @@ impl Exchange {
         };
         match self.message.method.as_str() {
             "notifications/cancelled" => tracing::debug!(%error, "the server did not accept a cancellation"),
-            "" => tracing::warn!(%error, "the server did not accept the response to its request"),
+            "" => {
+                tracing::warn!(%error, "the server did not accept the response to its request");
+                // After a broken connection it is not known whether the server has the response.
+                if question.is_some() && !error.is_connection_lost() {
+                    let error = CallError::AnswerRefused(error.reason());
+                    self.connection.report_failure(FailedRequest { id: call, error }).await;
+                }
+            }
             method => tracing::warn!(method, %error, "the server did not accept a notification"),
         }
     }
@@ -177,7 +170,7 @@ impl Exchange {
             EVENT_STREAM => self.receive_events(response).await,
             "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
             other => {
-                let other = other.escape_debug();
+                let other = text::name(other);
                 let message = format!("the server answered with {other} instead of JSON or an event stream");
                 Err(RemoteError::invalid_response(message).into())
             }
@@ -185,11 +178,14 @@ impl Exchange {
     }
 
     async fn receive_json(&self, response: Response) -> Result<(), ExchangeError> {
-        let body = http_client::read_body(response, self.connection.max_message_bytes).await?;
-        let body = to_single_line(body);
+        let (body, reservation) = http_client::read_body(response, self.connection.max_message_bytes).await?;
+        let body = reservation.hold(to_single_line(body));
         let message = match Message::parse(&body) {
             Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body),
             Err(MessageError::Batch) => body,
+            Err(error @ MessageError::NotJson) => {
+                return Err(ExchangeError::Malformed(defect(&error, &body)));
+            }
             _ => self.message.error_response(&body).ok_or_else(|| {
                 RemoteError::invalid_response(
                     "the server answered with JSON that is not a JSON-RPC response to the request",
@@ -210,15 +206,25 @@ impl Exchange {
                     failures = 0;
                     reconnect.record(&event);
                     let Some(line) = event.into_message() else { continue };
-                    if Message::parse(&line).is_ok_and(|message| self.message.is_answered_by(&message)) {
-                        self.connection.deliver(self.inspect_response(line)).await;
-                        self.read_to_end(events).await;
-                        return Ok(());
+                    match Message::parse(&line) {
+                        Ok(message) if self.message.is_answered_by(&message) => {
+                            self.connection.deliver(self.inspect_response(line)).await;
+                            self.read_to_end(events).await;
+                            return Ok(());
+                        }
+                        Ok(Message::Request(request)) => {
+                            let call = self.message.id.clone().unwrap_or_default();
+                            self.connection.request_streams.add(request.id, call);
+                        }
+                        Err(error) if self.message.is_answered_by_malformed(&line) => {
+                            return Err(ExchangeError::Malformed(defect(&error, &line)));
+                        }
+                        _ => {}
                     }
                     self.connection.deliver(line).await;
                     continue;
                 }
-                Err(StreamEnd::TooLong(bytes)) => return Err(ExchangeError::TooLong(bytes)),
+                Err(StreamEnd::Size(error)) => return Err(ExchangeError::Size(error)),
                 Err(StreamEnd::Interrupted(reason)) => reason,
                 Err(StreamEnd::Closed) => "the server ended the stream".to_owned(),
             };
@@ -327,9 +333,11 @@ impl Exchange {
             ExchangeError::Remote(error) if is_handshake || error.ends_connection() => {
                 return connection.end(error, message.id).await;
             }
-            ExchangeError::TooLong(bytes) => {
-                CallError::TooLong { bytes, limit: connection.max_message_bytes }
+            ExchangeError::Size(error) => error.for_caller(connection.max_message_bytes),
+            ExchangeError::Malformed(_) if is_handshake => {
+                return connection.end(RemoteError::invalid_response(error.to_string()), message.id).await;
             }
+            ExchangeError::Malformed(what) => CallError::Malformed(what),
             ExchangeError::Remote(error) => {
                 CallError::Failed { why: error.to_string(), hint: error.retry_hint() }
             }

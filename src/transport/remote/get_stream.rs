@@ -67,8 +67,8 @@ async fn deliver(
             Err(end) => break end,
         }
     };
-    if let StreamEnd::TooLong(bytes) = end {
+    if let StreamEnd::Size(error) = end {
         let limit = connection.max_message_bytes;
-        tracing::warn!(bytes, limit, "dropped a message from the server that is longer than the limit");
+        tracing::warn!(limit, "dropped a message from the server: {error}");
     }
 }

@@ -7,9 +7,12 @@
 use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
 use super::headers::USER_AGENT;
+use super::message_reader::SizeError;
 use super::reqwest_error::root_cause;
 use super::{proxy, tls};
 use crate::config::HttpConfig;
+use crate::text::{quoted, shorten};
+use crate::wire::budget::Reservation;
 use crate::wire::{Raw, raw};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
@@ -68,8 +71,8 @@ pub struct HttpRequest {
 
 /// Why the body of a response was not read.
 pub enum BodyError {
-    /// It is longer than the limit: it has at least this many bytes.
-    TooLong(u64),
+    /// It is too long.
+    Size(SizeError),
     /// The connection was lost, for this reason.
     Interrupted(String),
 }
@@ -190,21 +193,24 @@ pub fn media_type(response: &Response) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads a whole body of at most `limit` bytes.
-pub async fn read_body(mut response: Response, limit: usize) -> Result<Vec<u8>, BodyError> {
+/// Reads a whole body of at most `limit` bytes. The reservation is its part of the budget of all messages.
+pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>, Reservation), BodyError> {
     let limit = limit as u64;
     if let Some(length) = response.content_length().filter(|length| *length > limit) {
-        return Err(BodyError::TooLong(length));
+        return Err(BodyError::Size(SizeError::TooLong(length)));
     }
-    let mut body = Vec::new();
+    let (mut body, mut reservation) = (Vec::new(), Reservation::default());
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            Ok(None) => return Ok(body),
+            Ok(None) => return Ok((body, reservation)),
             Err(error) => return Err(BodyError::Interrupted(root_cause(&error))),
         }
         if body.len() as u64 > limit {
-            return Err(BodyError::TooLong(body.len() as u64));
+            return Err(BodyError::Size(SizeError::TooLong(body.len() as u64)));
+        }
+        if !reservation.reserve(body.len()).await {
+            return Err(BodyError::Size(SizeError::OverBudget(body.len() as u64)));
         }
     }
 }
@@ -213,17 +219,18 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<Vec<u8>, 
 pub async fn read_error_body(response: Response) -> Raw {
     let body = read_body(response, MAX_ERROR_BODY_BYTES);
     match tokio::time::timeout(ERROR_BODY_TIMEOUT, body).await {
-        Ok(Ok(body)) => body.into(),
+        Ok(Ok((body, _))) => body.into(),
         _ => Raw::new(),
     }
 }
 
-/// The message in a JSON error body, which may be a JSON-RPC error, an OAuth error or an object with a `message`.
+/// The message in a JSON error body, quoted. The body may be a JSON-RPC error, an OAuth error or an object with a
+/// `message`.
 pub fn error_message(body: &Raw) -> Option<String> {
     let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
     let message = message.or_else(|| raw::get_str(body, "error_description"));
     let message = message.or_else(|| raw::get_str(body, "message"))?;
-    Some(message.escape_debug().take(MAX_ERROR_MESSAGE_CHARS).collect())
+    Some(quoted(&shorten(&message, MAX_ERROR_MESSAGE_CHARS)))
 }
 
 /// The error for a response whose status is not a success.

@@ -1,12 +1,34 @@
 //! Turns the messages that a server sends into the lines that the peer reads.
 
 use crate::wire::Raw;
+use crate::wire::call_options::CallError;
 use bytes::Buf;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
+
+/// Why a message of the server is not read to its end. Each has the number of bytes that were read or announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    /// It exceeds the limit for one message.
+    #[error("the message is longer than the limit ({0} bytes)")]
+    TooLong(u64),
+    /// The memory for the messages of all connections is used up.
+    #[error("there is no memory left for the message ({0} bytes)")]
+    OverBudget(u64),
+}
+
+impl SizeError {
+    /// The error for the caller who waits for the message. `limit`: the limit for one message, in bytes.
+    pub fn for_caller(self, limit: usize) -> CallError {
+        match self {
+            Self::TooLong(bytes) => CallError::TooLong { bytes, limit },
+            Self::OverBudget(bytes) => CallError::OverBudget { bytes },
+        }
+    }
+}
 
 /// Reads the messages of a queue as bytes, each followed by a line feed. At the end of the queue it is at its end.
 pub struct MessageReader {

@@ -3,6 +3,7 @@
 use super::headers;
 use super::param_headers::ParamHeaders;
 use crate::protocol::code;
+use crate::wire::malformed::{Outline, outlines};
 use crate::wire::{Message, Raw, raw};
 use reqwest::header::HeaderMap;
 use std::time::Duration;
@@ -48,7 +49,15 @@ impl OutgoingMessage {
 
     /// Whether `message` is the response to it. Some servers return a number as a string.
     pub fn is_answered_by(&self, message: &Message) -> bool {
-        let Message::Response { id, .. } = message else { return false };
+        matches!(message, Message::Response { id, .. } if self.has_id(id))
+    }
+
+    /// Whether a message that cannot be read was meant as the response to it.
+    pub fn is_answered_by_malformed(&self, line: &Raw) -> bool {
+        outlines(line).iter().filter_map(Outline::answered_id).any(|id| self.has_id(id))
+    }
+
+    fn has_id(&self, id: &Raw) -> bool {
         let unquoted = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\""));
         self.id.as_ref().is_some_and(|own| own == id || unquoted.is_some_and(|id| id == own))
     }

@@ -2,6 +2,8 @@
 //! that the system trusts, and those in a `ca_file`.
 
 use super::error::RemoteError;
+use crate::blocking;
+use crate::files::{self, MAX_NAMED_BYTES};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
@@ -21,6 +23,9 @@ use tokio::time::{Instant, timeout};
 /// to read and a third of a megabyte to keep, so all connections share them. They are read again after this time, so
 /// that an authority that was added to the system is trusted without a restart.
 const CACHE_LIFETIME: Duration = Duration::from_secs(60);
+
+/// How long loading may take; callers wait for no longer than `timeout.connect`.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A configuration that is being loaded or is loaded. All who need it await the same future.
 type SharedConfig = Shared<BoxFuture<'static, Result<ClientConfig, RemoteError>>>;
@@ -60,8 +65,10 @@ fn cached(ca_file: Option<&Path>) -> SharedConfig {
     });
     let (_, config) = cache.entry(ca_file.map(Path::to_owned)).or_insert_with_key(|file| {
         let file = file.clone();
-        let loaded = tokio::task::spawn_blocking(move || load(file.as_deref()));
-        let failed = |_| Err(RemoteError::config("TLS could not be set up"));
+        let loaded = blocking::run(LOAD_TIMEOUT, move || load(file.as_deref()));
+        let failed = |error| {
+            Err(RemoteError::config(format!("TLS could not be set up: reading the authorities {error}")))
+        };
         (Instant::now(), loaded.map(move |loaded| loaded.unwrap_or_else(failed)).boxed().shared())
     });
     config.clone()
@@ -89,7 +96,7 @@ fn load(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, RemoteError> {
-    let pem = std::fs::read(file).map_err(|error| ca_file_error(file, &error))?;
+    let pem = files::read(file, MAX_NAMED_BYTES).map_err(|error| ca_file_error(file, &error))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
         .map_err(|_| ca_file_error(file, &"it is not a valid PEM file"))?;

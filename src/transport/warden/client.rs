@@ -6,6 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use nix::errno::Errno;
@@ -14,9 +15,13 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply, SpawnReplyError};
 use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenRequest, next_frame};
+
+/// How long a retired warden process without upstreams may take to exit before it is killed.
+const RETIRED_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the client task ends.
 enum Disconnect {
@@ -42,12 +47,16 @@ pub(super) struct WardenClient {
     processes: HashMap<u64, TrackedProcess>,
     /// Whether a `Shutdown` was sent, so that the socket is going to be closed.
     is_shutting_down: bool,
+    /// Whether the warden process gets no more spawns.
+    is_retired: bool,
 }
 
 /// One upstream, from its request until it is stopped.
 struct TrackedProcess {
-    /// `None` until it is spawned.
+    /// `None` until it is forked.
     pid: Option<u32>,
+    /// `None` once it is forked.
+    forked: Option<oneshot::Sender<()>>,
     /// `None` once it is spawned.
     reply: Option<oneshot::Sender<SpawnReply>>,
     /// Whether the process runs, for its handles.
@@ -77,11 +86,12 @@ impl WardenClient {
             command_sender,
             processes: HashMap::new(),
             is_shutting_down: false,
+            is_retired: false,
         };
         Ok((client, child))
     }
 
-    /// Runs until the warden process or the last handle is gone. `hello` is the first frame to send.
+    /// Runs until the warden process or the last handle is gone. `hello` are the first frames to send.
     ///
     /// If the warden process dies while it has upstreams, calls `on_lost` with their pids.
     pub(super) async fn run(
@@ -90,7 +100,9 @@ impl WardenClient {
         mut warden: process::Child,
         on_lost: impl FnOnce(Vec<u32>),
     ) {
-        match self.serve(hello).await {
+        let disconnect = self.serve(hello).await;
+        let is_retired = self.is_retired;
+        match disconnect {
             Disconnect::Requested => drop(self),
             Disconnect::VersionMismatch => self.reject_all(),
             Disconnect::Lost(error) => {
@@ -104,7 +116,10 @@ impl WardenClient {
                 }
             }
         }
-        // Reaps the warden process, which exits because its socket is closed.
+        // Reaps the warden process, which exits because its socket is closed. A stopped one does not.
+        if is_retired && timeout(RETIRED_EXIT_TIMEOUT, warden.wait()).await.is_err() {
+            warden.start_kill().ok();
+        }
         warden.wait().await.ok();
     }
 
@@ -125,6 +140,7 @@ impl WardenClient {
                 },
             };
             match result {
+                Ok(()) if self.is_retired && !self.has_upstreams() => return Disconnect::Requested,
                 Ok(()) => {}
                 Err(Disconnect::Lost(_)) if self.is_shutting_down => return Disconnect::Requested,
                 Err(disconnect) => return disconnect,
@@ -134,15 +150,25 @@ impl WardenClient {
 
     async fn execute(&mut self, command: ClientCommand) -> io::Result<()> {
         match command {
-            ClientCommand::Spawn { id, frame, stdio, reply } => {
-                let process =
-                    TrackedProcess { pid: None, reply: Some(reply), state: watch::Sender::default() };
+            ClientCommand::Spawn { id, frame, stdio, forked, reply } => {
+                if self.is_retired {
+                    return Ok(());
+                }
+                let (forked, reply) = (Some(forked), Some(reply));
+                let process = TrackedProcess { pid: None, forked, reply, state: watch::Sender::default() };
                 self.processes.insert(id, process);
                 let stdio = stdio.each_ref().map(AsRawFd::as_raw_fd);
                 self.send(&frame, &stdio).await
             }
             ClientCommand::Stop { id, timeouts } => {
                 self.send(&WardenRequest::Stop { id, timeouts }.encode(), &[]).await
+            }
+            ClientCommand::EndOrphans(lost) => {
+                self.send(&WardenRequest::EndOrphans(lost).encode(), &[]).await
+            }
+            ClientCommand::Retire => {
+                self.retire();
+                Ok(())
             }
             ClientCommand::Shutdown { timeouts } => {
                 self.is_shutting_down = true;
@@ -178,7 +204,8 @@ impl WardenClient {
                     return Err(Disconnect::VersionMismatch);
                 }
                 WardenEvent::Hello { .. } => {}
-                WardenEvent::Spawned { id, pid } => self.spawned(id, pid),
+                WardenEvent::Forked { id, pid } => self.forked(id, pid),
+                WardenEvent::Spawned { id } => self.spawned(id),
                 WardenEvent::SpawnFailed { id, step, errno } => {
                     self.spawn_failed(id, step, Errno::from_raw(errno));
                 }
@@ -192,14 +219,37 @@ impl WardenClient {
         Ok(())
     }
 
-    fn spawned(&mut self, id: u64, pid: u32) {
+    fn forked(&mut self, id: u64, pid: u32) {
         let Some(process) = self.processes.get_mut(&id) else { return };
         process.pid = Some(pid);
-        let handle = ProcessHandle::new(id, process.state.subscribe(), self.command_sender.clone());
-        if let Some(reply) = process.reply.take() {
-            // If the caller has given up, this drops the handle, which stops the process.
-            drop(reply.send(Ok((pid, handle))));
+        if let Some(forked) = process.forked.take() {
+            // Fails if the caller has given up.
+            forked.send(()).ok();
         }
+    }
+
+    fn spawned(&mut self, id: u64) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Some(pid) = process.pid else { return };
+        let handle = ProcessHandle::new(id, process.state.subscribe(), self.command_sender.clone());
+        match process.reply.take() {
+            // If the caller has given up, this drops the handle, which stops the process.
+            Some(reply) => drop(reply.send(Ok((pid, handle)))),
+            None => drop(handle),
+        }
+    }
+
+    /// Sends the spawns that the warden process has not begun back to their callers. It may begin them when it wakes
+    /// up; then they are stopped.
+    fn retire(&mut self) {
+        self.is_retired = true;
+        for process in self.processes.values_mut().filter(|process| process.pid.is_none()) {
+            (process.forked, process.reply) = (None, None);
+        }
+    }
+
+    fn has_upstreams(&self) -> bool {
+        self.processes.values().any(|process| process.pid.is_some())
     }
 
     fn spawn_failed(&mut self, id: u64, step: SpawnStep, errno: Errno) {

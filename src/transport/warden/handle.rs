@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::protocol::{SpawnStep, StopTimeouts};
+use super::protocol::{LostUpstreams, SpawnStep, StopTimeouts};
 
 /// How long a caller waits for a stop after its SIGKILL. The warden process gives up 3 s after its first SIGKILL.
 const STOP_SLACK: Duration = Duration::from_secs(4);
@@ -24,7 +24,9 @@ pub(super) enum ClientCommand {
         frame: Vec<u8>,
         /// The upstream's stdin, stdout and stderr. We close them once they are sent.
         stdio: [OwnedFd; 3],
-        /// Where the result goes.
+        /// Notified when its first process exists. Dropped if there is a result without that.
+        forked: oneshot::Sender<()>,
+        /// Where the result goes. Dropped if another warden process has to be asked.
         reply: oneshot::Sender<SpawnReply>,
     },
     /// Ends an upstream.
@@ -34,6 +36,10 @@ pub(super) enum ClientCommand {
         /// When to send signals.
         timeouts: StopTimeouts,
     },
+    /// Ends what killed warden processes left behind.
+    EndOrphans(LostUpstreams),
+    /// The warden process is silent and gets no more spawns. The client task ends when no upstream is left.
+    Retire,
     /// Ends every upstream and the warden process.
     Shutdown {
         /// When to send signals.

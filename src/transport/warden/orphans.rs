@@ -16,6 +16,7 @@ use super::owner_mark::OwnerMark;
 #[cfg(target_os = "linux")]
 use super::procfs;
 use super::procfs::ProcStat;
+use super::protocol::LostUpstreams;
 
 /// The time from SIGTERM to SIGKILL. It is short, because the stdin of these processes was closed long ago.
 const SIGKILL_AFTER: Duration = Duration::from_millis(250);
@@ -24,14 +25,30 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(10);
 /// Well below the 5 s that the first spawn waits for its result.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ends every process of a dead owner, and those of `owner` whose upstream has an id below `first_id`.
-///
-/// `orphaned_pids` are the upstreams of our previous warden, for systems where owner marks cannot be read.
-pub(super) fn end_orphans(owner: &OwnerId, first_id: u64, orphaned_pids: &[u32]) {
+/// Which processes are ended.
+#[derive(Clone, Copy)]
+enum OrphanScope<'a> {
+    /// Those of dead owners, and those of `owner` whose upstream was lost.
+    Lost(&'a LostUpstreams),
+    /// All of `owner`, and no others.
+    Owned,
+}
+
+/// Ends every process of a dead owner, and those of `owner` whose upstream was lost.
+pub(super) fn end_orphans(owner: &OwnerId, lost: &LostUpstreams) {
+    end(owner, OrphanScope::Lost(lost));
+}
+
+/// Ends every process of `owner` that is left, whichever warden started it.
+pub(super) fn end_owned(owner: &OwnerId) {
+    end(owner, OrphanScope::Owned);
+}
+
+fn end(owner: &OwnerId, scope: OrphanScope<'_>) {
     let start = Instant::now();
     let (mut sigterm_sent, mut empty_scans) = (false, 0);
     while start.elapsed() < CLEANUP_TIMEOUT {
-        let orphans = find(owner, first_id, orphaned_pids);
+        let orphans = find(owner, scope);
         empty_scans = if orphans.is_empty() { empty_scans + 1 } else { 0 };
         // Usually there are no orphans. Then a single scan is enough, because nothing was signalled that could fork.
         if empty_scans == EMPTY_SCANS || empty_scans > 0 && !sigterm_sent {
@@ -49,31 +66,38 @@ pub(super) fn end_orphans(owner: &OwnerId, first_id: u64, orphaned_pids: &[u32])
 
 /// Untested.
 #[cfg(not(target_os = "linux"))]
-fn find(owner: &OwnerId, _first_id: u64, orphaned_pids: &[u32]) -> Vec<ProcStat> {
-    let upstreams = orphaned_pids.iter().map(|pid| (pid.cast_signed(), 0)).collect();
+fn find(owner: &OwnerId, scope: OrphanScope<'_>) -> Vec<ProcStat> {
+    let OrphanScope::Lost(lost) = scope else { return Vec::new() };
+    let upstreams = lost.pids.iter().map(|pid| (pid.cast_signed(), 0)).collect();
     descendants::scan(&upstreams, &HashSet::new(), owner).into_iter().map(|found| found.process).collect()
 }
 
 #[cfg(target_os = "linux")]
-fn find(owner: &OwnerId, first_id: u64, _orphaned_pids: &[u32]) -> Vec<ProcStat> {
+fn find(owner: &OwnerId, scope: OrphanScope<'_>) -> Vec<ProcStat> {
     let protected = Protected::new(owner);
     let mut processes = procfs::live_processes();
-    processes
-        .retain(|process| !protected.includes(process) && is_orphan(process, owner, first_id, &protected));
+    processes.retain(|process| !protected.includes(process) && is_orphan(process, owner, scope, &protected));
     processes
 }
 
 #[cfg(target_os = "linux")]
-fn is_orphan(process: &ProcStat, owner: &OwnerId, first_id: u64, protected: &Protected) -> bool {
+fn is_orphan(process: &ProcStat, owner: &OwnerId, scope: OrphanScope<'_>, protected: &Protected) -> bool {
+    let is_lost = |id: u64| match scope {
+        OrphanScope::Lost(lost) => lost.contains(id),
+        OrphanScope::Owned => true,
+    };
+    let ends_dead_owners = matches!(scope, OrphanScope::Lost(_));
     match OwnerMark::read(process.pid) {
         None => false,
-        Some(OwnerMark::Env(marked, id)) if marked == *owner => id < first_id,
-        Some(OwnerMark::Env(marked, _)) => !protected.owners.contains(&marked.pid) && marked.is_dead(owner),
+        Some(OwnerMark::Env(marked, id)) if marked == *owner => is_lost(id),
+        Some(OwnerMark::Env(marked, _)) => {
+            ends_dead_owners && !protected.owners.contains(&marked.pid) && marked.is_dead(owner)
+        }
         // This mark does not name the owner's pid namespace, so only processes of our own namespace are judged.
         Some(OwnerMark::Rlimit(pid, id)) => {
             !protected.owners.contains(&pid)
                 && owner.shares_namespace_with(process.pid)
-                && (pid == owner.pid && id < first_id || started_after(pid, process))
+                && (pid == owner.pid && is_lost(id) || ends_dead_owners && started_after(pid, process))
         }
     }
 }

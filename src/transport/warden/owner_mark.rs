@@ -36,6 +36,12 @@ impl OwnerId {
         }
     }
 
+    /// Returns whether the process runs. One that has exited and was not reaped does not.
+    pub(super) fn is_running(&self) -> bool {
+        ProcStat::read(self.pid)
+            .is_some_and(|process| process.starttime == self.starttime && !process.is_zombie)
+    }
+
     /// Returns the value of [`OWNER_VAR`] for the upstream `id`.
     pub(super) fn var_value(&self, id: u64) -> OsString {
         let Self { pid, starttime, boot_id, pid_namespace } = self;

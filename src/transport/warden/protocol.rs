@@ -17,7 +17,7 @@ use crate::transport::launch::Launch;
 
 /// Changes with every change of a frame. It is the first field of the first message in each direction, so that every
 /// version can read it.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Far above what exec accepts (6 MB on Linux), and small enough to keep in memory.
 pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
@@ -49,6 +49,24 @@ pub(super) enum SpawnStep {
     Exec,
 }
 
+/// The upstreams of our warden processes that were killed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LostUpstreams {
+    /// Their ids are smaller than this one.
+    pub(super) below: u64,
+    /// First and end of ids that belong to warden processes that live.
+    pub(super) spared: Vec<(u64, u64)>,
+    /// The pids of the last ones, for systems where owner marks cannot be read.
+    pub(super) pids: Vec<u32>,
+}
+
+impl LostUpstreams {
+    /// Whether the upstream with this id was lost.
+    pub(super) fn contains(&self, id: u64) -> bool {
+        id < self.below && !self.spared.iter().any(|(first, end)| (*first..*end).contains(&id))
+    }
+}
+
 /// A message to the warden process.
 pub(super) enum WardenRequest<'a> {
     /// The first message, sent once.
@@ -59,12 +77,12 @@ pub(super) enum WardenRequest<'a> {
         owner_pid: u32,
         /// The soft RLIMIT_NOFILE that upstreams get. Our own was raised.
         nofile: u64,
-        /// Upstreams of ours with a smaller id were left behind by a warden process that was killed.
-        first_id: u64,
-        /// The pids of those upstreams, for systems where owner marks cannot be read.
-        orphaned_pids: Vec<u32>,
+        /// The pids of our other warden processes. They were silent for too long, but keep their upstreams.
+        older_wardens: Vec<u32>,
     },
-    /// Starts an upstream; answered by `Spawned` or `SpawnFailed`.
+    /// Ends what dead dynamic-mcp processes and killed warden processes of ours left behind. Not answered.
+    EndOrphans(LostUpstreams),
+    /// Starts an upstream; answered by `Forked` at once, then by `Spawned` or `SpawnFailed`; or by `SpawnFailed` alone.
     Spawn {
         /// The id of the upstream.
         id: u64,
@@ -92,12 +110,17 @@ pub(super) enum WardenEvent {
         /// The [`VERSION`] of the warden process.
         version: u32,
     },
-    /// An upstream runs.
-    Spawned {
+    /// The first process of an upstream exists, and has not executed its program yet.
+    Forked {
         /// The id of the upstream.
         id: u64,
         /// The pid of its first process.
         pid: u32,
+    },
+    /// An upstream runs.
+    Spawned {
+        /// The id of the upstream.
+        id: u64,
     },
     /// An upstream does not run.
     SpawnFailed {
@@ -147,9 +170,8 @@ impl WardenRequest<'_> {
     /// Returns the whole frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Hello { version, owner_pid, nofile, first_id, orphaned_pids } => {
-                let frame = FrameWriter::new(0).u32(*version).u32(*owner_pid).u64(*nofile).u64(*first_id);
-                orphaned_pids.iter().fold(frame.length(orphaned_pids.len()), |frame, pid| frame.u32(*pid))
+            Self::Hello { version, owner_pid, nofile, older_wardens } => {
+                FrameWriter::new(0).u32(*version).u32(*owner_pid).u64(*nofile).pids(older_wardens)
             }
             Self::Spawn { id, launch } => {
                 let frame = FrameWriter::new(1).u64(*id).string(launch.program.as_os_str());
@@ -160,6 +182,10 @@ impl WardenRequest<'_> {
             }
             Self::Stop { id, timeouts } => FrameWriter::new(2).u64(*id).timeouts(*timeouts),
             Self::Shutdown { timeouts } => FrameWriter::new(3).timeouts(*timeouts),
+            Self::EndOrphans(LostUpstreams { below, spared, pids }) => {
+                let frame = FrameWriter::new(4).u64(*below).pids(pids).length(spared.len());
+                spared.iter().fold(frame, |frame, (first, end)| frame.u64(*first).u64(*end))
+            }
         }
         .finish()
     }
@@ -168,13 +194,24 @@ impl WardenRequest<'_> {
     pub(super) fn decode(frame: Bytes) -> Result<WardenRequest<'static>, MalformedFrame> {
         let mut fields = FrameReader(frame);
         let request = match fields.u8()? {
-            0 => WardenRequest::Hello {
-                version: fields.u32()?,
-                owner_pid: fields.u32()?,
-                nofile: fields.u64()?,
-                first_id: fields.u64()?,
-                orphaned_pids: fields.list(FrameReader::u32)?,
-            },
+            0 => {
+                let version = fields.u32()?;
+                if version != VERSION {
+                    return Ok(WardenRequest::Hello {
+                        version,
+                        owner_pid: 0,
+                        nofile: 0,
+                        older_wardens: Vec::new(),
+                    });
+                }
+                let (owner_pid, nofile) = (fields.u32()?, fields.u64()?);
+                WardenRequest::Hello {
+                    version,
+                    owner_pid,
+                    nofile,
+                    older_wardens: fields.list(FrameReader::u32)?,
+                }
+            }
             1 => {
                 let id = fields.u64()?;
                 let (program, cwd) = (fields.string()?.into(), fields.string()?.into());
@@ -184,6 +221,11 @@ impl WardenRequest<'_> {
             }
             2 => WardenRequest::Stop { id: fields.u64()?, timeouts: fields.timeouts()? },
             3 => WardenRequest::Shutdown { timeouts: fields.timeouts()? },
+            4 => {
+                let (below, pids) = (fields.u64()?, fields.list(FrameReader::u32)?);
+                let spared = fields.list(|fields| Ok((fields.u64()?, fields.u64()?)))?;
+                WardenRequest::EndOrphans(LostUpstreams { below, spared, pids })
+            }
             _ => return Err(MalformedFrame),
         };
         fields.end().map(|()| request)
@@ -195,12 +237,13 @@ impl WardenEvent {
     pub(super) fn encode(&self) -> Vec<u8> {
         match *self {
             Self::Hello { version } => FrameWriter::new(0).u32(version),
-            Self::Spawned { id, pid } => FrameWriter::new(1).u64(id).u32(pid),
+            Self::Spawned { id } => FrameWriter::new(1).u64(id),
             Self::SpawnFailed { id, step, errno } => {
                 FrameWriter::new(2).u64(id).u32(u32::from(step == SpawnStep::Exec)).i32(errno)
             }
             Self::Exited { id, status } => FrameWriter::new(3).u64(id).i32(status),
             Self::Stopped { id, survivors } => FrameWriter::new(4).u64(id).u32(survivors),
+            Self::Forked { id, pid } => FrameWriter::new(5).u64(id).u32(pid),
         }
         .finish()
     }
@@ -210,7 +253,7 @@ impl WardenEvent {
         let mut fields = FrameReader(frame);
         let event = match fields.u8()? {
             0 => Self::Hello { version: fields.u32()? },
-            1 => Self::Spawned { id: fields.u64()?, pid: fields.u32()? },
+            1 => Self::Spawned { id: fields.u64()? },
             2 => {
                 let (id, is_exec) = (fields.u64()?, fields.u32()? == 1);
                 let step = if is_exec { SpawnStep::Exec } else { SpawnStep::Chdir };
@@ -218,6 +261,7 @@ impl WardenEvent {
             }
             3 => Self::Exited { id: fields.u64()?, status: fields.i32()? },
             4 => Self::Stopped { id: fields.u64()?, survivors: fields.u32()? },
+            5 => Self::Forked { id: fields.u64()?, pid: fields.u32()? },
             _ => return Err(MalformedFrame),
         };
         fields.end().map(|()| event)
@@ -251,6 +295,10 @@ impl FrameWriter {
 
     fn length(self, value: usize) -> Self {
         self.u32(u32::try_from(value).unwrap_or(u32::MAX))
+    }
+
+    fn pids(self, pids: &[u32]) -> Self {
+        pids.iter().fold(self.length(pids.len()), |frame, pid| frame.u32(*pid))
     }
 
     fn string(self, value: &OsStr) -> Self {
@@ -354,12 +402,38 @@ mod tests {
     }
 
     #[test]
+    fn lost_upstreams_are_those_of_no_living_warden_process() {
+        let lost = LostUpstreams { below: 10, spared: vec![(2, 4), (8, u64::MAX)], pids: vec![7, 9] };
+        let ids: Vec<u64> = (0..12).filter(|id| lost.contains(*id)).collect();
+        assert_eq!(ids, [0, 1, 4, 5, 6, 7]);
+        let frame = WardenRequest::EndOrphans(LostUpstreams {
+            spared: lost.spared.clone(),
+            pids: vec![7, 9],
+            below: 10,
+        });
+        let mut input = BytesMut::from(&frame.encode()[..]);
+        let WardenRequest::EndOrphans(decoded) =
+            WardenRequest::decode(next_frame(&mut input).unwrap().unwrap()).unwrap()
+        else {
+            panic!("not the EndOrphans that was sent")
+        };
+        assert_eq!(decoded, lost);
+    }
+
+    #[test]
+    fn the_hello_of_another_version_is_understood_whatever_follows_the_version() {
+        let newer = [&[0][..], &99_u32.to_le_bytes(), b"anything"].concat();
+        let hello = WardenRequest::decode(newer.into()).unwrap();
+        assert!(matches!(hello, WardenRequest::Hello { version: 99, .. }));
+    }
+
+    #[test]
     fn malformed_frames_are_errors() {
         let frame = WardenRequest::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
         for end in 4..frame.len() {
             assert!(WardenRequest::decode(Bytes::copy_from_slice(&frame[4..end])).is_err());
         }
-        let huge_count = [&[0][..], &[0; 24], &[0xff; 4]].concat();
+        let huge_count = [&[0][..], &VERSION.to_le_bytes(), &[0; 12], &[0xff; 4]].concat();
         assert!(WardenRequest::decode(huge_count.into()).is_err());
         assert!(next_frame(&mut BytesMut::from(&[0xff; 8][..])).is_err());
         assert!(WardenEvent::decode(Bytes::from_static(&[9])).is_err());

@@ -82,13 +82,13 @@ fn close_other_descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
 
 /// Closes the descriptors from `first` to `last`.
 #[expect(unsafe_code, reason = "closes descriptors that no code of this process owns")]
-fn close_range(first: RawFd, last: RawFd) {
+pub(super) fn close_range(first: RawFd, last: RawFd) {
     if first > last {
         return;
     }
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: nothing here owns a descriptor in the range: the process has the socket and 0 to 2 only.
+        // SAFETY: no code uses a descriptor in the range after this.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if result == 0 {
             return;

@@ -2,11 +2,15 @@
 //! all of them when the socket to our process closes.
 //!
 //! ```text
-//! Hello ──▶ end orphans ──▶ serve ──▶ Stop: wait, SIGTERM, SIGKILL, eight empty scans ──▶ Stopped
+//! Hello ──▶ end orphans ──▶ serve ──▶ Spawn: fork ──▶ Forked, exec ──▶ Spawned
+//!                             │ ╰──▶ Stop: wait, SIGTERM, SIGKILL, eight empty scans ──▶ Stopped
 //!                             │
 //!                             └─▶ Shutdown, or the socket closed, or a malformed frame:
-//!                                 SIGTERM, SIGKILL until waitpid reports ECHILD
+//!                                 SIGTERM, SIGKILL until waitpid reports ECHILD; the same for older wardens
 //! ```
+//!
+//! A warden process that was silent for too long keeps its upstreams beside this one. When our process ends, this one ends
+//! those too, because the other may still be stopped.
 //!
 //! It never waits for our process to read, never panics on what it reads, writes no logs, and opens no files but those
 //! of /proc.
@@ -17,9 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nix::sys::select::{FdSet, pselect};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::time::TimeSpec;
+use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use super::descendants::{self, Descendant, EMPTY_SCANS};
@@ -27,20 +29,14 @@ use super::ipc::WardenSocket;
 use super::owner_mark::OwnerId;
 use super::procfs::ProcStat;
 use super::protocol::{StopTimeouts, VERSION, WardenEvent, WardenRequest};
-use super::spawn::SpawnContext;
-use super::{orphans, setup};
+use super::spawn::{SpawnContext, SpawnReport};
+use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
+use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
+use super::{older_wardens, orphans, setup};
 
 /// When our process has died, no client waits for answers of the upstreams.
 const OWNER_LOST_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::ZERO, sigkill_after: Duration::from_millis(250) };
-/// How long killing may take after the first SIGKILL. A process that is left then belongs to another user, or is in
-/// uninterruptible sleep.
-const KILL_TIMEOUT: Duration = Duration::from_secs(3);
-/// The time between scans while processes are being killed, or while a stop confirms that none is left.
-const FAST_SCAN_INTERVAL: Duration = Duration::from_millis(1);
-/// The time between scans once killing has taken longer than `FAST_SCAN_PERIOD`.
-const SLOW_SCAN_INTERVAL: Duration = Duration::from_millis(10);
-const FAST_SCAN_PERIOD: Duration = Duration::from_millis(100);
 
 /// Runs the warden process. `main` calls this before anything else. Returns when every upstream is ended.
 pub fn run() -> ExitCode {
@@ -70,26 +66,8 @@ struct Supervisor {
     upstreams: BTreeMap<u64, SupervisedUpstream>,
     /// Whether an adopted process exited. If its upstream is stopped already, it may have forked before.
     needs_scan: bool,
-}
-
-/// One upstream, from its spawn until its stop has finished.
-struct SupervisedUpstream {
-    /// Its first process, which leads its session.
-    pid: i32,
-    /// Whether that process was reaped.
-    has_exited: bool,
-    /// The stop in progress.
-    stop: Option<PendingStop>,
-}
-
-/// A stop that is under way.
-struct PendingStop {
-    /// `None` once SIGTERM was sent.
-    sigterm_at: Option<Instant>,
-    /// When SIGKILL is due.
-    sigkill_at: Instant,
-    /// The number of scans in a row that found no process.
-    empty_scans: u8,
+    /// The other warden processes of our process.
+    older_wardens: Vec<ProcStat>,
 }
 
 impl Supervisor {
@@ -99,38 +77,42 @@ impl Supervisor {
             context: None,
             upstreams: BTreeMap::new(),
             needs_scan: false,
+            older_wardens: Vec::new(),
         }
     }
 
     fn run(mut self) {
-        let timeouts = loop {
+        let reason = loop {
             self.reap();
+            self.report_spawns();
             let deadline = self.advance_stops();
             if self.socket.flush().is_err() {
-                break OWNER_LOST_TIMEOUTS;
+                break ShutdownReason::OwnerLost;
             }
             self.wait(deadline);
-            match self.receive() {
-                Ok(()) => {}
-                Err(ShutdownReason::OwnerLost) => break OWNER_LOST_TIMEOUTS,
-                Err(ShutdownReason::Requested(timeouts)) => break timeouts,
+            if let Err(reason) = self.receive() {
+                break reason;
             }
         };
+        let (timeouts, is_owner_ending) = match reason {
+            ShutdownReason::OwnerLost => (OWNER_LOST_TIMEOUTS, false),
+            ShutdownReason::Requested(timeouts) => (timeouts, true),
+        };
+        let sigkill_at = from_now(timeouts.sigkill_after);
         self.end_all(timeouts);
+        if let Some(SpawnContext { owner, .. }) = &self.context
+            && !self.older_wardens.is_empty()
+            && (is_owner_ending || older_wardens::is_owner_dead(owner))
+        {
+            older_wardens::end(&self.older_wardens, owner, sigkill_at);
+        }
     }
 
-    /// Waits for a signal, for the socket, or until `deadline`. SIGCHLD is delivered in here only (`setup`), so none is
-    /// lost between `reap` and this call.
+    /// Waits for a signal, for the socket, for the report of a spawn, or until `deadline`. SIGCHLD is delivered in here
+    /// only (`setup`), so none is lost between `reap` and this call.
     fn wait(&self, deadline: Option<Instant>) {
-        let socket = self.socket.as_fd();
-        let (mut readable, mut writable) = (FdSet::new(), FdSet::new());
-        readable.insert(socket);
-        if self.socket.has_output() {
-            writable.insert(socket);
-        }
-        let timeout = deadline.map(time_until);
-        // The result does not matter: the loop tries everything after each wait.
-        pselect(None, &mut readable, &mut writable, None, timeout.as_ref(), &SigSet::empty()).ok();
+        let reports = self.upstreams.values().filter_map(|upstream| Some(upstream.report.as_ref()?.as_fd()));
+        wait_for(self.socket.as_fd(), self.socket.has_output(), reports, deadline);
     }
 
     fn receive(&mut self) -> Result<(), ShutdownReason> {
@@ -143,34 +125,61 @@ impl Supervisor {
 
     fn handle(&mut self, request: WardenRequest) -> Result<(), ShutdownReason> {
         match (request, &self.context) {
-            (WardenRequest::Hello { version, owner_pid, nofile, first_id, orphaned_pids }, None) => {
+            (WardenRequest::Hello { version, owner_pid, nofile, older_wardens }, None) => {
                 self.socket.send(&WardenEvent::Hello { version: VERSION });
                 if version != VERSION {
                     return Ok(());
                 }
                 let owner_pid = i32::try_from(owner_pid).map_err(|_| ShutdownReason::OwnerLost)?;
-                let owner = OwnerId::of_process(owner_pid);
-                orphans::end_orphans(&owner, first_id, &orphaned_pids);
-                self.context = Some(SpawnContext { owner, nofile });
+                self.context = Some(SpawnContext { owner: OwnerId::of_process(owner_pid), nofile });
+                let older_wardens = older_wardens.into_iter().map(u32::cast_signed);
+                self.older_wardens = older_wardens.filter_map(ProcStat::read).collect();
             }
+            (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
             (WardenRequest::Spawn { id, launch }, Some(context)) => {
                 let stdio: [OwnedFd; 3] = self.socket.take_stdio().ok_or(ShutdownReason::OwnerLost)?;
-                let event = match context.spawn(id, &launch, stdio) {
-                    Ok(pid) => {
-                        let upstream =
-                            SupervisedUpstream { pid: pid.cast_signed(), has_exited: false, stop: None };
-                        self.upstreams.insert(id, upstream);
-                        WardenEvent::Spawned { id, pid }
+                match context.spawn(id, &launch, &stdio) {
+                    Ok((pid, report)) => {
+                        self.upstreams.insert(id, SupervisedUpstream::new(pid.cast_signed(), report));
+                        self.socket.send(&WardenEvent::Forked { id, pid });
                     }
-                    Err((step, errno)) => WardenEvent::SpawnFailed { id, step, errno },
-                };
-                self.socket.send(&event);
+                    Err((step, errno)) => {
+                        self.socket.send(&WardenEvent::SpawnFailed { id, step, errno });
+                    }
+                }
             }
             (WardenRequest::Stop { id, timeouts }, Some(_)) => self.begin_stop(id, timeouts),
             (WardenRequest::Shutdown { timeouts }, _) => return Err(ShutdownReason::Requested(timeouts)),
             _ => return Err(ShutdownReason::OwnerLost),
         }
         Ok(())
+    }
+
+    /// Reports the spawns that have succeeded or failed.
+    fn report_spawns(&mut self) {
+        let spawning: Vec<u64> = self
+            .upstreams
+            .iter()
+            .filter(|(_, upstream)| upstream.report.is_some())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in spawning {
+            self.report_spawn(id);
+        }
+    }
+
+    /// Reports the spawn of an upstream if it has succeeded or failed. An upstream that failed is forgotten.
+    fn report_spawn(&mut self, id: u64) {
+        let Some(upstream) = self.upstreams.get_mut(&id) else { return };
+        let Some(outcome) = upstream.report.as_mut().and_then(SpawnReport::poll) else { return };
+        upstream.report = None;
+        match outcome {
+            Ok(()) => self.socket.send(&WardenEvent::Spawned { id }),
+            Err((step, errno)) => {
+                self.upstreams.remove(&id);
+                self.socket.send(&WardenEvent::SpawnFailed { id, step, errno });
+            }
+        }
     }
 
     /// Begins the stop of an upstream. A second request can only bring the signals of the first one forward.
@@ -285,7 +294,11 @@ impl Supervisor {
                 continue;
             };
             upstream.has_exited = true;
-            self.socket.send(&WardenEvent::Exited { id, status });
+            // Its exit closed the pipe.
+            self.report_spawn(id);
+            if self.upstreams.contains_key(&id) {
+                self.socket.send(&WardenEvent::Exited { id, status });
+            }
         }
     }
 
@@ -318,73 +331,5 @@ impl Supervisor {
     fn signal_all(&self, signal: Signal) {
         let descendants = self.scan(|_| true);
         descendants::signal_groups(descendants.iter().map(|descendant| &descendant.process), signal);
-    }
-}
-
-impl SupervisedUpstream {
-    /// Returns whether its stop needs a scan now. While its first process lives and no signal is due, it needs none.
-    fn needs_scan(&self, now: Instant) -> bool {
-        self.stop.as_ref().is_some_and(|stop| {
-            self.has_exited
-                || now >= stop.sigkill_at
-                || stop.sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at)
-        })
-    }
-
-    /// Returns when its stop has to continue if no child exits before. The last processes of an upstream descend from a
-    /// child of the warden process, whose exit is a signal.
-    fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let stop = self.stop.as_ref()?;
-        Some(if stop.empty_scans > 0 {
-            now + FAST_SCAN_INTERVAL
-        } else if now >= stop.sigkill_at {
-            now + kill_scan_interval(now, stop.sigkill_at)
-        } else {
-            stop.sigterm_at.unwrap_or(stop.sigkill_at)
-        })
-    }
-}
-
-fn kill_scan_interval(now: Instant, sigkill_at: Instant) -> Duration {
-    if now < sigkill_at + FAST_SCAN_PERIOD { FAST_SCAN_INTERVAL } else { SLOW_SCAN_INTERVAL }
-}
-
-/// Returns the time `delay` from now. Caps the delay at a year, because clocks and system calls have limits.
-fn from_now(delay: Duration) -> Instant {
-    Instant::now() + delay.min(Duration::from_secs(31_536_000))
-}
-
-fn time_until(deadline: Instant) -> TimeSpec {
-    TimeSpec::from_duration(deadline.saturating_duration_since(Instant::now()))
-}
-
-/// Waits for a signal, or until `deadline`.
-fn wait_for_signal(deadline: Instant) {
-    pselect(None, None, None, None, &time_until(deadline), &SigSet::empty()).ok();
-}
-
-/// The result of waitpid(2) for any child.
-enum WaitResult {
-    /// A child exited. The status stays a number, because nix cannot represent every signal.
-    Exited { pid: i32, status: i32 },
-    /// No child has exited.
-    StillRunning,
-    /// There is no child.
-    NoChildren,
-}
-
-/// Reaps a child that has exited, if there is one.
-#[expect(unsafe_code, reason = "the safe wrapper loses children that a real-time signal killed")]
-fn wait_any() -> WaitResult {
-    #[cfg(target_os = "linux")]
-    let flags = libc::WNOHANG | libc::__WALL;
-    #[cfg(not(target_os = "linux"))]
-    let flags = libc::WNOHANG;
-    let mut status = 0;
-    // SAFETY: `status` is a live int, and no other code of this process waits for children.
-    match unsafe { libc::waitpid(-1, &raw mut status, flags) } {
-        0 => WaitResult::StillRunning,
-        pid if pid > 0 => WaitResult::Exited { pid, status },
-        _ => WaitResult::NoChildren,
     }
 }

@@ -1,9 +1,11 @@
-//! Reading the catalog again: because the server says that a list changed, or because a caller asks for it.
+//! The catalog: how it comes into use, and how it is read again because the server says that a list changed or a caller
+//! asks for it.
 
 use super::Task;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::connect::Connect;
 use crate::upstream::error::UpstreamError;
+use std::sync::Arc;
 
 impl<C: Connect> Task<C> {
     /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at once.
@@ -25,6 +27,21 @@ impl<C: Connect> Task<C> {
         }
         self.publish();
         self.end_refresh();
+    }
+
+    /// Puts a catalog that was read into use, and compares it with what is remembered of the tools first: nobody sees it
+    /// before.
+    pub(super) fn set_catalog(&mut self, mut catalog: Catalog) {
+        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
+        if let Some(definitions) = catalog.definitions() {
+            let tools: Vec<_> =
+                definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
+            self.pins.observe(tools.iter().copied());
+        }
+        if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
+            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
+        }
+        self.catalog = Some(Arc::new(catalog));
     }
 
     /// Answers the callers that wait for the catalog, whether or not it was read.

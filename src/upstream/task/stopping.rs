@@ -3,6 +3,7 @@
 use super::Task;
 use crate::upstream::Grace;
 use crate::upstream::connect::{Connect, Connection};
+use crate::upstream::lease::LiveConnection;
 use crate::upstream::lifecycle::Event;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -22,8 +23,8 @@ impl<C: Connect> Task<C> {
         };
         live.close();
         let unused = async {
-            while live.usage().leases > 0 {
-                live.unused.notified().await;
+            while live.watch_usage().leases > 0 {
+                LiveConnection::until_unused(Some(&live)).await;
             }
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, unused).await.is_err() {

@@ -114,7 +114,10 @@ fn server_config(mode: Mode) -> ServerConfig {
         features: Features::default(),
         tools: ToolRules::default(),
         expose: vec![],
+        trust_annotations: true,
+        pin_tools: false,
         launch_text: crate::config::LaunchText::default(),
+        origin: crate::config::ServerOrigin::default(),
         endpoint: Endpoint::Stdio(stdio),
     }
 }
@@ -128,6 +131,7 @@ fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedS
         name: GroupName::new("g"),
         server: Ok(Arc::new(server)),
         cached: None,
+        pins: GroupPins::none(&GroupName::new("g")),
         predecessor: None,
     };
     let (upstream, task) = create(spec, fake.clone(), shared.clone());
@@ -219,11 +223,33 @@ async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
     let upstream = spawn_group(&fake);
     for _ in 0..2 {
         let outcome = upstream.acquire(Duration::from_secs(10)).await;
-        assert!(matches!(outcome, Err(AcquireError::StillConnecting(waited)) if waited.as_secs() == 10));
+        let Err(AcquireError::StillConnecting { waited, last_failure: None }) = outcome else { panic!() };
+        assert_eq!(waited.as_secs(), 10);
         assert!(upstream.snapshot().connecting.is_some());
     }
     assert!(upstream.acquire(Duration::from_secs(10)).await.is_ok());
     assert_eq!(fake.attempts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_stops_waiting_learns_the_last_failure_or_loss() {
+    let last_failure = async |upstream: &Upstream| match upstream.acquire(WAIT).await {
+        Err(AcquireError::StillConnecting { last_failure, .. }) => last_failure,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("connected"),
+    };
+    // The first attempt fails, and the second one takes longer than the caller waits.
+    let fake = FakeConnector::with_outcomes(&[(12, false), (20, true), (3600, true)]);
+    let upstream = spawn_group(&fake);
+    let failed = last_failure(&upstream).await;
+    assert!(failed.is_some() && upstream.snapshot().connecting.is_some());
+    assert_eq!(upstream.snapshot().last_failure(), failed.as_ref());
+    // A connection forgets earlier failures; its loss is the next one.
+    drop(upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!()));
+    assert_eq!(upstream.snapshot().last_failure(), None);
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(last_failure(&upstream).await.as_deref(), Some(&UpstreamError::Internal));
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,3 +471,14 @@ async fn a_caller_that_gave_up_holds_no_lease() {
 
 #[path = "tests/refresh.rs"]
 mod refresh;
+
+#[test]
+fn jitter_varies_over_its_range() {
+    let values: Vec<f64> = (0..200).map(|_| jitter()).collect();
+    assert!(values.iter().all(|value| (-1.0..=1.0).contains(value)), "{values:?}");
+    for (what, is_there) in [("below", -1.0..-0.5), ("around", -0.5..0.5), ("above", 0.5..1.01)]
+        .map(|(what, range)| (what, values.iter().any(|value| range.contains(value))))
+    {
+        assert!(is_there, "no value {what} zero: {values:?}");
+    }
+}

@@ -40,7 +40,7 @@ fn invalid_arguments_are_refused_with_the_violation_and_the_signature() {
         ] {
             assert_eq!(result["isError"], true, "{result}");
             let text = text_of(&result);
-            assert!(text.starts_with("The arguments do not fit tool added_strict of group g"), "{text}");
+            assert!(text.starts_with("The arguments do not fit tool \"added_strict\" of group g"), "{text}");
             assert!(text.contains(violation), "{text}");
             let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
             assert!(text.ends_with(signature), "{text}");

@@ -39,7 +39,7 @@ fn unknown_names_are_reported_beside_the_definitions_of_known_ones() {
     assert!(some.contains(GENERATED_3) && some.contains("no tool \"generatd_4\""), "{some}");
     let none = proxy.call_meta_tool("get_dynamic_tools", json!({"group": "g", "tools": ["generatd_4"]}));
     assert_eq!(none["isError"], true);
-    assert!(text_of(&none).contains("The nearest tools: generated_"), "{none}");
+    assert!(text_of(&none).contains("The nearest tools: \"generated_"), "{none}");
     for arguments in [json!({}), json!({"group": "nope"}), json!({"group": "g", "tools": 3})] {
         assert_eq!(proxy.call_meta_tool("get_dynamic_tools", arguments)["isError"], true);
     }
@@ -60,7 +60,7 @@ fn the_budget_selects_the_form() {
 fn signatures_are_returned_on_request_or_if_only_they_fit_the_budget() {
     let mut proxy = Proxy::new(&scripted_config(&[]));
     let signatures = proxy.get_dynamic_tools(json!({"group": "g", "detail": "signature"}));
-    assert!(signatures.contains("\n/* Returns its text.\nThe text comes back"), "{signatures}");
+    assert!(signatures.contains("\n/* Returns its text. The text comes back"), "{signatures}");
     assert!(signatures.contains("\necho(text: string /* What to return */)\n"), "{signatures}");
     let full = proxy.get_dynamic_tools(json!({"group": "g", "detail": "full"})).len();
     let budget = usize::midpoint(signatures.len(), full) / 4;
@@ -130,7 +130,7 @@ fn a_long_result_stays_within_the_limits_of_clients() {
 fn the_instructions_of_the_upstream_come_first() {
     let text = Proxy::new(&scripted_config(&["--instructions", "Be kind.\nAlways."]))
         .get_dynamic_tools(json!({"group": "g", "lazy": true}));
-    assert!(text.contains("Instructions of this server:\nBe kind.\nAlways.\n"), "{text}");
+    assert!(text.contains("Instructions of this server:\n> Be kind.\n> Always.\n"), "{text}");
 }
 
 #[test]

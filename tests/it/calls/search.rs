@@ -101,7 +101,10 @@ fn only_the_named_group_is_searched() {
     let found = hits(&text);
     assert!(!found.is_empty() && found.iter().all(|hit| hit.starts_with("b / ")), "{text}");
     let unknown = proxy.call_meta_tool("search_dynamic_tools", json!({"query": "echo", "group": "c"}));
-    assert!(unknown["isError"] == true && text_of(&unknown).contains("The groups: a, b."), "{unknown}");
+    assert!(
+        unknown["isError"] == true && text_of(&unknown).contains("The groups: \"a\", \"b\"."),
+        "{unknown}"
+    );
 }
 
 #[test]

@@ -98,11 +98,10 @@ fn blank_lines_notifications_and_stray_responses_get_no_response() {
 
 #[test]
 fn invalid_utf_8_does_not_end_the_session() {
-    use std::io::Write;
     let mut proxy = Proxy::new(&scripted_config(&[]));
     let line =
         [b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}\n".as_slice(), b"\xc3\x28\n"].concat();
-    proxy.stdin.as_mut().unwrap().write_all(&line).unwrap();
+    proxy.write_bytes(&line);
     for _ in 0..2 {
         let code = proxy.next_message().unwrap().error_code().unwrap();
         assert!([-32700, -32600].contains(&code), "{code}");

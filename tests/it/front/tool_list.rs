@@ -76,5 +76,5 @@ fn get_status_starts_no_group_and_reports_its_state() {
     assert_eq!((proxy.status()["ready"].as_u64(), proxy.status()["total"].as_u64()), (Some(1), Some(1)));
     let unknown = proxy.call_meta_tool("get_status", json!({"group": "h"}));
     assert_eq!(unknown["isError"], true);
-    assert!(unknown.to_string().contains("The groups: g."), "{unknown}");
+    assert!(unknown.to_string().contains(r#"The groups: \"g\"."#), "{unknown}");
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::fixture::{Fixture, get, get_with_host};
 use crate::remote::{Reply, Server};
+use crate::support::output_of;
 
 /// Asserts that a login fails with this text, and that nothing is stored.
 fn assert_login_fails(fixture: &Fixture, text: &str) {
@@ -51,7 +52,7 @@ fn only_safe_web_addresses_are_opened_in_the_browser() {
         let fixture = Fixture::new();
         fixture.auth_server.state().metadata = json!({"authorization_endpoint": endpoint});
         let (browser, arguments) = fixture.fake_browser();
-        let output = fixture.command(&["login", "g"]).env("BROWSER", browser).output().unwrap();
+        let output = output_of(fixture.command(&["login", "g"]).env("BROWSER", browser));
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{endpoint}: {text}");
         assert!(text.contains("the login leads to"), "{endpoint}: {text}");

@@ -13,7 +13,10 @@ use tempfile::TempDir;
 
 use super::auth_server::{MockAuthServer, parse_form};
 use crate::remote::tls;
-use crate::support::{DISABLED_DBUS, Proxy, ProxyCommand, merged, pure_config};
+use crate::support::{
+    DISABLED_DBUS, PipeReader, Proxy, ProxyCommand, TEST_TIMEOUT, merged, output_of, pure_config,
+    wait_for_child,
+};
 
 /// Everything that a login needs. The config has one server, `g`.
 pub(crate) struct Fixture {
@@ -36,7 +39,7 @@ pub(crate) struct CommandOutput {
 /// A running `dynamic-mcp login` that waits for the browser.
 pub(crate) struct LoginCommand {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    stdout: PipeReader<ChildStdout>,
     /// The URL to open. Empty if the command has ended without one.
     pub(crate) url: String,
     text: String,
@@ -148,7 +151,7 @@ impl Fixture {
 
     /// Runs a command to its end.
     pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
-        let output = self.command(args).output().unwrap();
+        let output = output_of(&mut self.command(args));
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert_no_secret(&text);
         CommandOutput { exit_code: output.status.code().unwrap(), text }
@@ -157,10 +160,16 @@ impl Fixture {
     /// Starts a login without a browser, and waits for its URL.
     pub(crate) fn start_login(&self) -> LoginCommand {
         let mut child = self.command(&["login", "g", "--no-browser"]).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = PipeReader::new(child.stdout.take().unwrap());
         let (mut text, mut url) = (String::new(), String::new());
-        while url.is_empty() && stdout.read_line(&mut text).unwrap() > 0 {
-            url = text.lines().last().filter(|line| line.starts_with("http")).unwrap_or_default().to_owned();
+        while url.is_empty()
+            && let Some(line) = stdout.read_line()
+        {
+            text.push_str(&line);
+            text.push('\n');
+            if line.starts_with("http") {
+                url = line;
+            }
         }
         LoginCommand { child, stdout, url, text, trusted: self.trusted.clone() }
     }
@@ -233,17 +242,17 @@ impl LoginCommand {
         parse_form(self.url.split_once('?')?.1).remove(name)
     }
 
-    /// Sends SIGINT, as Ctrl-C does.
-    pub(crate) fn interrupt(&self) {
+    pub(crate) fn send_signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+        nix::sys::signal::kill(pid, signal).unwrap();
     }
 
     /// Waits for the end of the command.
     pub(crate) fn wait(mut self) -> CommandOutput {
-        self.stdout.read_to_string(&mut self.text).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut self.text).unwrap();
-        let exit_code = self.child.wait().unwrap().code().unwrap();
+        let stderr = PipeReader::new(self.child.stderr.take().unwrap()).read_to_end();
+        let rest = [self.stdout.read_to_end(), stderr].concat();
+        self.text.push_str(&String::from_utf8(rest).unwrap());
+        let exit_code = wait_for_child(&mut self.child).code().unwrap();
         assert_no_secret(&self.text);
         CommandOutput { exit_code, text: self.text }
     }
@@ -278,17 +287,25 @@ pub(crate) fn get(url: &str) -> (String, String) {
 
 /// The same with another `Host` header.
 pub(crate) fn get_with_host(address: &str, host: &str, path: &str) -> (String, String) {
-    exchange(TcpStream::connect(address).unwrap(), host, path)
+    exchange(connect(address), host, path)
 }
 
 fn get_with_tls(url: &str, trusted: &rustls::RootCertStore) -> (String, String) {
     let (address, path) = url.split_once('/').unwrap();
-    let stream = TcpStream::connect(address).unwrap();
+    let stream = connect(address);
     let host = stream.peer_addr().unwrap().ip().into();
     let config =
         rustls::ClientConfig::builder().with_root_certificates(trusted.clone()).with_no_client_auth();
     let connection = rustls::ClientConnection::new(Arc::new(config), host).unwrap();
     exchange(rustls::StreamOwned::new(connection, stream), address, path)
+}
+
+/// A connection of a browser, which waits for an answer only as long as a test may take.
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream
 }
 
 fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> (String, String) {

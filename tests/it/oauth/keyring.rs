@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use crate::support::wait_until;
+use crate::support::{output_of, wait_until};
 
 /// How long a call may take if the keyring does not work: one wait for it, and a margin for a loaded machine.
 const MAX_CALL_TIME: Duration = Duration::from_secs(15);
@@ -133,7 +133,7 @@ fn start_keyring(dir: &TempDir, unlocked: bool) -> Daemon {
 }
 
 fn stdout_of(command: &mut Command) -> String {
-    String::from_utf8(command.output().unwrap().stdout).unwrap()
+    String::from_utf8(output_of(command).stdout).unwrap()
 }
 
 /// Asserts that the login file has only the marker for a login in the keyring.

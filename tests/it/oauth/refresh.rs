@@ -13,6 +13,9 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
 use super::fixture::{Fixture, complete_in_browser};
 use crate::support::wait_until;
 
@@ -145,19 +148,29 @@ fn a_refresh_is_completed_when_the_client_disconnects() {
     assert!(!fixture.auth_server.state().refresh_token_reused);
 }
 
+/// The client waits for the end of stdout, then for the exit, then sends SIGTERM.
 #[test]
-fn a_slow_refresh_does_not_delay_exit_for_long() {
+fn a_slow_refresh_delays_exit_until_its_tokens_are_stored_and_nothing_else() {
     let fixture = Fixture::new();
     fixture.log_in_with_expired_token();
+    let refresh_token = fixture.stored_login()["refresh_token"].clone();
     let requests = fixture.auth_server.token_requests();
-    fixture.auth_server.state().token_delay = Duration::from_secs(8);
+    fixture.auth_server.state().token_delay = Duration::from_secs(4);
     let mut proxy = fixture.proxy();
-    proxy.send_call("g", "echo", json!({}));
+    let call = proxy.send_call("g", "echo", json!({}));
     wait_until("a refresh is under way", || fixture.auth_server.token_requests() > requests);
+    let start = Instant::now();
     proxy.close_stdin();
-    let (status, took) = proxy.wait_for_exit();
-    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}");
-    assert!(proxy.log().contains("not everything ended in time"), "{}", proxy.log());
+    assert!(proxy.response(call).json()["error"].is_object(), "the call is answered before");
+    assert!(proxy.next_message().is_none(), "the end of stdout");
+    let took = start.elapsed();
+    assert!(took < Duration::from_millis(3500), "{took:?}");
+    assert!(!proxy.has_exited());
+    assert!(!proxy.log().contains("not everything ended in time"), "{}", proxy.log());
+    proxy.wait_for_log("waiting for new tokens");
+    proxy.send_signal(Signal::SIGTERM);
+    assert!(proxy.wait_for_exit().0.success());
+    assert_ne!(fixture.stored_login()["refresh_token"], refresh_token);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_call_whose_scopes_are_declined_reports_them() {
     let call = proxy.send_call("g", "look", json!({}));
     answer_question(&mut proxy, DECLINE);
     let failure = result(&mut proxy, call);
-    for text in ["needs more permissions: write", "declined to log in"] {
+    for text in ["needs more permissions: \"write\"", "declined to log in"] {
         assert!(text_of(&failure).contains(text), "{failure}");
     }
 }

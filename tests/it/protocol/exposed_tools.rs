@@ -65,6 +65,54 @@ fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
     assert!(tool_names[..tool_names.len() - 1].iter().all(|name| name.starts_with("g__")), "{tool_names:?}");
 }
 
+/// The files of the cache that have the definitions.
+fn definition_files(cache: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(cache).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        match entry.is_dir() {
+            true => found.extend(definition_files(&entry)),
+            false if entry.ends_with("index.json") || entry.extension().is_none_or(|ext| ext != "json") => {}
+            false => found.push(entry),
+        }
+    }
+    found
+}
+
+#[test]
+fn exposed_tools_whose_cached_definitions_are_lost_are_read_again() {
+    for (mode, loss) in [("hybrid", None), ("hybrid", Some("[")), ("pure", None)] {
+        let cache = tempfile::TempDir::new().unwrap();
+        let entry =
+            merged(scripted_upstream(&[]), json!({"cwd": "/", "expose": ["echo"], "lazy_startup": mode}));
+        let config = config_of([("g", entry)]);
+        let start = || {
+            let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
+            command.config(&config).start_initialized()
+        };
+        let mut first = start();
+        first.connect(["g"]);
+        wait_until("the cache is written", || !definition_files(cache.path()).is_empty());
+        first.close_stdin();
+        first.wait_for_exit();
+        let lists_echo = |proxy: &mut Proxy| tool_names(proxy).contains(&"g__echo".to_owned());
+        assert!(lists_echo(&mut start()), "{mode}: from the cache");
+        for file in definition_files(cache.path()) {
+            match loss {
+                None => std::fs::remove_file(file).unwrap(),
+                Some(text) => std::fs::write(file, text).unwrap(),
+            }
+        }
+        let mut second = start();
+        if mode == "pure" {
+            // Such a group connects at its first use, which brings the tool back.
+            assert!(!lists_echo(&mut second));
+            second.connect(["g"]);
+            second.wait_for_message("notifications/tools/list_changed");
+        }
+        wait_until("the tool is listed", || lists_echo(&mut second));
+    }
+}
+
 #[test]
 fn tools_are_called_by_their_exposed_names_on_both_surfaces() {
     for surface in ["flat", "meta"] {
@@ -115,6 +163,10 @@ fn an_exposed_name_of_an_unknown_group_is_resolved() {
     let config = pure_config([("my group", scripted_upstream(&["--protocol"]))]);
     let mut proxy = Proxy::new(&config);
     assert_eq!(text_of(&call_exposed(&mut proxy, "my_group__echo", json!({"text": "x"}))), "x");
+    assert_eq!(
+        proxy.call_text("\"my group\"", "echo", json!({"text": "as our texts show it"})),
+        "as our texts show it"
+    );
     let broken = json!({"command": "/no/such/program"});
     let mut proxy = Proxy::new(&pure_config([("g", broken), ("h", scripted_upstream(&[]))]));
     for (name, part) in [("g__echo", "/no/such/program"), ("h__nothing", "no tool \"nothing\"")] {
@@ -221,7 +273,7 @@ fn a_bare_name_of_several_groups_is_refused_with_their_names() {
     let mut proxy =
         discovered_proxy(config_of([("g", scripted_upstream(&[])), ("h", scripted_upstream(&[]))]), "meta");
     let result = call_exposed(&mut proxy, "echo", json!({"text": "x"}));
-    assert!(result["isError"] == true && text_of(&result).contains("g, h"), "{result}");
+    assert!(result["isError"] == true && text_of(&result).contains(r#""g", "h""#), "{result}");
     assert_eq!(proxy.error_code("tools/call", json!({"name": "ecko", "arguments": {}})), -32602);
 }
 
@@ -244,4 +296,47 @@ fn the_flat_list_includes_tools_that_an_upstream_adds() {
         proxy.next_server_message();
     }
     assert_eq!(text_of(&call_exposed(&mut proxy, "g__added_0", json!({"x": 1}))), r#"{"x":1}"#);
+}
+
+/// A config whose group `a` has a tool that is named like a tool of the group `a__added_b`.
+fn nested_names_config() -> Value {
+    let tool = r#"{"name":"added_b__echo","inputSchema":{"type":"object"}}"#;
+    let ask = json!({"tools": {"deny": ["sleep"]}});
+    pure_config([
+        ("a", scripted_upstream(&["--definitions", tool])),
+        ("a__added_b", merged(scripted_upstream(&[]), ask)),
+    ])
+}
+
+#[test]
+fn a_group_cannot_take_the_name_of_another_groups_tool() {
+    // Whichever group is known first.
+    for first in [&["a"][..], &["a__added_b"], &["a", "a__added_b"], &[]] {
+        let mut proxy = Proxy::new(&nested_names_config());
+        for group in first {
+            proxy.upstream_pid(group);
+        }
+        let direct = call_exposed(&mut proxy, "a__added_b__echo", json!({"text": "x"}));
+        assert_eq!(text_of(&direct), "x", "{first:?}");
+        let arguments = json!({"name": "a__added_b__echo", "args": {"text": "x"}});
+        assert_eq!(text_of(&proxy.call_meta_tool("call_dynamic_tool", arguments)), "x", "{first:?}");
+        let params = json!({"name": "a__added_b__echo"});
+        let described = proxy.request("tools/describe", params)["result"]["tool"].take();
+        assert_eq!(described["title"], "Echo", "{first:?}");
+        let denied = call_exposed(&mut proxy, "a__added_b__sleep", json!({"ms": 1}));
+        assert!(text_of(&denied).contains("Group a__added_b has no tool \"sleep\""), "{denied}");
+    }
+}
+
+#[test]
+fn a_tool_whose_name_belongs_to_another_group_has_a_name_of_its_own() {
+    let mut proxy = Proxy::new(&nested_names_config());
+    proxy.connect(["a", "a__added_b"]);
+    let tools = members_of(&proxy.request("tools/list", json!({"lazy": true})), "tools", "name");
+    assert!(tools.contains(&"a__added_b__echo".to_owned()), "{tools:?}");
+    let own = tools.iter().find(|name| name.starts_with("a__added_b_echo_")).unwrap();
+    assert_eq!(text_of(&call_exposed(&mut proxy, own, json!({"n": 1}))), r#"{"n":1}"#);
+    let unnamed_group = proxy.call_meta_tool("call_dynamic_tool", json!({"name": own, "args": {"n": 1}}));
+    assert_eq!(text_of(&unnamed_group), r#"{"n":1}"#);
+    assert_eq!(proxy.call_text("a", "added_b__echo", json!({"n": 2})), r#"{"n":2}"#);
 }

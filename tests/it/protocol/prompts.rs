@@ -24,8 +24,8 @@ fn exposed_names_are_short_plain_and_unique_and_get_their_own_prompts() {
     let mut proxy = Proxy::new(&pure_config([("a b", full_upstream(&[])), ("a_b", full_upstream(&[]))]));
     proxy.connect(["a b", "a_b"]);
     let names = prompt_names(&mut proxy);
-    assert_eq!(&*names[0], "a_b__greet");
     assert_eq!(names.len(), 12);
+    assert_eq!(&*names[6], "a_b__greet", "the group of exactly this name has it");
     let long = format!("long-{}", "x".repeat(60));
     for (index, name) in names.iter().enumerate() {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{recorded_config, same_uris_config, short_idle_config};
-use crate::support::{InputRecord, Proxy, full_upstream, wait_until};
+use crate::support::{InputRecord, Proxy, full_upstream, pure_config, wait_until};
 
 const SUBSCRIBE: &str = "resources/subscribe";
 const UPDATED: &str = "notifications/resources/updated";
@@ -64,6 +64,43 @@ fn subscriptions_are_renewed_after_a_crash() {
         let update = json!({"method": UPDATED, "params": {"uri": "mem://two", "n": crashes}});
         proxy.call_tool("g", "tell", update);
         assert_eq!(proxy.wait_for_message(UPDATED).json()["params"]["n"], crashes);
+    }
+}
+
+#[test]
+fn what_is_sent_after_a_subscription_arrives_after_it() {
+    for flags in [&[][..], &["--stateless"]] {
+        let record = InputRecord::new();
+        let mut proxy = Proxy::new(&pure_config([("g", record.attached_to(full_upstream(flags)))]));
+        for (round, is_connected) in [false, true].into_iter().enumerate() {
+            assert_eq!(proxy.group_state("g") == "connected", is_connected);
+            let subscribe = |n: u32| {
+                let params = json!({"uri": format!("mem://many/{round}-{n}"), "group": "g"});
+                json!({"jsonrpc": "2.0", "id": format!("s{round}-{n}"), "method": SUBSCRIBE, "params": params})
+            };
+            let call = |n: u32| {
+                let arguments =
+                    json!({"group": "g", "name": "args", "args": {"n": format!("call {round}-{n}")}});
+                let params = json!({"name": "call_dynamic_tool", "arguments": arguments});
+                json!({"jsonrpc": "2.0", "id": format!("c{round}-{n}"), "method": "tools/call", "params": params})
+            };
+            let lines = [subscribe(1), subscribe(2), call(1), call(2), subscribe(3), call(3)];
+            proxy.write(&lines.map(|line| format!("{line}\n")).concat());
+            let messages = std::iter::from_fn(|| proxy.next_message());
+            for response in messages.filter(|message| message.method().is_none()).take(6) {
+                assert!(response.raw("result").is_some(), "{}", response.line);
+            }
+            // A stateless server gets all topics with each request.
+            let first_with = |text: String| {
+                let at = record.lines().iter().position(|line| line.contains(&text));
+                at.unwrap_or_else(|| panic!("{text}: {:?}", record.lines()))
+            };
+            let topic = |n: u32| first_with(format!("mem://many/{round}-{n}"));
+            let call = |n: u32| first_with(format!("call {round}-{n}"));
+            let order = [topic(1), topic(2), call(1), call(2)];
+            assert!(order.is_sorted(), "{flags:?}, round {round}: {order:?}");
+            assert!(topic(3) < call(3), "{flags:?}, round {round}");
+        }
     }
 }
 

@@ -96,6 +96,44 @@ fn a_cancelled_subscription_does_not_keep_its_group_connected() {
 }
 
 #[test]
+fn a_client_of_both_eras_gets_each_update_once_for_each_subscription() {
+    const UPDATED: &str = "notifications/resources/updated";
+    for era in ERAS {
+        let mut proxy = start(era);
+        proxy.handshake();
+        proxy.write_line(&listen_line("a", &["mem://one"]));
+        acknowledged_uris(&mut proxy, "a");
+        // How many updates come with and without the id of a subscription.
+        let updates = |proxy: &mut Proxy| {
+            let call =
+                proxy.send_call("g", "tell", json!({"method": UPDATED, "params": {"uri": "mem://one"}}));
+            let (mut listened, mut plain) = (0, 0);
+            loop {
+                let message = proxy.next_message().unwrap();
+                if message.id() == Some(&*call.to_string()) {
+                    return (listened, plain);
+                }
+                if message.method() == Some(UPDATED) {
+                    let is_listened = message.json()["params"]["_meta"][SUBSCRIPTION] == "a";
+                    *(if is_listened { &mut listened } else { &mut plain }) += 1;
+                }
+            }
+        };
+        assert_eq!(updates(&mut proxy), (1, 0), "{era:?}");
+        let uri = json!({"uri": "mem://one"});
+        proxy.request("resources/subscribe", uri.clone());
+        assert_eq!(updates(&mut proxy), (1, 1), "it asked for both, {era:?}");
+        proxy.request("resources/unsubscribe", uri);
+        assert_eq!(updates(&mut proxy), (1, 0), "{era:?}");
+        proxy.write_line(&cancel_line("a"));
+        if era.is_empty() {
+            // Servers of the handshake era may send updates that nobody asked for.
+            assert_eq!(updates(&mut proxy), (0, 1));
+        }
+    }
+}
+
+#[test]
 fn uris_of_servers_without_subscriptions_are_not_acknowledged() {
     // These servers have only tools.
     for flags in [&[][..], &["--stateless"]] {

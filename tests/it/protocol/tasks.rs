@@ -74,6 +74,29 @@ fn the_list_of_tasks_has_those_of_all_groups() {
 }
 
 #[test]
+fn a_task_that_is_created_after_its_call_was_cancelled_is_cancelled() {
+    let record = InputRecord::new();
+    let definition = r#"{"name":"write","inputSchema":{"type":"object"}}"#;
+    let entry = record.attached_to(scripted_upstream(&["--definitions", definition]));
+    let mut proxy = Proxy::new(&pure_config([("g", entry)]));
+    let answer = r#"{"jsonrpc":"2.0","id":$ID,"result":{"task":{"taskId":"t\u00e9-1","status":"working"}}}"#;
+    // The answer comes after the cancellation, as a call of another tool decides.
+    let parts = json!([" ", format!("{answer}\n")]);
+    let arguments = json!({"group": "g", "name": "write", "args": {"parts": parts, "pause_ms": 700}});
+    let params = json!({"name": "call_dynamic_tool", "arguments": arguments, "task": {}});
+    let id = proxy.send_request("tools/call", params);
+    record.wait_for("tools/call", 0);
+    proxy.notify("notifications/cancelled", json!({"requestId": id}));
+    record.wait_for("notifications/cancelled", 0);
+    assert!(record.lines_of("tasks/cancel").is_empty(), "no task is known yet");
+    let cancel = record.wait_for("tasks/cancel", 0);
+    assert_eq!(cancel.raw("params"), Some(r#"{"taskId":"t\u00e9-1"}"#));
+    // An answer that is no task, or to a call that was not cancelled, cancels nothing.
+    proxy.call_text("g", "echo", json!({"text": "x"}));
+    assert_eq!(record.lines_of("tasks/cancel").len(), 1);
+}
+
+#[test]
 fn only_the_cancelled_task_ends() {
     let mut proxy = proxy_with_tasks(&[]);
     let [cancelled, kept] = ["g", "h"].map(|group| create_task(&mut proxy, group, json!({"hold": true})));

@@ -48,7 +48,7 @@ fn status_cases(elsewhere: &Server) -> Vec<Case> {
             is_retried: false,
             ..case("login", login.url(), "login needed: run `dynamic-mcp login login`")
         },
-        case("forbidden", forbidden.url(), "HTTP 403 Forbidden: not for you"),
+        case("forbidden", forbidden.url(), "HTTP 403 Forbidden: \"not for you\""),
         case("busy", busy.url(), "HTTP 429 Too Many Requests); it asks clients to retry after 33 s"),
         case("error", with_status(500), "HTTP 500 Internal Server Error"),
         case("gateway", gateway.url(), "HTTP 502 Bad Gateway"),

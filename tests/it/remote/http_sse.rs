@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::server::default_reply;
 use super::{Reply, Server, proxy, remote};
-use crate::support::Proxy;
+use crate::support::{Proxy, text_of};
 
 /// A server of that transport whose stream names `endpoint`. `refuses`: its status for a POST to the URL of the stream.
 fn http_sse_server(endpoint: &'static str, refuses: u16) -> Server {
@@ -63,12 +63,16 @@ fn the_transport_is_detected() {
 
 #[test]
 fn the_transport_is_not_tried_where_the_config_or_the_status_excludes_it() {
-    for (refuses, entry) in
-        [(405, json!({"type": "http"})), (401, json!({})), (403, json!({})), (500, json!({}))]
-    {
+    let cases = [(405, json!({"type": "http"})), (401, json!({})), (403, json!({})), (500, json!({}))];
+    let calls = cases.map(|(refuses, entry)| {
         let server = http_sse_server("/messages?session=1", refuses);
         let mut proxy = Proxy::new(&remote(&server, entry));
-        let failure = proxy.call_failure("g", "echo", json!({}));
+        let call = proxy.send_call("g", "echo", json!({}));
+        (refuses, server, proxy, call)
+    });
+    for (refuses, server, mut proxy, call) in calls {
+        let response = proxy.response(call).json();
+        let failure = text_of(&response["result"]);
         let message = if refuses == 401 { "login needed".to_owned() } else { format!("HTTP {refuses}") };
         assert!(failure.contains(&message), "{failure}");
         // A login reads metadata by GET. No stream is opened.

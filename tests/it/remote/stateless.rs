@@ -297,7 +297,7 @@ fn without_a_common_revision_the_other_era_is_not_tried() {
         });
         let mut proxy = proxy(&server);
         let failure = proxy.call_failure("g", "echo", json!({}));
-        assert!(failure.contains("Unsupported protocol version; it supports 2030-01-01"), "{failure}");
+        assert!(failure.contains(r#""Unsupported protocol version"; it supports "2030-01-01""#), "{failure}");
         let methods: Vec<_> =
             server.requests().iter().map(|request| request.rpc_method().to_owned()).collect();
         let expected =

@@ -7,7 +7,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 
 use super::{Server, remote};
-use crate::support::{Proxy, ProxyCommand, pure_config, wait_until};
+use crate::support::{Proxy, ProxyCommand, pure_config, text_of, wait_until};
 
 /// A server with a self-signed certificate, and that certificate as PEM.
 pub(super) fn self_signed_server() -> (Server, String) {
@@ -60,15 +60,22 @@ fn other_tls_errors_are_reported() {
     let (certificate, pem) = private_ca();
     let (secure, plain) = (Server::tls(certificate), Server::start(|_| None));
     let port = |server: &Server| server.address().rsplit(':').next().unwrap().to_owned();
-    for (url, message) in [
+    let cases = [
         (format!("https://localhost:{}/mcp", port(&secure)), "the TLS certificate of https://localhost:"),
         (format!("https://127.0.0.1:{}/mcp", port(&plain)), "cannot be reached: "),
         (format!("http://127.0.0.1:{}/mcp", port(&secure)), "before the answer was complete: "),
-    ] {
+    ];
+    let calls = cases.map(|(url, message)| {
         let command = ProxyCommand::new();
         fs::write(command.home().join("ca.pem"), &pem).unwrap();
         let config = pure_config([("g", json!({"url": url, "ca_file": "ca.pem"}))]);
-        let failure = command.config(&config).start_initialized().call_failure("g", "echo", json!({}));
+        let mut proxy = command.config(&config).start_initialized();
+        let call = proxy.send_call("g", "echo", json!({}));
+        (url, message, proxy, call)
+    });
+    for (url, message, mut proxy, call) in calls {
+        let response = proxy.response(call).json();
+        let failure = text_of(&response["result"]);
         assert!(failure.contains(message), "{url}: {failure}");
     }
     assert_eq!((secure.requests().len(), plain.requests().len()), (0, 0));

@@ -35,12 +35,28 @@ impl Processes {
         self.0.iter().filter(|(pid, start)| is_running(*pid, start)).map(|(pid, _)| *pid).collect()
     }
 
+    /// The pids of the running processes that have an argument with this prefix.
+    pub(crate) fn with_argument_prefix(prefix: &str) -> Vec<u32> {
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let has_argument = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split('\0').any(|argument| argument.starts_with(prefix))
+        };
+        pids.filter(has_argument).collect()
+    }
+
     /// The pid of the warden process.
     pub(crate) fn warden_pid(&self) -> u32 {
+        self.find_warden_pid().unwrap()
+    }
+
+    /// The pid of the warden process; `None` if none runs.
+    pub(crate) fn find_warden_pid(&self) -> Option<u32> {
         let is_warden = |pid: u32| {
             fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == "dmcp-warden\n")
         };
-        self.0.iter().map(|(pid, _)| *pid).find(|pid| is_warden(*pid)).unwrap()
+        self.0.iter().map(|(pid, _)| *pid).find(|pid| is_warden(*pid))
     }
 }
 

@@ -1,13 +1,11 @@
 //! The client's side of a session: requests to the program, and the messages that come back.
 
 use std::io::Read;
-use std::os::fd::AsFd;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use super::{Message, Proxy, TEST_TIMEOUT, text_of, wait_until};
+use super::{Message, Proxy, text_of, wait_for_events, wait_until};
 
 /// Requests and notifications of the client.
 impl Proxy {
@@ -116,26 +114,25 @@ impl Proxy {
 
     /// Reads the next line of stdout. `None` at its end.
     pub(super) fn read_message(&mut self) -> Option<Message> {
-        let start = Instant::now();
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.read_buffer.iter().position(|byte| *byte == b'\n') {
+            let found = memchr::memchr(b'\n', &self.read_buffer[searched..]).map(|n| searched + n);
+            searched = self.read_buffer.len();
+            if let Some(end) = found {
                 let line = self.read_buffer.drain(..=end).collect();
                 return Some(Message::parse(String::from_utf8(line).unwrap()));
             }
-            let remaining = TEST_TIMEOUT.checked_sub(start.elapsed()).unwrap_or_default();
-            let timeout = PollTimeout::try_from(remaining).unwrap();
             let stdout = self.stdout.as_mut().unwrap();
-            let ready = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], timeout).unwrap();
             let mut chunk = vec![0; 64 << 10];
-            let length = if ready == 0 { None } else { Some(stdout.read(&mut chunk).unwrap()) };
-            match length {
-                None => panic!("nothing on stdout for {TEST_TIMEOUT:?}; the log:\n{}", self.log()),
-                Some(0) => {
+            let read = wait_for_events(stdout, PollFlags::POLLIN).and_then(|()| stdout.read(&mut chunk));
+            match read {
+                Err(error) => panic!("nothing on stdout: {error}; the log:\n{}", self.log()),
+                Ok(0) => {
                     let rest = &self.read_buffer;
                     assert!(rest.is_empty(), "an incomplete line at the end of stdout: {rest:?}");
                     return None;
                 }
-                Some(length) => self.read_buffer.extend_from_slice(&chunk[..length]),
+                Ok(length) => self.read_buffer.extend_from_slice(&chunk[..length]),
             }
         }
     }

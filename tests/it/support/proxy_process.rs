@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::rc::{Rc, Weak};
@@ -11,12 +13,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::{Message, wait_until};
+use super::{Message, wait_until, write_all};
 
 /// A D-Bus address without a bus, so that no test uses the keyring of the developer.
 pub(crate) const DISABLED_DBUS: &str = "disabled:";
@@ -30,8 +32,32 @@ pub(crate) struct ProxyCommand {
 impl ProxyCommand {
     /// With no environment variables of the test process.
     pub(crate) fn new() -> Self {
+        Self::of(Path::new(env!("CARGO_BIN_EXE_dynamic-mcp")), TempDir::new().unwrap())
+    }
+
+    /// As a user that is not root, because root may do what this user may not: as `nobody` if the tests run as root.
+    /// `None`, with a line that says so, if root cannot become that user here.
+    pub(crate) fn unprivileged() -> Option<Self> {
+        const NOBODY: u32 = 65534;
+        if !geteuid().is_root() {
+            return Some(Self::new());
+        }
+        if !Command::new("true").uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: root cannot become user {NOBODY} here");
+            return None;
+        }
+        // A copy, because the user may not be able to reach the target directory.
         let home = TempDir::new().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        let program = home.path().join("dynamic-mcp");
+        std::fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), &program).unwrap();
+        chown(home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let mut this = Self::of(&program, home);
+        this.command.uid(NOBODY).gid(NOBODY);
+        Some(this)
+    }
+
+    fn of(program: &Path, home: TempDir) -> Self {
+        let mut command = Command::new(program);
         command.env_clear().env("HOME", home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         for (name, dir) in
             [("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache"), ("XDG_DATA_HOME", "data")]
@@ -59,18 +85,18 @@ impl ProxyCommand {
         self
     }
 
-    /// Started by `wrapper`, a command that gets the program's own as further arguments.
-    pub(crate) fn started_by(mut self, wrapper: &[&str]) -> Self {
-        let mut command = Command::new(wrapper[0]);
-        command.args(&wrapper[1..]).arg(self.command.get_program()).args(self.command.get_args()).env_clear();
-        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.current_dir(self.home.path());
-        self.command = command;
+    /// Lets another program, such as `prlimit`, start it: the program with its arguments follows `command`.
+    pub(crate) fn started_by(mut self, command: &[&str]) -> Self {
+        let mut outer = Command::new(command[0]);
+        outer.args(&command[1..]).arg(self.command.get_program()).args(self.command.get_args());
+        outer.env_clear().current_dir(self.home.path());
+        outer.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.command = outer;
         self
     }
 
     pub(crate) fn in_own_process_group(mut self) -> Self {
-        std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
+        self.command.process_group(0);
         self
     }
 
@@ -184,7 +210,13 @@ impl Proxy {
 
     /// Writes `text` to its stdin as it is.
     pub(crate) fn write(&mut self, text: &str) {
-        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.write_bytes(text.as_bytes());
+    }
+
+    /// Writes these bytes to its stdin.
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
+        let written = write_all(self.stdin.as_mut().unwrap(), bytes);
+        written.unwrap_or_else(|error| panic!("cannot write to stdin: {error}; the log:\n{}", self.log()));
     }
 
     pub(crate) fn write_line(&mut self, line: &str) {

@@ -57,15 +57,35 @@ fn a_call_that_waits_too_long_is_told_to_retry_and_the_attempt_continues() {
 }
 
 #[test]
+fn a_call_that_waits_for_a_group_that_keeps_failing_learns_why() {
+    let entry = merged(
+        scripted_upstream(&["--crash-at-start", "no database here"]),
+        json!({"timeout": {"wait": 0.9}}),
+    );
+    let mut proxy = Proxy::new(&pure_config([("g", entry)]));
+    let text = proxy.call_failure("g", "echo", json!({}));
+    let beginning = "Group g is initializing (0 s so far), please retry in 10 seconds\nIts last failure: ";
+    assert!(text.starts_with(beginning), "{text}");
+    assert!(text.contains("exited with code 3") && text.contains("no database here"), "{text}");
+    let group = proxy.group_status("g");
+    assert!(group["error"].as_str().unwrap().contains("no database here"), "{group}");
+}
+
+#[test]
 fn the_step_of_the_handshake_that_timed_out_is_named() {
-    for (hang, step, limit) in [
+    let cases = [
         ("initialize", "initialize", "initialize"),
         ("start", "initialize", "initialize"),
         ("list", "tools/list", "list"),
-    ] {
-        let entry = merged(scripted_upstream(&["--hang", hang]), json!({"timeout": {(limit): 0.3}}));
-        let mut proxy = Proxy::new(&pure_config([("g", entry)]));
-        let text = proxy.call_failure("g", "echo", json!({}));
+    ];
+    let entries = cases.map(|(hang, _, limit)| {
+        (hang, merged(scripted_upstream(&["--hang", hang]), json!({"timeout": {(limit): 0.3}})))
+    });
+    let mut proxy = Proxy::new(&pure_config(entries));
+    let calls = cases.map(|(group, ..)| proxy.send_call(group, "echo", json!({})));
+    for ((hang, step, _), id) in cases.into_iter().zip(calls) {
+        let response = proxy.response(id).json();
+        let text = text_of(&response["result"]);
         assert!(text.contains(&format!("{step} was not answered within 0.3 s")), "{hang}: {text}");
     }
 }

@@ -202,6 +202,22 @@ fn a_request_is_not_assigned_to_a_call_that_waits_for_its_client() {
 }
 
 #[test]
+fn a_request_is_refused_while_it_may_belong_to_several_calls() {
+    let mut proxy = stateless_to_handshake();
+    // It keeps running while the other call asks.
+    let params = call_params("late", json!({}));
+    let other = proxy.send_stateless_request(&all_capabilities(), "tools/call", params);
+    let asking = call_params("ask", json!({"method": "roots/list"}));
+    let refused = stateless_call(&mut proxy, asking.clone());
+    assert!(
+        text_of(&refused).contains("-32603") && text_of(&refused).contains("several calls are open"),
+        "{refused}"
+    );
+    proxy.notify("notifications/cancelled", json!({"requestId": other}));
+    assert_eq!(stateless_call(&mut proxy, asking)["resultType"], "input_required");
+}
+
+#[test]
 fn a_cancelled_request_is_not_repeated() {
     let mut proxy = stateless_to_handshake();
     let first = stateless_call(&mut proxy, call_params("ask", json!({"method": "roots/list"})));

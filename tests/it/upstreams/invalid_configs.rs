@@ -120,12 +120,18 @@ fn no_secret_of_the_config_is_ever_written() {
         ("missing", json!({"command": "no-such-command", "args": [CANARY], "env": {"TOKEN": CANARY}})),
         ("number", merged(scripted_upstream(&[]), json!({"env": {"TOKEN": [CANARY]}}))),
     ]);
-    for (name, level) in [("DYNAMIC_MCP_LOG_LEVEL", "trace"), ("DYNAMIC_MCP_LOG", "trace")] {
-        let command = ProxyCommand::new().env(name, level).env("OURS", CANARY).config(&config);
+    let groups = ["env", "ours", "crashes", "remote", "wrong", "missing", "number"];
+    let mut proxies = ["DYNAMIC_MCP_LOG_LEVEL", "DYNAMIC_MCP_LOG"].map(|name| {
+        let command = ProxyCommand::new().env(name, "trace").env("OURS", CANARY).config(&config);
         let mut proxy = command.start_initialized();
+        // At the same time, because failing groups are retried for some seconds.
+        let calls = groups.map(|group| proxy.send_call(group, "echo", json!({"text": "x"})));
+        (proxy, calls)
+    });
+    for (proxy, calls) in &mut proxies {
         let mut output = proxy.request("tools/list", json!({})).to_string();
-        for group in ["env", "ours", "crashes", "remote", "wrong", "missing", "number"] {
-            output += &proxy.call_tool(group, "echo", json!({"text": "x"})).to_string();
+        for (group, id) in groups.iter().zip(calls) {
+            output += &proxy.response(*id).line;
             output += &proxy.call_tool(group, "crash", json!({})).to_string();
             output += &proxy.call_meta_tool("get_dynamic_tools", json!({"group": group})).to_string();
         }

@@ -1,12 +1,15 @@
 //! No process outlives our process, whichever of our processes is killed.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getsid};
+use nix::unistd::Pid;
+
+use crate::support::{PipeReader, wait_for_child, write_all};
+
+use crate::support::is_alive;
 
 use super::{
     new_tag, processes_with, rounds, run, run_alone, send_signal, sh, unruly_program, wait_until, warden,
@@ -16,7 +19,7 @@ use super::{
 struct OwnerProcess {
     process: std::process::Child,
     /// The pid of the warden process after each spawn.
-    reports: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    reports: PipeReader<std::process::ChildStdout>,
     /// The pid of its warden process.
     warden: u32,
     tag: String,
@@ -29,8 +32,8 @@ impl OwnerProcess {
         command.args(["owner", &tag]).env("WARDEN", env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().unwrap();
-        let mut reports = BufReader::new(process.stdout.take().unwrap()).lines();
-        let warden = reports.next().unwrap().unwrap().parse().unwrap();
+        let mut reports = PipeReader::new(process.stdout.take().unwrap());
+        let warden = reports.read_line().unwrap().parse().unwrap();
         let owner = Self { process, reports, warden, tag };
         wait_until("all processes run", || processes_with(&owner.tag).len() == 19).await;
         owner
@@ -38,15 +41,15 @@ impl OwnerProcess {
 
     /// Makes it spawn another upstream. Returns the pid of its warden process.
     fn spawn_another(&mut self) -> u32 {
-        writeln!(self.process.stdin.as_mut().unwrap(), "another").unwrap();
-        self.reports.next().unwrap().unwrap().parse().unwrap()
+        write_all(self.process.stdin.as_mut().unwrap(), b"another\n").unwrap();
+        self.reports.read_line().unwrap().parse().unwrap()
     }
 
     /// Reaps it and waits until none of its processes is left.
     async fn assert_nothing_left(mut self) {
-        self.process.wait().unwrap();
+        wait_for_child(&mut self.process);
         wait_until("nothing left", || processes_with(&self.tag).is_empty()).await;
-        wait_until("no warden", || !fs::exists(format!("/proc/{}/exe", self.warden)).unwrap()).await;
+        wait_until("no warden", || !is_alive(self.warden)).await;
     }
 }
 
@@ -111,6 +114,40 @@ fn a_killed_warden_is_replaced_and_none_of_its_upstreams_is_left() {
     });
 }
 
+/// The silent warden cannot end its upstreams, so the other one does.
+#[test]
+fn nothing_outlives_an_owner_whose_warden_is_silent() {
+    run(async {
+        for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+            let mut owner = OwnerProcess::start().await;
+            let silent = owner.warden;
+            send_signal(silent, Signal::SIGSTOP);
+            owner.warden = owner.spawn_another();
+            assert_ne!(owner.warden, silent);
+            assert_eq!(processes_with(&owner.tag).len(), 20, "the silent warden keeps its upstreams");
+            send_signal(owner.process.id(), signal);
+            owner.assert_nothing_left().await;
+            wait_until("no silent warden", || !is_alive(silent)).await;
+        }
+    });
+}
+
+#[test]
+fn a_silent_warden_that_is_killed_leaves_nothing_and_the_other_one_keeps_its_upstreams() {
+    run(async {
+        let mut owner = OwnerProcess::start().await;
+        let silent = owner.warden;
+        send_signal(silent, Signal::SIGSTOP);
+        owner.warden = owner.spawn_another();
+        send_signal(silent, Signal::SIGKILL);
+        wait_until("only the owner and its last upstream are left", || processes_with(&owner.tag).len() == 2)
+            .await;
+        assert_eq!(owner.spawn_another(), owner.warden);
+        send_signal(owner.process.id(), Signal::SIGKILL);
+        owner.assert_nothing_left().await;
+    });
+}
+
 #[test]
 fn orphans_of_a_dead_owner_are_ended_before_the_first_spawn() {
     run_alone(async {
@@ -120,7 +157,7 @@ fn orphans_of_a_dead_owner_are_ended_before_the_first_spawn() {
             send_signal(owner.warden, Signal::SIGSTOP);
             send_signal(owner.process.id(), Signal::SIGKILL);
             send_signal(owner.warden, Signal::SIGKILL);
-            owner.process.wait().unwrap();
+            wait_for_child(&mut owner.process);
             wait_until("the direct children of the warden are gone", || {
                 processes_with(&owner.tag).len() <= 8
             })
@@ -133,18 +170,20 @@ fn orphans_of_a_dead_owner_are_ended_before_the_first_spawn() {
     });
 }
 
-/// Spawns an `unruly` with an owner mark and without a warden.
+/// Spawns an `unruly` with an owner mark, without a warden, in a session of its own. It gets the mark after its session:
+/// a warden of any other program ends the process groups of marked processes, and before that its group is ours.
 fn spawn_marked(kind: &str, tag: &str, owner: u32, namespace: &str) -> std::process::Child {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let mut command = Command::new(unruly_program());
-    command.args([kind, tag]).env("DYNAMIC_MCP_OWNER", format!("{owner}/1/{}/{namespace}/5", boot.trim()));
+    let mut command = Command::new("setsid");
+    command.args(["env", &format!("DYNAMIC_MCP_OWNER={owner}/1/{}/{namespace}/5", boot.trim())]);
+    command.arg(unruly_program()).args([kind, tag]);
     command.env("WARDEN", env!("CARGO_BIN_EXE_dynamic-mcp"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-fn leads_session(pid: u32) -> bool {
-    let pid = Pid::from_raw(pid.cast_signed());
-    getsid(Some(pid)) == Ok(pid)
+/// Whether a process of `spawn_marked` has become the program that has the mark.
+fn is_unruly(pid: u32) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program == unruly_program())
 }
 
 #[test]
@@ -157,20 +196,20 @@ fn orphans_of_another_namespace_and_our_own_ancestors_are_spared() {
         let mut foreign = spawn_marked("session", &foreign_tag, 5_000_001, "1");
         let mut shell = spawn_marked("session", &used_tag, 5_000_002, own_namespace);
         let mut orphan = spawn_marked("session", &dead_tag, 5_000_003, own_namespace);
-        wait_until("they lead sessions of their own", || {
-            [&foreign, &shell, &orphan].iter().all(|process| leads_session(process.id()))
+        wait_until("they have their marks", || {
+            [&foreign, &shell, &orphan].iter().all(|process| is_unruly(process.id()))
         })
         .await;
         // This one was started from that "shell".
         let mut owner = spawn_marked("owner", &used_tag, 5_000_002, own_namespace);
-        let mut reports = BufReader::new(owner.stdout.take().unwrap()).lines();
-        reports.next().unwrap().unwrap();
-        assert_eq!(orphan.wait().unwrap().signal(), Some(9));
+        let mut reports = PipeReader::new(owner.stdout.take().unwrap());
+        reports.read_line().unwrap();
+        assert_eq!(wait_for_child(&mut orphan).signal(), Some(9));
         assert!(foreign.try_wait().unwrap().is_none());
         assert!(shell.try_wait().unwrap().is_none());
         for process in [&mut foreign, &mut shell, &mut owner] {
             process.kill().unwrap();
-            process.wait().unwrap();
+            wait_for_child(process);
         }
         wait_until("nothing left", || processes_with(&used_tag).is_empty()).await;
     });

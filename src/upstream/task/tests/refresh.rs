@@ -32,13 +32,14 @@ async fn a_group_does_not_end_before_its_predecessor() {
         name: GroupName::new("g"),
         server: Ok(Arc::new(server_config(Mode::Pure))),
         cached: None,
+        pins: GroupPins::none(&GroupName::new("g")),
         predecessor: Some(Box::pin(sleep(Duration::from_secs(10)))),
     };
     let (upstream, task) = create(spec, fake.clone(), SharedState::new(8));
     tokio::spawn(task);
     let started = Instant::now();
     let waiting = upstream.acquire(Duration::from_secs(5)).await;
-    assert!(matches!(waiting, Err(AcquireError::StillConnecting(_))));
+    assert!(matches!(waiting, Err(AcquireError::StillConnecting { .. })));
     upstream.drain().await;
     upstream.ended().await;
     assert_eq!((fake.attempts(), started.elapsed()), (0, Duration::from_secs(10)));

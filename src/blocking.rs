@@ -1,0 +1,121 @@
+//! Work that blocks: on the threads of the runtime, with a deadline.
+//!
+//! tokio's `spawn_blocking` panics when the system refuses a thread (RLIMIT_NPROC, a pids cgroup) and none is left. So
+//! [`runtime`] starts the first thread while the program can still fail with an error, and no thread ever ends: work
+//! that finds no free thread waits for one, in our code as in the libraries that use the same threads (DNS lookups,
+//! D-Bus). [`run`] limits that wait together with the work.
+
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// The largest number of threads. A hung file system or a stdin that is a terminal takes one each.
+const MAX_THREADS: usize = 4;
+/// The time after which an idle thread would end: never.
+const KEEP_ALIVE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Why blocking work has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BlockingError {
+    /// It took longer than this, or no thread became free.
+    #[error("took longer than {} s; the file system hangs, or the limit of threads is reached", .0.as_secs())]
+    TimedOut(Duration),
+    /// It panicked, or the runtime is shutting down.
+    #[error("was aborted")]
+    Aborted,
+}
+
+/// The number of descriptors that the program itself takes, at most, before it starts a server.
+const NEEDED_DESCRIPTORS: usize = 24;
+
+/// Makes the runtime of the program: one thread for everything async, and at least one for blocking work.
+///
+/// # Errors
+///
+/// Fails if the system refuses a thread, or the descriptors without which tokio panics.
+pub fn runtime() -> io::Result<Runtime> {
+    let null = if cfg!(windows) { "NUL" } else { "/dev/null" };
+    let descriptors: io::Result<Vec<_>> = (0..NEEDED_DESCRIPTORS).map(|_| File::open(null)).collect();
+    drop(descriptors.map_err(|error| {
+        let advice = "raise the limit of open files (ulimit -n)";
+        io::Error::other(format!("{NEEDED_DESCRIPTORS} descriptors are not available ({error}); {advice}"))
+    })?);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_THREADS)
+        .thread_keep_alive(KEEP_ALIVE)
+        .build()?;
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let started = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn_blocking(|| ()))));
+    std::panic::set_hook(hook);
+    match started {
+        Ok(()) => Ok(runtime),
+        // Its drop would wait for work that no thread takes.
+        Err(_) => {
+            runtime.shutdown_background();
+            Err(io::Error::other("the system refuses a thread; raise the limit of processes (ulimit -u)"))
+        }
+    }
+}
+
+/// Runs `work` on a thread that may block. Work that has begun continues after the deadline, without a result.
+///
+/// # Errors
+///
+/// See [`BlockingError`].
+pub async fn run<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, BlockingError> {
+    let mut task = tokio::task::spawn_blocking(work);
+    match timeout(limit, &mut task).await {
+        Ok(done) => done.map_err(|_| BlockingError::Aborted),
+        Err(_) => {
+            task.abort();
+            Err(BlockingError::TimedOut(limit))
+        }
+    }
+}
+
+/// Returns whether the system lets us start two threads, for libraries that panic if they cannot start one. Two,
+/// because a thread that has just ended may still count.
+pub fn can_start_threads() -> bool {
+    let start = || std::thread::Builder::new().spawn(|| ());
+    let started = [start(), start()];
+    let ok = started.iter().all(Result::is_ok);
+    started.into_iter().flatten().for_each(|thread| drop(thread.join()));
+    ok
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_finds_no_thread_fails_at_its_deadline_and_is_not_done_later() {
+        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::spawn(run(Duration::from_secs(60), move || released.recv().is_ok()));
+            tokio::task::yield_now().await;
+            let limit = Duration::from_millis(50);
+            let (done, was_done) = std::sync::mpsc::channel();
+            let late = run(limit, move || done.send(()).is_ok()).await;
+            assert_eq!(late, Err(BlockingError::TimedOut(limit)));
+            drop(release);
+            busy.await.unwrap().unwrap();
+            assert_eq!(run(Duration::from_secs(60), || 3).await, Ok(3));
+            assert!(was_done.try_recv().is_err());
+        });
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_an_error() {
+        let outcome = run(Duration::from_secs(60), || -> u8 { panic!("on purpose") }).await;
+        assert_eq!(outcome, Err(BlockingError::Aborted));
+    }
+}

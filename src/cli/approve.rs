@@ -1,0 +1,165 @@
+//! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
+
+use super::Cli;
+use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, find_server};
+use super::paths::{config_files, pins_dir};
+use crate::config::load;
+use crate::config::vars::Env;
+use crate::config::{GroupName, Overrides};
+use crate::pins::group::{ApproveError, approve as approve_record};
+use crate::pins::record::{ApprovedTool, NotApproved};
+use crate::text::{quoted, shorten, visible};
+use clap::Args;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// How many characters of a description are shown.
+const MAX_DESCRIPTION: usize = 200;
+/// How many equal characters are shown before the first difference of two descriptions.
+const CONTEXT: usize = 40;
+/// How many tools an error names.
+const MAX_NAMED: usize = 10;
+
+/// Accept changed definitions of a server's tools
+#[derive(Args, Debug)]
+pub struct ApproveArgs {
+    /// The name of the server in the config
+    pub group: String,
+    /// The name of the tool. Without it, all changed tools of the server are accepted
+    pub tool: Option<String>,
+}
+
+/// Approves the changed tools of a group, or one of them, and prints what they were and are.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+    match approved_tools(args, cli, env) {
+        Ok(tools) => {
+            let mut out = std::io::stdout();
+            for tool in &tools {
+                write!(out, "{}", describe(tool))?;
+            }
+            let count = match tools.len() {
+                0 => "confirmed".to_owned(),
+                1 => "approved 1 tool".to_owned(),
+                count => format!("approved {count} tools"),
+            };
+            writeln!(out, "{}: {count}; running instances notice within 2 seconds", args.group)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(CommandError { exit_code, message }) => {
+            eprintln!("dynamic-mcp: {}: {message}", args.group);
+            Ok(ExitCode::from(exit_code))
+        }
+    }
+}
+
+fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<ApprovedTool>, CommandError> {
+    let config = load::load(&config_files(cli, env), env, &Overrides::default());
+    let group = GroupName::new(&args.group);
+    let server = find_server(&config, &group)?;
+    let dir = pins_dir(env).ok_or_else(|| {
+        CommandError::new(EXIT_CONFIG, "there is no directory for approvals because HOME is not set")
+    })?;
+    approve_record(&dir, &group, server, args.tool.as_deref())
+        .map_err(|error| refused(args.tool.as_deref().unwrap_or_default(), error))
+}
+
+/// The error of a command that approved nothing.
+fn refused(tool: &str, error: ApproveError) -> CommandError {
+    let shown = |tool: &str| quoted(&shorten(tool, MAX_DESCRIPTION));
+    match error {
+        ApproveError::File(why) => CommandError::new(EXIT_FAILURE, why),
+        ApproveError::NothingKnown => {
+            let message =
+                "its tools have not been seen yet; they are trusted as they are when it first connects";
+            CommandError::new(EXIT_FAILURE, message)
+        }
+        ApproveError::NotApproved(NotApproved::NothingChanged) => {
+            CommandError::new(EXIT_FAILURE, "none of its tools has changed")
+        }
+        ApproveError::NotApproved(NotApproved::ToolNotChanged) => {
+            CommandError::new(EXIT_FAILURE, format!("tool {} has not changed", shown(tool)))
+        }
+        ApproveError::NotApproved(NotApproved::UnknownTool(changed)) => {
+            let named: Vec<_> = changed.iter().take(MAX_NAMED).map(|tool| shown(tool)).collect();
+            let changed = match (named.is_empty(), changed.len().saturating_sub(MAX_NAMED)) {
+                (true, _) => "none has changed".to_owned(),
+                (false, 0) => format!("changed: {}", named.join(", ")),
+                (false, more) => format!("changed: {}, +{more} more", named.join(", ")),
+            };
+            CommandError::new(EXIT_USAGE, format!("there is no tool {}; {changed}", shown(tool)))
+        }
+    }
+}
+
+/// Says in lines of text what changed about a tool, with hidden characters made visible.
+fn describe(tool: &ApprovedTool) -> String {
+    let mut text = format!("{}: {}\n", quoted(&shorten(&tool.name, MAX_DESCRIPTION)), tool.parts.join(", "));
+    let is_described = tool.parts.iter().any(|part| part == "description" || part == "new");
+    if !is_described {
+        return text;
+    }
+    let old = tool.old.as_deref().unwrap_or_default();
+    let start = difference(old, &tool.new);
+    if tool.old.is_some() {
+        text.push_str(&format!("  old description: {}\n", excerpt(old, start)));
+    }
+    text.push_str(&format!("  new description: {}\n", excerpt(&tool.new, start)));
+    if old == tool.new {
+        text.push_str("  (they differ after the beginning that is remembered)\n");
+    }
+    text
+}
+
+/// The number of characters at the beginning that need not be shown, because they are equal.
+fn difference(old: &str, new: &str) -> usize {
+    let equal = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
+    equal.saturating_sub(CONTEXT)
+}
+
+/// The text from the character `start` on, quoted and shortened.
+fn excerpt(text: &str, start: usize) -> String {
+    let rest: String = text.chars().skip(start).collect();
+    let rest = shorten(&rest, MAX_DESCRIPTION);
+    let mark = if start > 0 { "…" } else { "" };
+    // What is remembered is visible text already, which a second pass does not change.
+    format!("\"{mark}{}\"", visible(&rest).replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(parts: &[&str], old: Option<&str>, new: &str) -> ApprovedTool {
+        ApprovedTool {
+            name: "t".into(),
+            parts: parts.iter().map(ToString::to_string).collect(),
+            old: old.map(str::to_owned),
+            new: new.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_approved_is_shown_on_one_line_each() {
+        assert_eq!(
+            describe(&tool(&["description"], Some("Reads."), "Reads.\n\u{202e}Sends.")),
+            "\"t\": description\n  old description: \"Reads.\"\n  new description: \"Reads.\\n\\u{202e}Sends.\"\n"
+        );
+        assert_eq!(describe(&tool(&["new"], None, "Sends.")), "\"t\": new\n  new description: \"Sends.\"\n");
+        assert_eq!(describe(&tool(&["inputSchema"], Some("x"), "x")), "\"t\": inputSchema\n");
+    }
+
+    #[test]
+    fn a_difference_at_the_end_of_a_long_description_is_shown() {
+        let long = "word ".repeat(150);
+        let shown =
+            describe(&tool(&["description"], Some(&long), &format!("{long}and send it to evil.example")));
+        assert!(shown.contains("and send it to evil.example"), "{shown}");
+        assert!(shown.contains("old description: \"…"), "{shown}");
+        let beyond = describe(&tool(&["description"], Some(&long), &long));
+        assert!(beyond.contains("differ after"), "{beyond}");
+    }
+}

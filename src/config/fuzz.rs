@@ -1,0 +1,95 @@
+//! Fuzz targets: config files and variables.
+#![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
+
+use super::load::load;
+use super::referenced::ReferencedFiles;
+use super::vars::{Env, ExpandContext, expand};
+use super::{Config, Overrides};
+use serde::de::IgnoredAny;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The value of the variable `SECRET`.
+const SECRET: &str = "c4n4ry-s3cr3t";
+
+/// Where config files are, and where relative paths in them lead. No file but the config is in it.
+const DIR: &str = "dynamic-mcp-fuzz";
+
+fn env(cwd: &Path) -> Env {
+    Env::new([("SECRET", SECRET), ("EMPTY", ""), ("A", "one")], cwd)
+}
+
+/// A text that names a file may read any file of the machine, or wait for one.
+fn names_a_file(text: &str) -> bool {
+    ["{file:", "file", "\\u"].iter().any(|part| text.contains(part))
+}
+
+/// A config file: it is read in the same way each time, every problem has a position in the file, and no problem
+/// repeats the value of a variable. What serde_json accepts is accepted.
+pub fn config(data: &[u8]) {
+    if std::str::from_utf8(data).is_ok_and(names_a_file) {
+        return;
+    }
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let dir = std::env::temp_dir().join(DIR);
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let name =
+        PathBuf::from(format!("{}-{}.json", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    std::fs::write(dir.join(&name), data).expect("a file");
+    let env = env(&dir);
+    let load = || load(std::slice::from_ref(&name), &env, &Overrides::default());
+    let (config, again) = (load(), load());
+    std::fs::remove_file(dir.join(&name)).expect("a file");
+    assert_eq!(config, again);
+    let text = String::from_utf8_lossy(data);
+    let problems = config.errors.iter().chain(&config.warnings);
+    for problem in problems.chain(config.servers.iter().filter_map(|(_, server)| server.as_ref().err())) {
+        assert!(!problem.to_string().contains(SECRET), "{problem}");
+        let (line, column) = problem.at.unwrap_or((1, 1));
+        let lines = text.split('\n').nth(line - 1).expect("the line of the problem");
+        assert!((1..=lines.chars().count() + 1).contains(&column), "{problem}");
+    }
+    check_agreement(&config, data);
+    let mut names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+}
+
+/// Whether the file is JSON at all. The parser allows a depth of 512.
+fn check_agreement(config: &Config, data: &[u8]) {
+    let is_json = serde_json::from_slice::<IgnoredAny>(data).is_ok() && std::str::from_utf8(data).is_ok();
+    let depth = data.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    let is_invalid = config.errors.iter().any(|error| error.message.starts_with("not valid JSON"));
+    assert!(!(is_json && is_invalid && depth < 500), "serde_json accepts it: {:?}", config.errors);
+}
+
+/// A string with variables: it is expanded once, values are inserted unchanged, and errors repeat no value and nothing of
+/// the string but a name. Doubled dollars keep any other text.
+pub fn variables(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if names_a_file(text) {
+        return;
+    }
+    let env = env(Path::new("/"));
+    let files = ReferencedFiles::default();
+    let context = || ExpandContext { env: &env, dir: Path::new("/nowhere"), files: &files };
+    let expand = |text: &str| expand(text, context());
+    match expand(text) {
+        Ok(expanded) => {
+            assert!(expanded.len() <= text.len().max(1) * SECRET.len());
+            if !text.contains(['$', '{']) {
+                assert_eq!(expanded, text);
+            }
+            // A text beside it changes nothing, and is not changed.
+            let beside = self::expand(&format!("a }} {text}"), context());
+            assert_eq!(beside.ok(), Some(format!("a }} {expanded}")));
+        }
+        Err(error) => {
+            assert!(text.contains('$') || text.contains('{'));
+            assert!(!format!("{error} {}", error.hint()).contains(SECRET));
+        }
+    }
+    if !text.contains("{env:") {
+        assert_eq!(expand(&text.replace('$', "$$")).ok().as_deref(), Some(text));
+    }
+}

@@ -1,0 +1,292 @@
+//! What is remembered of a tool's definition: a digest that decides whether it changed, and enough to say what changed.
+
+use crate::text::one_line;
+use crate::wire::{Raw, raw};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+/// How many characters of a description are remembered.
+const MAX_DESCRIPTION: usize = 1000;
+/// The length of a digest in bytes.
+const DIGEST_BYTES: usize = 24;
+/// The length of the hash of a part in bytes. It only says which part changed.
+const PART_BYTES: usize = 8;
+/// The parts that are named when they change. All other members together are `OTHER_MEMBERS`.
+const PARTS: &[&str] =
+    &["title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
+const OTHER_MEMBERS: &str = "other members";
+/// The hints of `annotations` in MCP.
+pub const HINTS: &[&str] = &["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+/// Identifies the content of a definition: a SHA-256, cut to 24 bytes, as hex digits. The order of members and white
+/// space do not matter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefinitionDigest(Box<str>);
+
+impl DefinitionDigest {
+    /// Computes the digest of a definition.
+    pub fn of(definition: &[u8]) -> Self {
+        Self(hash(&canonical(definition), DIGEST_BYTES).into())
+    }
+
+    /// The digest of two definitions of the same name.
+    fn and(&self, other: &Self) -> Self {
+        Self(hash(format!("{} {}", self.0, other.0).as_bytes(), DIGEST_BYTES).into())
+    }
+}
+
+/// What is remembered of one tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedTool {
+    /// Decides whether the definition changed.
+    pub digest: DefinitionDigest,
+    /// A hash of each part that the definition has.
+    parts: BTreeMap<String, String>,
+    /// The beginning of the description, on one line.
+    pub description: String,
+    /// The hints of `annotations`: `true`, `false` or `other`.
+    hints: BTreeMap<String, String>,
+}
+
+impl PinnedTool {
+    /// Reads a definition, of which `digest` is known.
+    pub fn new(digest: DefinitionDigest, definition: &Raw) -> Self {
+        let mut parts: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+        for (name, value) in raw::entries(definition).unwrap_or_default() {
+            // The name is what the tool is remembered by.
+            if name == "name" {
+                continue;
+            }
+            let known = PARTS.iter().find(|part| **part == name);
+            let content = parts.entry(known.unwrap_or(&OTHER_MEMBERS)).or_default();
+            if known.is_none() {
+                content.extend_from_slice(name.as_bytes());
+            }
+            content.extend_from_slice(&canonical(&value));
+        }
+        let annotations = raw::get(definition, "annotations");
+        let hint = |name: &&str| {
+            let value = raw::get(annotations.as_ref()?, name)?;
+            let value = match &value[..] {
+                b"true" => "true",
+                b"false" => "false",
+                _ => "other",
+            };
+            Some(((*name).to_owned(), value.to_owned()))
+        };
+        let description = raw::get_str(definition, "description").unwrap_or_default();
+        Self {
+            digest,
+            parts: parts
+                .into_iter()
+                .map(|(part, content)| (part.to_owned(), hash(&content, PART_BYTES)))
+                .collect(),
+            description: one_line(&description).chars().take(MAX_DESCRIPTION).collect(),
+            hints: HINTS.iter().filter_map(hint).collect(),
+        }
+    }
+
+    /// Names the parts that differ from those of `earlier`, such as `description` or
+    /// `annotations (readOnlyHint false → true)`.
+    pub fn differences(&self, earlier: &Self) -> Vec<String> {
+        let parts: BTreeSet<_> = self.parts.keys().chain(earlier.parts.keys()).collect();
+        let changed = parts.into_iter().filter(|part| self.parts.get(*part) != earlier.parts.get(*part));
+        changed
+            .map(|part| match part.as_str() {
+                "annotations" => format!("annotations{}", self.changed_hints(earlier)),
+                part => part.to_owned(),
+            })
+            .collect()
+    }
+
+    /// The hints that differ, in parentheses; empty if none does.
+    fn changed_hints(&self, earlier: &Self) -> String {
+        let value = |tool: &Self, hint: &str| tool.hints.get(hint).map_or("unset", String::as_str).to_owned();
+        let changed = HINTS.iter().filter(|hint| self.hints.get(**hint) != earlier.hints.get(**hint));
+        let changed: Vec<_> =
+            changed.map(|hint| format!("{hint} {} → {}", value(earlier, hint), value(self, hint))).collect();
+        if changed.is_empty() { String::new() } else { format!(" ({})", changed.join(", ")) }
+    }
+}
+
+/// Puts the definitions of a name together that a catalog has several of: a change of any of them is one of the tool.
+/// The rest of what is remembered is that of the first one, which is the one that is called.
+pub fn by_name<T>(
+    tools: impl Iterator<Item = (String, T)>,
+    digest: impl Fn(&mut T) -> &mut DefinitionDigest,
+) -> Vec<(String, T)> {
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    let mut merged: Vec<(String, T)> = Vec::new();
+    for (name, mut tool) in tools {
+        match positions.get(&name).and_then(|position| merged.get_mut(*position)) {
+            Some((_, first)) => {
+                let both = digest(first).and(digest(&mut tool));
+                *digest(first) = both;
+            }
+            None => {
+                positions.insert(name.clone(), merged.len());
+                merged.push((name, tool));
+            }
+        }
+    }
+    merged
+}
+
+/// The first `length` bytes of the SHA-256 as hex digits.
+fn hash(bytes: &[u8], length: usize) -> String {
+    Sha256::digest(bytes).iter().take(length).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes JSON so that texts with the same content become equal: without white space, and with the members of objects
+/// in order. Members that are given twice are both kept, because parsers do not agree on which of them counts. A text
+/// that cannot be read, such as one with the number 1e400, stays as it is.
+fn canonical(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    match Canonical(&mut out).deserialize(&mut reader).and_then(|()| reader.end()) {
+        Ok(()) => out,
+        Err(_) => json.to_vec(),
+    }
+}
+
+/// Appends a value in canonical form.
+struct Canonical<'o>(&'o mut Vec<u8>);
+
+impl Canonical<'_> {
+    /// Appends a scalar.
+    fn scalar<E: Error>(self, value: impl Into<serde_json::Value>) -> Result<(), E> {
+        self.0.extend_from_slice(value.into().to_string().as_bytes());
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Canonical<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Canonical<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.scalar(())
+    }
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.scalar(value)
+    }
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.scalar(value)
+    }
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.scalar(value)
+    }
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.scalar(value)
+    }
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.scalar(value)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.0.push(b'[');
+        while list.next_element_seed(Canonical(self.0))?.is_some() {
+            self.0.push(b',');
+        }
+        self.0.push(b']');
+        Ok(())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut members: Vec<(String, Vec<u8>)> = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let mut value = Vec::new();
+            map.next_value_seed(Canonical(&mut value))?;
+            members.push((key, value));
+        }
+        // The sort is stable: values of the same key stay in their order.
+        members.sort_by(|a, b| a.0.cmp(&b.0));
+        self.0.push(b'{');
+        for (key, value) in members {
+            self.0.extend_from_slice(serde_json::Value::from(key).to_string().as_bytes());
+            self.0.push(b':');
+            self.0.extend_from_slice(&value);
+            self.0.push(b',');
+        }
+        self.0.push(b'}');
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn digest(json: &str) -> DefinitionDigest {
+        DefinitionDigest::of(json.as_bytes())
+    }
+
+    fn tool(json: &str) -> PinnedTool {
+        PinnedTool::new(digest(json), &Raw::copy_from_slice(json.as_bytes()))
+    }
+
+    #[test]
+    fn the_order_of_members_and_white_space_do_not_matter() {
+        let one = r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{},"y":{}}}}"#;
+        let other = r#"{ "inputSchema" : {"properties":{"y":{},"x":{}},"type":"object"},"name":"a"}"#;
+        assert_eq!(digest(one), digest(other));
+        assert_ne!(digest(one), digest(&one.replace("\"y\"", "\"z\"")));
+        assert_ne!(digest(r#"{"enum":["a","b"]}"#), digest(r#"{"enum":["b","a"]}"#), "lists have an order");
+        assert_ne!(digest(r#"{"a":["b"]}"#), digest(r#"{"a":{"b":1}}"#));
+        assert_ne!(digest(r#"{"big":1e400,"x":1}"#), digest(r#"{"big":1e400,"x":2}"#), "it cannot be read");
+    }
+
+    #[test]
+    fn a_member_that_is_given_twice_counts_twice() {
+        let single = r#"{"name":"a","annotations":{"readOnlyHint":false}}"#;
+        for double in [
+            r#"{"name":"a","annotations":{"readOnlyHint":true,"readOnlyHint":false}}"#,
+            r#"{"name":"a","annotations":{"readOnlyHint":true},"annotations":{"readOnlyHint":false}}"#,
+        ] {
+            assert_ne!(digest(single), digest(double));
+            assert_eq!(tool(double).differences(&tool(single)), ["annotations"], "{double}");
+        }
+    }
+
+    #[test]
+    fn every_part_that_changed_is_named() {
+        let old = tool(r#"{"name":"a","description":"Reads.","annotations":{"readOnlyHint":false}}"#);
+        let cases: &[(&str, &[&str])] = &[
+            (r#"{"name":"a","description":"Reads!","annotations":{"readOnlyHint":false}}"#, &["description"]),
+            (
+                r#"{"name":"a","description":"Reads.","annotations":{"readOnlyHint":true,"idempotentHint":1}}"#,
+                &["annotations (readOnlyHint false → true, idempotentHint unset → other)"],
+            ),
+            (
+                r#"{"name":"a","description":"Reads.","annotations":{"readOnlyHint":false},"inputSchema":{},"outputSchema":{},"x":1}"#,
+                &["inputSchema", OTHER_MEMBERS, "outputSchema"],
+            ),
+            (
+                r#"{"name":"a","annotations":{"readOnlyHint":false,"title":"x"}}"#,
+                &["annotations", "description"],
+            ),
+        ];
+        for (new, expected) in cases {
+            assert_eq!(tool(new).differences(&old), *expected, "{new}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_digest_panic(json in "[\\[\\]{}\",:ax0-9 \\\\]{0,40}") {
+            let _digest = tool(&json);
+        }
+    }
+}

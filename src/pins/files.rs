@@ -1,0 +1,101 @@
+//! Reads, writes and locks the files of the pins. Everything that touches a file is here, and blocks.
+//!
+//! A file says which tools may be called, so it is opened only through `private_files`.
+
+use super::record::{PinRecord, VERSION};
+use crate::private_files::{open_lock, open_private, remove_stale_temporaries, replace};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// The limit for one file, in bytes. The bounds of a record are far below.
+const MAX_FILE: u64 = 16 << 20;
+/// The number of records from which on those of deleted config files are removed.
+const MAX_RECORDS: usize = 500;
+/// How long to wait for another process that holds the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The interval between attempts to take the lock.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Reads a record. `None` if there is no file.
+///
+/// # Errors
+///
+/// The file cannot be used. The text names it and says what to do.
+pub(super) fn read(path: &Path) -> Result<Option<PinRecord>, String> {
+    let unusable = |why: String| {
+        let path = path.display();
+        format!("{path} cannot be used: {why}. Repair it, or delete it to trust the tools as they are then")
+    };
+    let file = match open_private(path) {
+        Err(error) if error.is_missing() => return Ok(None),
+        opened => opened.map_err(|error| unusable(error.to_string()))?,
+    };
+    let bytes = read_to_end(file).map_err(|error| unusable(error.to_string()))?;
+    let record: PinRecord = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
+    match record.version {
+        VERSION => Ok(Some(record)),
+        other => Err(unusable(format!("its format has version {other} instead of {VERSION}"))),
+    }
+}
+
+fn read_to_end(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Replaces the file of a record atomically. The caller holds the lock.
+///
+/// # Errors
+///
+/// The file cannot be written. The text names it.
+pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), String> {
+    if !path.exists() {
+        forget_deleted_configs(dir);
+        remove_stale_temporaries(dir);
+    }
+    let unwritable = |why: String| format!("{} cannot be written: {why}", path.display());
+    let bytes = serde_json::to_vec_pretty(record).map_err(|error| unwritable(error.to_string()))?;
+    // Without `durable`, a power failure could leave an empty file, and every tool would be refused.
+    replace(path, &bytes, true).map_err(|error| unwritable(error.to_string()))
+}
+
+/// Removes the records of config files that do not exist any more, if there are many records. Those of other configs stay,
+/// because without its record a changed tool would be trusted.
+fn forget_deleted_configs(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let records: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect();
+    if records.len() < MAX_RECORDS {
+        return;
+    }
+    for path in records {
+        let is_gone = |record: &PinRecord| {
+            fs::symlink_metadata(&record.config).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        if read(&path).is_ok_and(|record| record.as_ref().is_some_and(is_gone)) {
+            drop(fs::remove_file(&path));
+        }
+    }
+}
+
+/// Locks the records against other processes until the file is dropped. Creates the directory.
+///
+/// # Errors
+///
+/// There can be no lock, or another process holds it for too long.
+pub(super) fn lock(dir: &Path) -> Result<File, String> {
+    let path = dir.join("lock");
+    let file = open_lock(&path).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
+        if file.try_lock().is_ok() {
+            return Ok(file);
+        }
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
+    }
+    Err(format!("another process holds the lock {}", path.display()))
+}

@@ -1,0 +1,307 @@
+//! What is remembered of one group, and how the tools of its catalog differ from that.
+
+use super::changes::{PinProblem, ToolChanges};
+use super::definition::{DefinitionDigest, PinnedTool, by_name};
+use super::files;
+use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
+use crate::config::{GroupName, ServerConfig};
+use crate::text::quoted;
+use crate::wire::Raw;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::Notify;
+
+/// What is remembered of one group, and how the tools of its catalog differ from that.
+pub struct GroupPins {
+    /// The group's name.
+    pub(super) name: GroupName,
+    /// The group and server of the record.
+    pub(super) target: PinTarget,
+    /// The name of the record's file.
+    file: String,
+    /// What changes.
+    state: Mutex<PinState>,
+    /// Notified when there is something to write or to wait for.
+    touched: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct PinState {
+    /// The record as this process knows it; `None` if nothing was ever seen.
+    record: Option<PinRecord>,
+    /// Why the file cannot be read or written.
+    problem: Option<PinProblem>,
+    /// Whether changed tools are refused.
+    pinned: bool,
+    /// The tools of the catalog in use.
+    seen: Vec<(String, DefinitionDigest)>,
+    /// What was seen and is not merged into the file.
+    unsaved: Option<Arc<Vec<SeenTool>>>,
+    /// How the tools of the catalog in use differ from the record.
+    changes: Arc<ToolChanges>,
+}
+
+/// What has to be done with the file of a group.
+pub(super) enum PinJob {
+    /// Merge what was seen into it.
+    Merge {
+        /// The tools that were seen.
+        seen: Arc<Vec<SeenTool>>,
+        /// Whether changed tools are refused.
+        pinned: bool,
+        /// The record in memory, which counts if there is no file.
+        known: Option<PinRecord>,
+    },
+    /// Read it, because somebody may have approved what differs.
+    Read,
+}
+
+/// The outcome of a job.
+pub(super) struct JobOutcome {
+    /// The record in the file, or why the file cannot be used.
+    record: Result<Option<PinRecord>, PinProblem>,
+    /// What was to be merged into it.
+    merged: Option<Arc<Vec<SeenTool>>>,
+}
+
+impl PinTarget {
+    /// The group and server of an entry of the config.
+    pub(super) fn of(group: &GroupName, server: &ServerConfig) -> Self {
+        Self {
+            config: server.origin.file.display().to_string(),
+            group: group.as_str().to_owned(),
+            server: hash(&[server.origin.program.as_str()]),
+        }
+    }
+}
+
+impl GroupPins {
+    /// Remembers nothing yet.
+    pub(super) fn new(name: &GroupName, server: &ServerConfig, touched: Arc<Notify>) -> Arc<Self> {
+        let target = PinTarget::of(name, server);
+        let file = format!("{}.json", hash(&[&target.config, &target.group]));
+        let state = Mutex::new(PinState { pinned: server.pin_tools, ..PinState::default() });
+        Arc::new(Self { name: name.clone(), target, file, state, touched })
+    }
+
+    /// For a group that is never connected, because its entry in the config is invalid.
+    pub fn none(name: &GroupName) -> Arc<Self> {
+        let target =
+            PinTarget { config: String::new(), group: name.as_str().to_owned(), server: String::new() };
+        let (file, state, touched) = (String::new(), Mutex::default(), Arc::default());
+        Arc::new(Self { name: name.clone(), target, file, state, touched })
+    }
+
+    /// The path of the record's file.
+    pub(super) fn path(&self, dir: &Path) -> PathBuf {
+        dir.join(&self.file)
+    }
+
+    /// How the tools of the catalog in use differ from what was first seen or approved.
+    pub fn changes(&self) -> Arc<ToolChanges> {
+        self.state.lock().changes.clone()
+    }
+
+    /// Compares a catalog from the cache. Nothing of it is remembered.
+    pub fn observe_cached<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest)>) {
+        let mut state = self.state.lock();
+        state.seen = by_name(tools.map(|(name, digest)| (name.to_owned(), digest.clone())), |digest| digest);
+        self.update(&mut state);
+    }
+
+    /// Compares a catalog that was read from the server, and remembers what is new in it.
+    pub fn observe<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest, &'t Raw)> + Clone) {
+        let mut state = self.state.lock();
+        let digests = tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone()));
+        state.seen = by_name(digests, |digest| digest);
+        let (record, is_unreadable) = (state.record.clone(), state.changes.unreadable().is_some());
+        let is_known = record.as_ref().is_some_and(|record| record.has_all(&self.target, &state.seen));
+        if !is_known || is_unreadable {
+            let pinned =
+                tools.map(|(name, digest, raw)| (name.to_owned(), PinnedTool::new(digest.clone(), raw)));
+            let seen = by_name(pinned, |tool| &mut tool.digest);
+            if !is_unreadable {
+                if record.as_ref().is_some_and(|record| !record.is_about(&self.target)) {
+                    tracing::warn!(
+                        "the command or address of group {} is another one than before; \
+                         its tools are trusted as they are now",
+                        self.name
+                    );
+                }
+                let after =
+                    PinRecord::observe(record.clone(), &self.target, &seen, state.pinned, unix_time_s());
+                state.record = after;
+            }
+            // Another process may have seen or approved other definitions, so the file is needed even if the record in
+            // memory is unchanged.
+            state.unsaved = Some(Arc::new(seen));
+            self.touched.notify_one();
+        }
+        self.update(&mut state);
+    }
+
+    /// Sets whether changed tools are refused.
+    pub fn set_pinned(&self, pinned: bool) {
+        let mut state = self.state.lock();
+        if state.pinned != pinned {
+            state.pinned = pinned;
+            self.update(&mut state);
+            self.touched.notify_one();
+        }
+    }
+
+    /// Returns whether a tool is refused until somebody approves it.
+    pub(super) fn is_refusing(&self) -> bool {
+        let state = self.state.lock();
+        state.pinned && state.changes.refuse()
+    }
+
+    /// What has to be done with the file, if anything.
+    pub(super) fn next_job(&self) -> Option<PinJob> {
+        let state = self.state.lock();
+        match state.unsaved.clone() {
+            Some(seen) => Some(PinJob::Merge { seen, pinned: state.pinned, known: state.record.clone() }),
+            None => state.changes.await_approval().then_some(PinJob::Read),
+        }
+    }
+
+    /// Does a job. Blocks. `lock`: why the lock, which merging needs, could not be taken.
+    pub(super) fn run_job(&self, dir: &Path, job: PinJob, lock: Result<(), &String>) -> JobOutcome {
+        let path = self.path(dir);
+        let PinJob::Merge { seen, pinned, known } = job else {
+            let record = files::read(&path).map_err(PinProblem::Unreadable);
+            return JobOutcome { record, merged: None };
+        };
+        let merge = || {
+            lock.map_err(|why| PinProblem::Unwritable(why.clone()))?;
+            let stored = files::read(&path).map_err(PinProblem::Unreadable)?;
+            let base = stored.clone().or(known);
+            let merged = PinRecord::observe(base, &self.target, &seen, pinned, unix_time_s());
+            if merged != stored
+                && let Some(record) = &merged
+            {
+                files::write(dir, &path, record).map_err(PinProblem::Unwritable)?;
+            }
+            Ok(merged)
+        };
+        JobOutcome { record: merge(), merged: Some(seen) }
+    }
+
+    /// Applies the outcome of a job. Returns whether the differences changed.
+    pub(super) fn finish_job(&self, outcome: JobOutcome) -> bool {
+        let mut state = self.state.lock();
+        match outcome.record {
+            Ok(record) => {
+                state.problem = None;
+                // A later catalog may have replaced it, or another look may have merged it.
+                if state.unsaved.as_ref().map(Arc::as_ptr) == outcome.merged.as_ref().map(Arc::as_ptr) {
+                    state.unsaved = None;
+                }
+                // If the file is gone or is about another program, what this process has seen still counts.
+                if let Some(record) = record.filter(|record| record.is_about(&self.target)) {
+                    let record = match &state.unsaved {
+                        None => Some(record),
+                        Some(seen) => {
+                            PinRecord::observe(Some(record), &self.target, seen, state.pinned, unix_time_s())
+                        }
+                    };
+                    state.record = record;
+                }
+            }
+            Err(problem) => self.set_problem(&mut state, problem),
+        }
+        self.update(&mut state)
+    }
+
+    /// Sets the record that was read.
+    pub(super) fn set_record(&self, record: Result<Option<PinRecord>, String>) {
+        let mut state = self.state.lock();
+        match record {
+            Ok(record) => state.record = record,
+            Err(why) => self.set_problem(&mut state, PinProblem::Unreadable(why)),
+        }
+        self.update(&mut state);
+    }
+
+    fn set_problem(&self, state: &mut PinState, problem: PinProblem) {
+        if state.problem.as_ref() != Some(&problem) {
+            tracing::warn!("what is remembered of the tools of group {}: {}", self.name, problem.text());
+        }
+        state.problem = Some(problem);
+    }
+
+    /// Computes the differences again, and logs those that are new. Returns whether they changed.
+    fn update(&self, state: &mut PinState) -> bool {
+        let record = state.record.as_ref().filter(|record| record.is_about(&self.target));
+        let seen = state.seen.iter().map(|(name, digest)| (name.as_str(), digest));
+        let changes = ToolChanges {
+            tools: record.map(|record| record.changes(seen, state.pinned)).unwrap_or_default(),
+            problem: state.problem.clone(),
+            replaced_s: record.and_then(|record| record.replaced_s),
+        };
+        if changes == *state.changes {
+            return false;
+        }
+        for (tool, change) in &changes.tools {
+            if state.changes.tools.get(tool) != Some(change) {
+                let parts = change.parts.join(", ");
+                let effect = if state.pinned { "; it is refused until it is approved" } else { "" };
+                let tool = quoted(tool);
+                tracing::warn!("tool {tool} of group {} changed: {parts}{effect}", self.name);
+            }
+        }
+        state.changes = Arc::new(changes);
+        self.touched.notify_one();
+        true
+    }
+}
+
+/// Why `approve` approved nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ApproveError {
+    /// Nothing of the group has ever been seen, or only tools of another program.
+    NothingKnown,
+    /// There is nothing to approve.
+    NotApproved(NotApproved),
+    /// The file cannot be used: what and why.
+    File(String),
+}
+
+/// Approves the changed tools of a group as they were seen last, or one of them. Blocks.
+///
+/// # Errors
+///
+/// See [`ApproveError`].
+pub fn approve(
+    dir: &Path,
+    group: &GroupName,
+    server: &ServerConfig,
+    tool: Option<&str>,
+) -> Result<Vec<ApprovedTool>, ApproveError> {
+    let group = GroupPins::new(group, server, Arc::default());
+    let path = group.path(dir);
+    let _lock = files::lock(dir).map_err(ApproveError::File)?;
+    let record = files::read(&path).map_err(ApproveError::File)?;
+    let record = record.filter(|record| record.is_about(&group.target));
+    let mut record = record.ok_or(ApproveError::NothingKnown)?;
+    let approved = record.approve(tool).map_err(ApproveError::NotApproved)?;
+    files::write(dir, &path, &record).map_err(ApproveError::File)?;
+    Ok(approved)
+}
+
+/// Hashes texts to 32 hex digits.
+fn hash(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unix_time_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,58 @@
+//! Fuzz target: frames between us and the warden process.
+#![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
+
+use super::protocol::{MAX_FRAME_BYTES, VERSION, WardenEvent, WardenRequest, next_frame};
+use crate::wire::fuzz::split_first_byte;
+use bytes::{Bytes, BytesMut};
+
+/// A stream of frames: it is cut into the same frames however it arrives, and what can be decoded is encoded to the same
+/// bytes. The first byte chooses the direction and the chunks.
+pub fn warden(data: &[u8]) {
+    let (variant, data) = split_first_byte(data);
+    let frames = frames(data, 1 << 20);
+    assert_eq!(frames, self::frames(data, [1, 3, 64][variant / 2 % 3]));
+    for frame in &frames {
+        assert!(frame.len() <= MAX_FRAME_BYTES);
+        match variant % 2 {
+            0 => check_request(frame),
+            _ => check_event(frame),
+        }
+    }
+}
+
+/// The frames of a stream until one is malformed.
+fn frames(data: &[u8], chunk_size: usize) -> Vec<Bytes> {
+    let (mut input, mut frames) = (BytesMut::new(), Vec::new());
+    for chunk in data.chunks(chunk_size) {
+        input.extend_from_slice(chunk);
+        loop {
+            match next_frame(&mut input) {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => break,
+                Err(_) => return frames,
+            }
+        }
+    }
+    frames
+}
+
+/// Nothing but the version is read of a greeting in another version.
+fn check_request(frame: &Bytes) {
+    if let Ok(request) = WardenRequest::decode(frame.clone()) {
+        if matches!(request, WardenRequest::Hello { version, .. } if version != VERSION) {
+            return;
+        }
+        assert_eq!(request.encode()[4..], frame[..]);
+    }
+}
+
+/// The step of a failed spawn is one of two, so other numbers are not repeated.
+fn check_event(frame: &Bytes) {
+    if let Ok(event) = WardenEvent::decode(frame.clone()) {
+        let encoded = event.encode();
+        assert_eq!(encoded.len() - 4, frame.len());
+        let again = WardenEvent::decode(Bytes::copy_from_slice(&encoded[4..])).expect("our own frame");
+        assert_eq!(again.encode(), encoded);
+        assert!(matches!(event, WardenEvent::SpawnFailed { .. }) || encoded[4..] == frame[..]);
+    }
+}

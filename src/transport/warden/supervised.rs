@@ -1,0 +1,72 @@
+//! One upstream in the warden process, and the timetable of its stop.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::spawn::SpawnReport;
+
+/// How long killing may take after the first SIGKILL. A process that is left then belongs to another user, or is in
+/// uninterruptible sleep.
+pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time between scans while processes are being killed, or while a stop confirms that none is left.
+const FAST_SCAN_INTERVAL: Duration = Duration::from_millis(1);
+/// The time between scans once killing has taken longer than `FAST_SCAN_PERIOD`.
+const SLOW_SCAN_INTERVAL: Duration = Duration::from_millis(10);
+const FAST_SCAN_PERIOD: Duration = Duration::from_millis(100);
+
+/// One upstream, from its fork until its stop has finished.
+pub(super) struct SupervisedUpstream {
+    /// Its first process, which leads its session.
+    pub(super) pid: i32,
+    /// Whether that process was reaped.
+    pub(super) has_exited: bool,
+    /// Tells how its spawn goes; `None` once that is known.
+    pub(super) report: Option<SpawnReport>,
+    /// The stop in progress.
+    pub(super) stop: Option<PendingStop>,
+}
+
+/// A stop that is under way.
+pub(super) struct PendingStop {
+    /// `None` once SIGTERM was sent.
+    pub(super) sigterm_at: Option<Instant>,
+    /// When SIGKILL is due.
+    pub(super) sigkill_at: Instant,
+    /// The number of scans in a row that found no process.
+    pub(super) empty_scans: u8,
+}
+
+impl SupervisedUpstream {
+    /// An upstream that was just forked.
+    pub(super) fn new(pid: i32, report: SpawnReport) -> Self {
+        Self { pid, has_exited: false, report: Some(report), stop: None }
+    }
+
+    /// Returns whether its stop needs a scan now. While its first process lives and no signal is due, it needs none.
+    pub(super) fn needs_scan(&self, now: Instant) -> bool {
+        self.stop.as_ref().is_some_and(|stop| {
+            self.has_exited
+                || now >= stop.sigkill_at
+                || stop.sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at)
+        })
+    }
+
+    /// Returns when its stop has to continue if no child exits before. The last processes of an upstream descend from a
+    /// child of the warden process, whose exit is a signal.
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let stop = self.stop.as_ref()?;
+        Some(if stop.empty_scans > 0 {
+            now + FAST_SCAN_INTERVAL
+        } else if now >= stop.sigkill_at {
+            now + kill_scan_interval(now, stop.sigkill_at)
+        } else {
+            stop.sigterm_at.unwrap_or(stop.sigkill_at)
+        })
+    }
+}
+
+/// The time until the next scan while processes are being killed.
+pub(super) fn kill_scan_interval(now: Instant, sigkill_at: Instant) -> Duration {
+    if now < sigkill_at + FAST_SCAN_PERIOD { FAST_SCAN_INTERVAL } else { SLOW_SCAN_INTERVAL }
+}

@@ -1,0 +1,157 @@
+//! Lines of one upstream that are not messages.
+//!
+//! A call whose answer cannot be read fails at once. A message over several lines is joined. What was meant as a
+//! message and belongs to no call is kept for `get_status`; the oldest call is not assumed. Other lines, such as those
+//! of a log, are skipped.
+
+use crate::protocol::code;
+use crate::wire::lines::LineReader;
+use crate::wire::log_text::LogText;
+use crate::wire::malformed::{Outline, defect, outlines};
+use crate::wire::peer::{CallError, Peer};
+use crate::wire::unfinished::{Continuation, UnfinishedMessage};
+use crate::wire::{MessageError, Raw, error_object};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::io::AsyncRead;
+use tokio::time::Instant;
+
+/// The unreadable messages of one connection that belong to no call.
+#[derive(Debug, Default)]
+pub struct UnreadableMessages(Mutex<Option<LastUnreadable>>);
+
+/// The last one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastUnreadable {
+    /// How many there were so far.
+    pub count: u64,
+    /// What is wrong with the last one, and its beginning, on one line.
+    pub what: String,
+    /// When it came.
+    pub at: Instant,
+}
+
+impl UnreadableMessages {
+    /// The last one; `None` if there was none.
+    pub fn last(&self) -> Option<LastUnreadable> {
+        self.0.lock().clone()
+    }
+
+    /// Adds one. `what` is one line and bounded.
+    pub(super) fn add(&self, what: String) {
+        let mut last = self.0.lock();
+        let count = last.as_ref().map_or(0, |last| last.count) + 1;
+        *last = Some(LastUnreadable { count, what, at: Instant::now() });
+    }
+}
+
+/// Handles the lines of one connection that are not messages.
+pub(super) struct MalformedLines {
+    /// The connection's peer, which has the open calls.
+    peer: Arc<Peer>,
+    /// Where messages are kept that belong to no call.
+    unreadable: Arc<UnreadableMessages>,
+    /// A message whose lines are being joined.
+    unfinished: Option<UnfinishedMessage>,
+    /// Whether a line of a log was reported as a warning already.
+    warned_of_line: bool,
+    /// Whether an unreadable message was reported as a warning already.
+    warned_of_message: bool,
+}
+
+impl MalformedLines {
+    /// Creates the state of a new connection.
+    pub(super) fn new(peer: Arc<Peer>, unreadable: Arc<UnreadableMessages>) -> Self {
+        Self { peer, unreadable, unfinished: None, warned_of_line: false, warned_of_message: false }
+    }
+
+    /// When `expire` is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.unfinished.as_ref().map(UnfinishedMessage::deadline)
+    }
+
+    /// Handles the message whose lines are being joined as one that is cut off: its next line did not come in time, or
+    /// another message came.
+    pub(super) fn expire(&mut self) {
+        if let Some(unfinished) = self.unfinished.take() {
+            self.reject(&MessageError::NotJson, &unfinished.into_text());
+        }
+    }
+
+    /// Handles a line that is not a message. A message that the line completes is put back into `lines`.
+    pub(super) fn add(
+        &mut self,
+        error: &MessageError,
+        line: &Raw,
+        lines: &mut LineReader<impl AsyncRead + Unpin>,
+    ) {
+        if lines.at_end() {
+            // The end of the connection, which comes next, says more than a line that it has cut off.
+            return;
+        }
+        let is_whole = !matches!(error, MessageError::TooLong { .. });
+        if let Some(unfinished) = self.unfinished.as_mut().filter(|_| is_whole) {
+            match unfinished.add(line) {
+                Continuation::Incomplete => return,
+                Continuation::Complete(message) => {
+                    self.unfinished = None;
+                    return lines.put_back(Ok(message));
+                }
+                Continuation::Foreign => {}
+            }
+        }
+        self.expire();
+        self.unfinished = UnfinishedMessage::begin(line, lines.limit());
+        if self.unfinished.is_none() {
+            self.reject(error, line);
+        }
+    }
+
+    /// Fails what the line was to answer, and reports the line.
+    fn reject(&mut self, error: &MessageError, line: &Raw) {
+        let what = defect(error, line);
+        let outlines = outlines(line);
+        let mut is_known = false;
+        for id in outlines.iter().filter_map(Outline::answered_id).filter(|id| self.peer.is_open(id)) {
+            is_known = true;
+            self.peer.fail(id, CallError::Malformed(what.clone()));
+        }
+        for id in outlines.iter().filter_map(Outline::request_id) {
+            is_known = true;
+            let message = format!("the request is {what}");
+            self.peer.reply(id, Err(error_object(code::PARSE_ERROR, &message, None)));
+        }
+        let is_message = matches!(error, MessageError::TooLong { .. } | MessageError::LargeBatch { .. })
+            || outlines.iter().any(Outline::is_message);
+        if !is_message {
+            return self.skip(error, line);
+        }
+        if !is_known {
+            self.unreadable.add(format!("{what}: {}", LogText(line)));
+        }
+        let line = LogText(line);
+        if std::mem::replace(&mut self.warned_of_message, true) {
+            tracing::debug!(%what, %line, "the server sent a message that cannot be read");
+        } else {
+            tracing::warn!(
+                %what, %line,
+                "the server sent a message that cannot be read (further ones are logged at debug level)"
+            );
+        }
+    }
+
+    fn skip(&mut self, error: &MessageError, line: &Raw) {
+        let line = LogText(line);
+        if std::mem::replace(&mut self.warned_of_line, true) {
+            tracing::debug!(?error, %line, "skipped a line that is not an MCP message");
+        } else {
+            tracing::warn!(
+                %line,
+                "skipped a line that is not an MCP message (further ones are logged at debug level)"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The memory that messages may take: one budget for all connections of the process.
+//!
+//! A message that is large counts from its first bytes in a buffer until its last slice is dropped, wherever it is: in
+//! the queue to a client that does not read, in an answer that nobody took yet, in a call that waits. For that, the
+//! reservation is a part of its bytes ([`Reservation::hold`]), and no holder has to count. Small messages do not
+//! count: they are bounded by the number of open requests.
+//!
+//! A message may grow to half of what all others leave free. So the largest messages are refused first and small ones
+//! pass until the end, and a message that is alone may take half of the budget. A message that is refused waits a
+//! moment for room, because a client that reads makes some.
+
+use bytes::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// The memory for messages, in bytes.
+pub const BUDGET_BYTES: usize = 256 << 20;
+/// The size up to which a message does not count, in bytes.
+pub const UNCOUNTED_BYTES: usize = 32 << 10;
+/// How much is reserved at once, in bytes.
+const STEP_BYTES: usize = 64 << 10;
+/// How long a message waits for room before it is refused.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The budget of the process.
+static BUDGET: ByteBudget = ByteBudget::new(BUDGET_BYTES);
+
+/// A number of bytes that several messages share.
+struct ByteBudget {
+    /// The bytes that are reserved.
+    used: AtomicUsize,
+    /// The bytes that may be reserved.
+    limit: usize,
+    /// Wakes the messages that wait for room.
+    room: Notify,
+}
+
+impl ByteBudget {
+    const fn new(limit: usize) -> Self {
+        Self { used: AtomicUsize::new(0), limit, room: Notify::const_new() }
+    }
+
+    /// Raises a reservation of `old` bytes to `new` bytes, if half of what the others leave free is as much.
+    fn try_raise(&self, old: usize, new: usize) -> bool {
+        let raise = |used: usize| {
+            let free = self.limit.saturating_sub(used - old);
+            (new <= free / 2).then_some(used - old + new)
+        };
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise).is_ok()
+    }
+
+    fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.room.notify_waiters();
+    }
+}
+
+/// A part of the budget, which is given back when this is dropped.
+pub struct Reservation {
+    budget: &'static ByteBudget,
+    bytes: usize,
+    /// Until when a message that was refused waits for room.
+    wait_until: Option<Instant>,
+}
+
+impl Default for Reservation {
+    /// Reserves nothing yet, of the budget of the process.
+    fn default() -> Self {
+        Self::of(&BUDGET)
+    }
+}
+
+impl Reservation {
+    fn of(budget: &'static ByteBudget) -> Self {
+        Self { budget, bytes: 0, wait_until: None }
+    }
+
+    /// Reserves what a message of at least `bytes` bytes takes, and a step ahead. Waits for room up to `ROOM_TIMEOUT`,
+    /// counted from the first refusal. Returns whether there is room. Cancel-safe.
+    pub async fn reserve(&mut self, bytes: usize) -> bool {
+        if bytes <= UNCOUNTED_BYTES.max(self.bytes) {
+            return true;
+        }
+        let wanted = bytes + STEP_BYTES;
+        loop {
+            let room = self.budget.room.notified();
+            if self.budget.try_raise(self.bytes, wanted) {
+                (self.bytes, self.wait_until) = (wanted, None);
+                return true;
+            }
+            let deadline = *self.wait_until.get_or_insert_with(|| Instant::now() + ROOM_TIMEOUT);
+            if Instant::now() >= deadline {
+                tracing::warn!(bytes, "dropped a message: there is no room in the memory for messages");
+                return false;
+            }
+            // A wake-up or the deadline: there is one more attempt in either case.
+            drop(timeout_at(deadline, room).await);
+        }
+    }
+
+    /// Makes the reservation a part of the bytes of the message. All slices of the result share it.
+    pub fn hold(mut self, message: Bytes) -> Bytes {
+        if message.len() <= UNCOUNTED_BYTES {
+            return message;
+        }
+        // What came with the last read was not reserved.
+        self.budget.used.fetch_add(message.len(), Ordering::Relaxed);
+        self.budget.release(self.bytes);
+        self.bytes = message.len();
+        Bytes::from_owner(HeldMessage { message, _reservation: self })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.budget.release(self.bytes);
+        }
+    }
+}
+
+/// The bytes of a message and their part of the budget.
+struct HeldMessage {
+    message: Bytes,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for HeldMessage {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    fn budget(limit: usize) -> &'static ByteBudget {
+        Box::leak(Box::new(ByteBudget::new(limit)))
+    }
+
+    fn used(budget: &ByteBudget) -> usize {
+        budget.used.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_are_refused_first_and_small_ones_pass() {
+        let budget = budget(64 * MB);
+        let mut held = Vec::new();
+        let sizes = [40, 30, 16, 7, 4, 4, 1, 1].map(|size| size * MB);
+        let mut outcomes = Vec::new();
+        for size in sizes {
+            let mut reservation = Reservation::of(budget);
+            outcomes.push(reservation.reserve(size).await);
+            held.push(reservation);
+        }
+        assert_eq!(outcomes, [false, true, true, true, true, false, true, true]);
+        assert!(used(budget) <= budget.limit);
+        assert!(Reservation::of(budget).reserve(UNCOUNTED_BYTES).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_counts_until_its_last_slice_is_dropped() {
+        let budget = budget(64 * MB);
+        let mut reservation = Reservation::of(budget);
+        assert!(reservation.reserve(20 * MB).await);
+        let message = reservation.hold(Bytes::from(vec![b'x'; 20 * MB]));
+        assert_eq!(used(budget), 20 * MB);
+        let slice = message.slice(5..6);
+        drop(message);
+        assert_eq!((used(budget), &slice[..]), (20 * MB, &b"x"[..]));
+        drop(slice);
+        assert_eq!(used(budget), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_message_waits_for_room_once_and_not_longer() {
+        let budget = budget(64 * MB);
+        let mut first = Reservation::of(budget);
+        assert!(first.reserve(30 * MB).await);
+        let mut second = Reservation::of(budget);
+        let start = Instant::now();
+        // The wait does not begin again after a cancellation.
+        assert!(timeout_at(start + ROOM_TIMEOUT / 2, second.reserve(30 * MB)).await.is_err());
+        assert!(!second.reserve(30 * MB).await);
+        assert_eq!(start.elapsed().as_secs(), ROOM_TIMEOUT.as_secs());
+
+        let mut third = Reservation::of(budget);
+        let (served, ()) = tokio::join!(third.reserve(30 * MB), async { drop(first) });
+        assert!(served);
+    }
+}

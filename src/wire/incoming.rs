@@ -1,0 +1,30 @@
+//! What a peer receives.
+
+use super::{MessageError, Raw, Reply, Request};
+
+/// What `Peer::receive` read.
+#[derive(Debug)]
+pub enum Incoming {
+    /// A request of the other side.
+    Request(Request),
+    /// A notification that no call took.
+    Notification {
+        /// The method's name.
+        method: String,
+        /// The params, if it has any.
+        params: Option<Raw>,
+    },
+    /// An answer or progress, which went to its call.
+    Handled,
+    /// An answer to no request that is open.
+    Unmatched {
+        /// Its id, as the other side wrote it.
+        id: Raw,
+        /// What it says.
+        reply: Reply,
+        /// Whether it answers a request of ours whose caller left.
+        was_abandoned: bool,
+    },
+    /// A line that is not a message, and the line itself (empty if it exceeded the limit).
+    Malformed(MessageError, Raw),
+}

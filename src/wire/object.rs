@@ -1,0 +1,346 @@
+//! JSON objects whose members are known, and the params of requests, whose members are found when their line is read.
+
+use super::body::Body;
+use super::scan::{Member, Scanner};
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::ops::{Deref, Range};
+
+/// A JSON object whose members are known.
+#[derive(Debug, Clone)]
+pub struct Object {
+    text: Bytes,
+    /// The members, in order.
+    members: Vec<Member>,
+}
+
+impl Object {
+    /// Finds the members. `None` if the text is not a JSON object.
+    pub fn parse(text: &Bytes) -> Option<Self> {
+        let mut scanner = Scanner::new(text);
+        let mut members = Vec::new();
+        scanner.members(&mut members)?;
+        scanner.end()?;
+        Some(Self { text: text.clone(), members })
+    }
+
+    /// Moves past an object in a line, and returns it. `None` if it is not JSON.
+    fn scan(scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Self> {
+        let mut members = Vec::with_capacity(4);
+        let range = scanner.members(&mut members)?;
+        Some(Self::found(line, range, members))
+    }
+
+    /// An object in a line. The members have offsets in the line.
+    fn found(line: &Bytes, range: Range<usize>, mut members: Vec<Member>) -> Self {
+        for Member { key, value, .. } in &mut members {
+            for offset in [&mut key.start, &mut key.end, &mut value.start, &mut value.end] {
+                *offset -= range.start;
+            }
+        }
+        Self { text: line.slice(range), members }
+    }
+
+    /// The object as JSON text.
+    pub fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    /// Returns whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Returns the value of the member `key`. If a key is given twice, the last value counts, as in most parsers.
+    pub fn get(&self, key: &str) -> Option<Bytes> {
+        Some(self.text.slice(self.range(key)?))
+    }
+
+    /// Returns the member `key` if it is a string.
+    pub fn get_str(&self, key: &str) -> Option<String> {
+        string(&self.text[self.range(key)?])
+    }
+
+    /// Returns where the value of `key` is.
+    fn range(&self, key: &str) -> Option<Range<usize>> {
+        self.members.iter().rfind(|member| self.has_key(member, key)).map(|member| member.value.clone())
+    }
+
+    fn has_key(&self, member: &Member, key: &str) -> bool {
+        match member.escaped {
+            false => &self.text[member.key.clone()] == key.as_bytes(),
+            true => self.key(member).is_some_and(|own| own == key),
+        }
+    }
+
+    /// The key of a member. `None` if it is not Unicode text.
+    fn key(&self, member: &Member) -> Option<Cow<'_, str>> {
+        let Range { start, end } = member.key;
+        match member.escaped {
+            false => std::str::from_utf8(&self.text[start..end]).ok().map(Cow::Borrowed),
+            true => serde_json::from_slice(&self.text[start - 1..end + 1]).ok().map(Cow::Owned),
+        }
+    }
+
+    /// Returns all members in order. `None` if a key is not Unicode text.
+    pub fn entries(&self) -> Option<Vec<(Cow<'_, str>, Bytes)>> {
+        let entry = |member: &Member| Some((self.key(member)?, self.text.slice(member.value.clone())));
+        self.members.iter().map(entry).collect()
+    }
+
+    /// Sets members: replaces their values in place, or adds them at the end.
+    pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
+        let mut parts = Vec::with_capacity(2 * values.len() + 4);
+        let mut done = 0;
+        for member in &self.members {
+            if let Some((_, value)) = values.iter().find(|(key, _)| self.has_key(member, key)) {
+                parts.push(self.text.slice(done..member.value.start));
+                parts.push(value.clone());
+                done = member.value.end;
+            }
+        }
+        // After the last value, so that all white space stays where it is.
+        let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
+        let end = self.members.last().map_or_else(|| open_brace() + 1, |last| last.value.end);
+        parts.push(self.text.slice(done..end));
+        let mut separator = if self.members.is_empty() { "" } else { "," };
+        for (key, value) in values {
+            if !self.members.iter().any(|member| self.has_key(member, key)) {
+                parts.push(format!("{separator}{}:", serde_json::Value::from(*key)).into());
+                parts.push(value.clone());
+                separator = ",";
+            }
+        }
+        parts.push(self.text.slice(end..));
+        Body::of(parts)
+    }
+
+    /// Removes the member `key`.
+    pub fn without(&self, key: &str) -> Bytes {
+        if self.range(key).is_none() {
+            return self.text.clone();
+        }
+        let kept = self.members.iter().filter(|member| !self.has_key(member, key));
+        let kept = kept.map(|member| {
+            let key = &self.text[member.key.start - 1..member.key.end + 1];
+            [key, b":", &self.text[member.value.clone()]].concat()
+        });
+        [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
+    }
+}
+
+/// Returns the content of a JSON string. `None` if the text is none, or has half of a surrogate pair. The text is a whole
+/// JSON value.
+pub fn string(text: &[u8]) -> Option<String> {
+    match text {
+        [b'"', content @ .., b'"'] if memchr::memchr(b'\\', content).is_none() => {
+            std::str::from_utf8(content).ok().map(str::to_owned)
+        }
+        [b'"', ..] => serde_json::from_slice(text).ok(),
+        _ => None,
+    }
+}
+
+/// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the
+/// line of the request was checked, so that no handler reads it again.
+#[derive(Debug, Clone)]
+pub struct Params(Box<FoundParams>);
+
+/// What is known of params. Behind a pointer, because params are moved often.
+#[derive(Debug, Clone)]
+struct FoundParams {
+    text: Bytes,
+    /// The params if they are an object.
+    object: Option<Object>,
+    /// The member `_meta` if it is an object.
+    meta: Option<Object>,
+    /// The member `arguments` if it is an object.
+    arguments: Option<Object>,
+}
+
+impl Params {
+    /// The params of a request that has none.
+    pub fn empty() -> Self {
+        Bytes::from_static(b"{}").into()
+    }
+
+    /// Moves past the params in a line, and returns them. `None` if they are not JSON.
+    pub(super) fn scan(scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Self> {
+        if scanner.peek()? != b'{' {
+            let text = line.slice(scanner.value()?);
+            return Some(Self::of_no_object(text));
+        }
+        let (mut meta, mut arguments) = (None, None);
+        let mut members = Vec::with_capacity(4);
+        let range = scanner.object(|scanner, key, escaped| {
+            let known = match &line[key.clone()] {
+                b"_meta" => Some(&mut meta),
+                b"arguments" => Some(&mut arguments),
+                _ => None,
+            };
+            let value = match known.filter(|_| scanner.peek() == Some(b'{')) {
+                Some(known) => {
+                    let start = scanner.offset();
+                    let object = Object::scan(scanner, line)?;
+                    let end = start + object.text.len();
+                    *known = Some(object);
+                    start..end
+                }
+                None => scanner.value()?,
+            };
+            members.push(Member { key, escaped, value });
+            Some(())
+        })?;
+        let object = Object::found(line, range, members);
+        let text = object.text.clone();
+        Some(Self(Box::new(FoundParams { text, object: Some(object), meta, arguments })))
+    }
+
+    fn of_no_object(text: Bytes) -> Self {
+        Self(Box::new(FoundParams { text, object: None, meta: None, arguments: None }))
+    }
+
+    /// The params if they are an object.
+    pub fn object(&self) -> Option<&Object> {
+        self.0.object.as_ref()
+    }
+
+    /// Returns the value of the member `key`. `None` also if the params are not an object.
+    pub fn get(&self, key: &str) -> Option<Bytes> {
+        self.0.object.as_ref()?.get(key)
+    }
+
+    /// Returns the member `key` if it is a string.
+    pub fn get_str(&self, key: &str) -> Option<String> {
+        self.0.object.as_ref()?.get_str(key)
+    }
+
+    /// The member `_meta` if it is an object.
+    pub fn meta(&self) -> Option<Cow<'_, Object>> {
+        self.member("_meta", self.0.meta.as_ref())
+    }
+
+    /// The member `arguments` if it is an object.
+    pub fn arguments(&self) -> Option<Cow<'_, Object>> {
+        self.member("arguments", self.0.arguments.as_ref())
+    }
+
+    /// Returns the member `key` if it is an object: `known`, unless the key is given twice and another value counts.
+    fn member<'a>(&self, key: &str, known: Option<&'a Object>) -> Option<Cow<'a, Object>> {
+        let value = self.get(key)?;
+        match known.filter(|known| known.text.as_ptr() == value.as_ptr()) {
+            Some(known) => Some(Cow::Borrowed(known)),
+            None => Object::parse(&value).map(Cow::Owned),
+        }
+    }
+
+    /// Sets members, like [`Object::with`]. The body knows where its progress token is, so that another one can take its
+    /// place.
+    pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
+        let Some(object) = &self.0.object else { return self.0.text.clone().into() };
+        let body = object.with(values);
+        match self.token() {
+            Some(token) => body.split_at_token(&token),
+            None => body,
+        }
+    }
+
+    /// The value of `_meta.progressToken`, if no key on the way to it is given twice.
+    fn token(&self) -> Option<Bytes> {
+        let meta = self.0.meta.as_ref()?;
+        let once = |object: &Object, key| {
+            object.members.iter().filter(|member| object.has_key(member, key)).count() == 1
+        };
+        let is_certain = once(self.0.object.as_ref()?, "_meta") && once(meta, "progressToken");
+        meta.get("progressToken").filter(|_| is_certain)
+    }
+}
+
+impl From<Bytes> for Params {
+    /// Params that did not come in a line. Text that is not JSON is kept as it is.
+    fn from(text: Bytes) -> Self {
+        let mut scanner = Scanner::new(&text);
+        let scanned = Self::scan(&mut scanner, &text).filter(|_| scanner.end().is_some());
+        scanned.unwrap_or_else(|| Self::of_no_object(text.clone()))
+    }
+}
+
+impl From<Params> for Body {
+    fn from(params: Params) -> Self {
+        params.with(&[])
+    }
+}
+
+impl Deref for Params {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        &self.0.text
+    }
+}
+
+impl PartialEq for Params {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.text == other.0.text
+    }
+}
+
+impl Eq for Params {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(text: &str) -> Params {
+        Params::from(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn the_last_of_two_members_counts_however_its_key_is_written() {
+        for (text, wanted) in [
+            (r#"{"arguments":{"a":1},"arguments":{"a":2}}"#, Some("2")),
+            (r#"{"arguments":{"a":1},"\u0061rguments":{"a":2}}"#, Some("2")),
+            (r#"{"\u0061rguments":{"a":1},"arguments":{"a":2}}"#, Some("2")),
+            (r#"{"arguments":{"a":1},"arguments":"{\"a\":2}"}"#, None),
+            (r#"{"arguments":[1],"arguments":{"\u0061":2}}"#, Some("2")),
+        ] {
+            let found = params(text).arguments().and_then(|arguments| arguments.get("a"));
+            assert_eq!(found.as_deref(), wanted.map(str::as_bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_progress_token_is_replaced_in_place() {
+        let values = [("name", Bytes::from_static(b"\"b\"")), ("arguments", Bytes::from_static(b"{}"))];
+        for (given, wanted) in [
+            (
+                r#"{"_meta":{"x":1.0,"progressToken" : 5 },"name":"a","arguments":{"progressToken":5}}"#,
+                r#"{"_meta":{"x":1.0,"progressToken" : 77 },"name":"b","arguments":{}}"#,
+            ),
+            (
+                r#"{"name":"a","_meta":{"progressToken":"t"}, "arguments":{} , "z":1e400}"#,
+                r#"{"name":"b","_meta":{"progressToken":77}, "arguments":{} , "z":1e400}"#,
+            ),
+        ] {
+            let body = params(given).with(&values).set_progress_token(Bytes::from_static(b"77")).unwrap();
+            assert_eq!(body.join(), wanted, "{given}");
+        }
+        for given in [
+            r#"{"name":"a"}"#,
+            r#"{"name":"a","_meta":{"progressToken":1,"progressToken":2}}"#,
+            r#"{"_meta":{"progressToken":1},"name":"a","_meta":{"progressToken":2}}"#,
+        ] {
+            let body = params(given).with(&values);
+            assert!(body.set_progress_token(Bytes::from_static(b"77")).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn params_that_are_no_object_are_kept() {
+        for text in ["null", "[1]", "3", "{", ""] {
+            let params = params(text);
+            assert!(params.object().is_none() && params.arguments().is_none() && params.meta().is_none());
+            assert_eq!(params.with(&[("a", Bytes::from_static(b"1"))]).join(), text);
+        }
+    }
+}

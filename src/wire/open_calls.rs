@@ -1,0 +1,89 @@
+//! The requests of one side that are not answered yet, and what outlives them. Plain state; `peer` has the lock.
+
+use super::call_options::{CallError, Progress};
+use super::own_ids::OwnIdMap;
+use super::{Raw, Reply};
+use std::collections::VecDeque;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+/// The number of tasks whose progress is passed on after the answer to their call. The oldest are dropped.
+const MAX_TASKS: usize = 256;
+/// How many requests are remembered whose caller left before the answer. The oldest are forgotten.
+const MAX_ABANDONED: usize = 256;
+
+/// The calls that are not answered yet.
+#[derive(Default)]
+pub(super) struct OpenCalls {
+    /// The id of the last request, which is also its progress token.
+    pub(super) last_id: u64,
+    /// The calls by id.
+    pub(super) open: OwnIdMap<OpenCall>,
+    /// Where the progress of tasks goes whose calls were answered, the latest last.
+    task_progress: VecDeque<(u64, Progress)>,
+    /// The requests that were cancelled because their caller left, the latest last.
+    abandoned: VecDeque<u64>,
+    /// Whether the connection ended, so that no answer can come any more.
+    pub(super) ended: bool,
+}
+
+/// A call that is not answered yet.
+pub(super) struct OpenCall {
+    /// Takes the answer, or why there is none.
+    pub(super) answer: oneshot::Sender<Result<Reply, CallError>>,
+    /// Where progress goes.
+    pub(super) progress: Option<Progress>,
+    /// Takes the params of the acknowledgement of a `subscriptions/listen`.
+    pub(super) on_acknowledged: Option<watch::Sender<Option<Raw>>>,
+    /// Whether progress may come after the answer.
+    pub(super) may_become_task: bool,
+    /// Whether it is a `subscriptions/listen`, which stays open until one side ends it.
+    pub(super) is_subscription: bool,
+    /// The caller's own number for it.
+    pub(super) origin: Option<u64>,
+    /// When the request was sent, or progress came last.
+    pub(super) last_progress: Instant,
+}
+
+impl OpenCalls {
+    /// Removes a call that is answered. Progress of its task may still come.
+    pub(super) fn answered(&mut self, id: u64) -> Option<OpenCall> {
+        let call = self.open.remove(&id)?;
+        if let Some(progress) = call.progress.clone().filter(|_| call.may_become_task) {
+            push_bounded(&mut self.task_progress, (id, progress), MAX_TASKS);
+        }
+        Some(call)
+    }
+
+    /// Removes a call whose caller left. Returns false if it was answered before.
+    pub(super) fn abandon(&mut self, id: u64) -> bool {
+        let was_open = self.open.remove(&id).is_some();
+        if was_open {
+            push_bounded(&mut self.abandoned, id, MAX_ABANDONED);
+        }
+        was_open
+    }
+
+    /// Returns whether the caller of request `id` left before the answer, and forgets the request.
+    pub(super) fn take_abandoned(&mut self, id: u64) -> bool {
+        let at = self.abandoned.iter().position(|abandoned| *abandoned == id);
+        at.and_then(|at| self.abandoned.remove(at)).is_some()
+    }
+
+    /// Where the progress of a call goes that was answered with a task.
+    pub(super) fn progress_of_task(&self, id: u64) -> Option<&Progress> {
+        self.task_progress.iter().find(|(task, _)| *task == id).map(|(_, progress)| progress)
+    }
+
+    /// The id of the only call with an origin that is open; `None` if there are none or several.
+    pub(super) fn only(&self) -> Option<u64> {
+        let mut calls = self.open.iter().filter(|(_, call)| call.origin.is_some());
+        calls.next().map(|(id, _)| *id).filter(|_| calls.next().is_none())
+    }
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, item: T, limit: usize) {
+    queue.push_back(item);
+    let excess = queue.len().saturating_sub(limit);
+    queue.drain(..excess);
+}

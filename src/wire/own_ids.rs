@@ -1,0 +1,31 @@
+//! The ids that this side gives to its requests: numbers that count up.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Parses an id that this side assigned. Some servers return numbers as strings.
+pub(super) fn own_id(id: &[u8]) -> Option<u64> {
+    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
+}
+
+/// A map by own ids.
+pub(super) type OwnIdMap<T> = HashMap<u64, T, BuildHasherDefault<OwnIdHasher>>;
+
+/// Hashes ids that this side assigned, so that nobody can choose colliding ones.
+#[derive(Default)]
+pub(super) struct OwnIdHasher(u64);
+
+impl Hasher for OwnIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its index from the low bits, and a tag from the high ones (2^64 divided by the golden ratio).
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

@@ -1,0 +1,116 @@
+//! Processes and their pipes, each wait with a deadline: a test fails if an answer does not come, instead of hanging.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use tokio::time::Instant;
+
+use super::{TEST_TIMEOUT, wait_until};
+
+/// What a pipe accepts without blocking once it is writable (pipe(7): `PIPE_BUF`).
+const WRITE_SIZE: usize = 4096;
+
+/// Waits until one of these events is on `fd`.
+///
+/// # Errors
+///
+/// There is none within `TEST_TIMEOUT`.
+pub(super) fn wait_for_events(fd: &impl AsFd, events: PollFlags) -> io::Result<()> {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let timeout = PollTimeout::try_from(deadline.saturating_duration_since(Instant::now())).unwrap();
+        match poll(&mut [PollFd::new(fd.as_fd(), events)], timeout) {
+            Ok(0) => {
+                let message = format!("not within {TEST_TIMEOUT:?}: {events:?}");
+                return Err(io::Error::new(ErrorKind::TimedOut, message));
+            }
+            Ok(_) => return Ok(()),
+            // A signal, such as SIGCHLD.
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes all of `bytes`.
+///
+/// # Errors
+///
+/// The other end is closed, or reads nothing for `TEST_TIMEOUT`.
+pub(crate) fn write_all(pipe: &mut (impl Write + AsFd), bytes: &[u8]) -> io::Result<()> {
+    bytes.chunks(WRITE_SIZE).try_for_each(|chunk| {
+        wait_for_events(pipe, PollFlags::POLLOUT)?;
+        pipe.write_all(chunk)
+    })
+}
+
+/// Reads the output of a process.
+pub(crate) struct PipeReader<R> {
+    pipe: R,
+    /// What was read and not returned yet.
+    buffer: Vec<u8>,
+}
+
+impl<R: Read + AsFd> PipeReader<R> {
+    pub(crate) fn new(pipe: R) -> Self {
+        Self { pipe, buffer: Vec::new() }
+    }
+
+    /// Reads the next line, without its line feed. `None` at the end of the output.
+    pub(crate) fn read_line(&mut self) -> Option<String> {
+        let mut searched = 0;
+        let end = loop {
+            match self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
+                Some(at) => break searched + at,
+                None => searched = self.buffer.len(),
+            }
+            if !self.fill() {
+                assert!(self.buffer.is_empty(), "the last line is incomplete: {:?}", self.buffer);
+                return None;
+            }
+        };
+        let line: Vec<u8> = self.buffer.drain(..=end).take(end).collect();
+        Some(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Reads everything until the end of the output.
+    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
+        while self.fill() {}
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Reads more. Returns false at the end.
+    fn fill(&mut self) -> bool {
+        wait_for_events(&self.pipe, PollFlags::POLLIN).unwrap();
+        let mut chunk = vec![0; 64 << 10];
+        let length = self.pipe.read(&mut chunk).unwrap();
+        self.buffer.extend_from_slice(&chunk[..length]);
+        length > 0
+    }
+}
+
+/// Waits until a process exits. Kills it if it does not.
+pub(crate) fn wait_for_child(child: &mut Child) -> ExitStatus {
+    let start = Instant::now();
+    wait_until("the process exits", || {
+        if start.elapsed() * 2 > TEST_TIMEOUT {
+            let _gone = child.kill();
+        }
+        child.try_wait().unwrap().is_some()
+    });
+    child.wait().unwrap()
+}
+
+/// Runs a command without input, and returns its output.
+pub(crate) fn output_of(command: &mut Command) -> Output {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = PipeReader::new(child.stderr.take().unwrap());
+    let stderr = std::thread::spawn(move || stderr.read_to_end());
+    let stdout = PipeReader::new(child.stdout.take().unwrap()).read_to_end();
+    Output { status: wait_for_child(&mut child), stdout, stderr: stderr.join().unwrap() }
+}
