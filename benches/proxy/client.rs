@@ -58,6 +58,7 @@ impl BenchClient {
         assert!(self.try_call_with(line), "not a result: {}", String::from_utf8_lossy(self.head()));
     }
 
+    #[allow(dead_code, reason = "the bench of shared servers uses it")]
     /// Sends a call and does not wait for its answer.
     pub(crate) fn send_call(&mut self, group: Option<&str>, tool: &str) {
         self.send_request("tools/call", &call_params(group, tool));
