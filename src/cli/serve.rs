@@ -32,17 +32,20 @@ use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
 use crate::wire::stdio::{self, Input};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 /// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long the last answers may take to be written after everything else has ended.
+/// How long exit waits for a client that reads nothing of the last answers.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+/// How many times it waits so long, for a client that reads slowly.
+const MAX_FLUSH_WAITS: usize = 10;
 /// How long the config files, and the files that they name, may take to be read.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the start continues after the end of stdin, for a client that sends its requests and closes stdin at once.
@@ -56,7 +59,7 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = Signals::listen()?;
-    if std::io::stdin().is_terminal() {
+    if io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
     let files = config_files(cli, env);
@@ -172,8 +175,8 @@ async fn run_session(
         };
         session.run(&mut lines, stop, closing.shutdown()).await;
         output.close();
-        if !writing.is_finished() && timeout(FLUSH_TIMEOUT, writing).await.is_err() {
-            tracing::debug!("the client did not read its last answers");
+        if !writing.is_finished() {
+            flush(&output, writing).await;
         }
     });
     let served = tokio::select! {
@@ -184,6 +187,22 @@ async fn run_session(
     };
     store_tokens(&*logins).await;
     Ok(served?)
+}
+
+/// Waits until the last answers are written, for as long as the client goes on reading.
+async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
+    let mut unwritten = output.unwritten_bytes();
+    for _ in 0..MAX_FLUSH_WAITS {
+        if timeout(FLUSH_TIMEOUT, &mut writing).await.is_ok() {
+            return;
+        }
+        let left = output.unwritten_bytes();
+        if left == unwritten {
+            break;
+        }
+        unwritten = left;
+    }
+    tracing::debug!(unwritten, "the client did not read its last answers");
 }
 
 /// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
@@ -270,7 +289,7 @@ struct Signals([(&'static str, tokio::signal::unix::Signal); 3]);
 #[cfg(unix)]
 impl Signals {
     /// Starts to receive the signals, which then no longer end the process by themselves.
-    fn listen() -> std::io::Result<Self> {
+    fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self([
             ("SIGTERM", signal(SignalKind::terminate())?),

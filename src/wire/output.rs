@@ -165,6 +165,11 @@ impl Output {
         queue.closed || queue.bytes < HIGH_WATER
     }
 
+    /// Returns how many bytes are queued or being written.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.0.queue.lock().bytes
+    }
+
     /// Waits until the queue is below `HIGH_WATER`, or the output is closed. Cancel-safe.
     pub async fn ready(&self) {
         loop {

@@ -292,11 +292,10 @@ fn two_configs_with_equal_names_do_not_meet() {
     };
     let mut proxy = other.start_connected();
     proxy.call_text("g", "generated_x", json!({}));
-    assert_eq!(
-        std::fs::read_dir(server.path("state/dynamic-mcp/pins")).unwrap().count(),
-        3,
-        "two and the lock"
-    );
+    // The second one is written after the call was answered.
+    wait_until("there are two files and the lock", || {
+        std::fs::read_dir(server.path("state/dynamic-mcp/pins")).unwrap().count() == 3
+    });
 }
 
 #[test]
