@@ -18,7 +18,7 @@ use crate::blocking;
 use crate::config::{Endpoint, ServerConfig};
 use crate::files::MAX_CACHED_BYTES;
 use crate::private_files::{
-    PrivateFileError, open_lock, private_dir, read_private, remove_stale_temporaries, replace,
+    PrivateFileError, lock_within, private_dir, read_private, remove_stale_temporaries, replace,
 };
 use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
 use parking_lot::Mutex;
@@ -43,8 +43,6 @@ const MAX_SERVERS: usize = 2000;
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
-/// The interval between attempts to take the lock.
-const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Identifies a server by its configuration, regardless of its name and of the file that configures it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -284,14 +282,7 @@ fn drop_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
 /// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process
 /// holds the lock for too long, or if there can be no lock.
 fn lock(dir: &Path) -> Option<File> {
-    let file = open_lock(&dir.join("lock")).ok()?;
-    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
-        if file.try_lock().is_ok() {
-            return Some(file);
-        }
-        std::thread::sleep(LOCK_RETRY_INTERVAL);
-    }
-    None
+    lock_within(&dir.join("lock"), LOCK_TIMEOUT).ok()?
 }
 
 #[cfg(test)]

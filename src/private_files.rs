@@ -22,6 +22,9 @@ const TEMPORARY: &str = "tmp";
 /// No process writes a file for this long, so an older temporary file was left behind.
 const STALE_AFTER: Duration = Duration::from_secs(3600);
 
+/// The interval between attempts to take a lock.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Why a file or directory of ours cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateFileError {
@@ -81,7 +84,7 @@ pub fn read_private(path: &Path, limit: u64) -> Result<Vec<u8>, PrivateFileError
 /// # Errors
 ///
 /// Fails if the file cannot be opened, or cannot be trusted.
-pub fn open_private(path: &Path) -> Result<File, PrivateFileError> {
+fn open_private(path: &Path) -> Result<File, PrivateFileError> {
     check_parent(path)?;
     open_checked(path, File::options().read(true))
 }
@@ -96,6 +99,23 @@ pub fn open_lock(path: &Path) -> Result<File, PrivateFileError> {
         private_dir(dir)?;
     }
     open_checked(path, File::options().create(true).truncate(false).write(true))
+}
+
+/// Locks a file of ours, as [`open_lock`] opens it, until the returned file is dropped. Blocks. `None` if another process
+/// holds the lock all the time.
+///
+/// # Errors
+///
+/// Fails if the file cannot be opened or made, or cannot be trusted.
+pub fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, PrivateFileError> {
+    let file = open_lock(path)?;
+    for _ in 0..timeout.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
+        if file.try_lock().is_ok() {
+            return Ok(Some(file));
+        }
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
+    }
+    Ok(None)
 }
 
 /// Makes a directory that only its owner can enter, unless it exists. Checks one that exists.

@@ -273,7 +273,7 @@ impl Frame {
             if is_plain(method) {
                 [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part));
             } else {
-                head.extend_from_slice(&quoted(method));
+                head.extend_from_slice(&json_string(method));
             }
         }
         let mut rest = Vec::new();
@@ -351,7 +351,7 @@ fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
 }
 
 /// Returns text as a JSON string.
-pub fn quoted(text: &str) -> Raw {
+pub fn json_string(text: &str) -> Raw {
     match is_plain(text) {
         true => concat([b"\"", text.as_bytes(), b"\""].into_iter()),
         false => serde_json::Value::from(text).to_string().into(),

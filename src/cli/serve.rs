@@ -28,6 +28,7 @@ use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
+use crate::upstream::select::when_woken;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
@@ -55,7 +56,7 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 ///
-/// Fails if signals cannot be handled. A config that cannot be used is logged and shown by `get_status`.
+/// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config that cannot be used is logged and shown by `get_status`.
 pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = Signals::listen()?;
@@ -173,7 +174,7 @@ async fn run_session(
                 _ = &mut writing => tracing::info!("the client has disconnected"),
             }
         };
-        session.run(&mut lines, stop, closing.shutdown()).await;
+        session.run(&mut lines, when_woken(stop), closing.shutdown()).await;
         output.close();
         if !writing.is_finished() {
             flush(&output, writing).await;

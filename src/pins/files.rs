@@ -3,9 +3,9 @@
 //! A file says which tools may be called, so it is opened only through `private_files`.
 
 use super::record::{PinRecord, VERSION};
-use crate::private_files::{open_lock, open_private, remove_stale_temporaries, replace};
+use crate::private_files::{lock_within, read_private, remove_stale_temporaries, replace};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,8 +15,6 @@ const MAX_FILE: u64 = 16 << 20;
 const MAX_RECORDS: usize = 500;
 /// How long to wait for another process that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-/// The interval between attempts to take the lock.
-const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Reads a record. `None` if there is no file.
 ///
@@ -28,25 +26,15 @@ pub(super) fn read(path: &Path) -> Result<Option<PinRecord>, String> {
         let path = path.display();
         format!("{path} cannot be used: {why}. Repair it, or delete it to trust the tools as they are then")
     };
-    let file = match open_private(path) {
+    let bytes = match read_private(path, MAX_FILE) {
         Err(error) if error.is_missing() => return Ok(None),
-        opened => opened.map_err(|error| unusable(error.to_string()))?,
+        read => read.map_err(|error| unusable(error.to_string()))?,
     };
-    let bytes = read_to_end(file).map_err(|error| unusable(error.to_string()))?;
     let record: PinRecord = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
     match record.version {
         VERSION => Ok(Some(record)),
         other => Err(unusable(format!("its format has version {other} instead of {VERSION}"))),
     }
-}
-
-fn read_to_end(file: File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
-    }
-    Ok(bytes)
 }
 
 /// Replaces the file of a record atomically. The caller holds the lock.
@@ -90,12 +78,7 @@ fn forget_deleted_configs(dir: &Path) {
 /// There can be no lock, or another process holds it for too long.
 pub(super) fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
-    let file = open_lock(&path).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_RETRY_INTERVAL.as_millis() {
-        if file.try_lock().is_ok() {
-            return Ok(file);
-        }
-        std::thread::sleep(LOCK_RETRY_INTERVAL);
-    }
-    Err(format!("another process holds the lock {}", path.display()))
+    let locked = lock_within(&path, LOCK_TIMEOUT);
+    let locked = locked.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    locked.ok_or_else(|| format!("another process holds the lock {}", path.display()))
 }

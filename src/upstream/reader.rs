@@ -4,7 +4,7 @@
 use super::clients::{ClientRequest, Clients};
 use super::lease::LiveConnection;
 use super::malformed_lines::MalformedLines;
-use super::select::until;
+use super::select::{until, when_woken};
 use super::{task_ids, translate};
 use crate::config::GroupName;
 use crate::protocol::methods::{Method, notification};
@@ -83,7 +83,7 @@ impl Reader {
         tokio::select! {
             biased;
             () = self.read(&mut lines) => {}
-            () = handle.drained() => {}
+            () = when_woken(handle.drained()) => {}
         }
         self.context.live.lose(handle.connection_end().await.into());
         self.context.peer.end();

@@ -156,7 +156,8 @@ fn check_params(params: &Params) {
 /// Edits of a body: only the member that is set or removed changes.
 fn check_edits(body: &Raw) {
     let Some(entries) = raw::entries(body) else {
-        assert_eq!(raw::set(body, "k", b"1"), body);
+        // An object may have a key that is no text, such as half of a surrogate pair.
+        assert!(body.trim_ascii_start().starts_with(b"{") || raw::set(body, "k", b"1") == body);
         return;
     };
     let value = |key: &str| entries.iter().rfind(|(name, _)| name == key).map(|(_, value)| value.clone());

@@ -336,6 +336,17 @@ mod tests {
     }
 
     #[test]
+    fn members_are_set_in_text_of_any_size() {
+        for length in [1, 4 << 10, 12 << 10] {
+            let long = "x".repeat(length);
+            let given = params(&format!(r#"{{ "a" : 1.0, "b":"{long}" , "a":2}}"#));
+            let values = [("a", Bytes::from_static(b"1e400")), ("é", Bytes::from_static(b"[]"))];
+            let wanted = format!(r#"{{ "a" : 1e400, "b":"{long}" , "a":1e400,"é":[]}}"#);
+            assert_eq!(given.with(&values).join(), wanted);
+        }
+    }
+
+    #[test]
     fn params_that_are_no_object_are_kept() {
         for text in ["null", "[1]", "3", "{", ""] {
             let params = params(text);

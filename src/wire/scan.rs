@@ -11,7 +11,8 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
     at: usize,
-    /// All words of strings so far, combined by "or": a byte is above 127 if one of theirs is not ASCII.
+    /// All words of strings so far, combined by "or": a byte is above 127 if one of theirs is not ASCII. Words may reach
+    /// beyond the end of a string.
     bytes_of_strings: u64,
 }
 
@@ -157,61 +158,62 @@ impl<'a> Scanner<'a> {
     }
 
     /// Moves past a string. Returns whether it has escapes.
+    #[inline(always)]
     fn string(&mut self) -> Option<bool> {
-        self.at += 1;
+        let start = self.at + 1;
+        // Most strings end in their first word.
+        if let Some(word) = self.text.get(start..).and_then(<[u8]>::first_chunk) {
+            let plain = plain_bytes(u64::from_le_bytes(*word));
+            if word.get(plain) == Some(&b'"') {
+                self.bytes_of_strings |= u64::from_le_bytes(*word);
+                self.at = start + plain + 1;
+                return Some(false);
+            }
+        }
+        self.long_string()
+    }
+
+    /// Does the same for any string. It is a function of its own, so that short ones do not pay for its registers.
+    #[inline(never)]
+    fn long_string(&mut self) -> Option<bool> {
+        let mut at = self.at + 1;
         let (mut escaped, mut words) = (false, 0);
         loop {
-            // Most strings are short, so that a word or two find their end.
-            if let Some(word) = self.text[self.at..].first_chunk() {
-                let plain = self.plain_bytes(word);
-                self.at += plain;
+            if let Some(word) = self.text.get(at..).and_then(<[u8]>::first_chunk) {
+                let word = u64::from_le_bytes(*word);
+                // What follows the string may be counted, too: it costs a check at most.
+                self.bytes_of_strings |= word;
+                let plain = plain_bytes(word);
+                at += plain;
                 if plain == WORD {
                     words += 1;
                     if words == LONG / WORD {
-                        self.skip_blocks();
+                        at = self.skip_blocks(at);
                     }
                     continue;
                 }
             }
-            match self.peek()? {
+            match *self.text.get(at)? {
                 b'"' => {
-                    self.at += 1;
+                    self.at = at + 1;
                     return Some(escaped);
                 }
                 b'\\' => {
                     escaped = true;
-                    self.escape()?;
+                    at = self.escape(at)?;
                 }
                 0..0x20 => return None,
                 byte => {
                     self.bytes_of_strings |= u64::from(byte);
-                    self.at += 1;
+                    at += 1;
                 }
             }
         }
     }
 
-    /// Counts the bytes of a word before the first one that ends a string, begins an escape, or is a control character.
-    fn plain_bytes(&mut self, word: &[u8; WORD]) -> usize {
-        const ONES: u64 = u64::from_ne_bytes([1; WORD]);
-        let word = u64::from_le_bytes(*word);
-        // The highest bit of a byte is set if the byte is below the limit, which is at most 128. The bytes above the
-        // first such one may be wrong, but only the first one counts.
-        let below = |bytes: u64, limit: u64| bytes.wrapping_sub(ONES * limit) & !bytes & (ONES << 7);
-        let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-        let special = below(word, 0x20) | is(b'"') | is(b'\\');
-        if special == 0 {
-            self.bytes_of_strings |= word;
-            return WORD;
-        }
-        let bits = special.trailing_zeros() & !7;
-        self.bytes_of_strings |= word & ((1 << bits) - 1);
-        bits as usize / 8
-    }
-
-    /// Moves past the blocks of a long string that have no special bytes.
-    fn skip_blocks(&mut self) {
-        for block in self.text[self.at..].as_chunks::<BLOCK>().0 {
+    /// Returns where the blocks of a long string end that have no special bytes. They begin at `at`.
+    fn skip_blocks(&mut self, mut at: usize) -> usize {
+        for block in self.text[at..].as_chunks::<BLOCK>().0 {
             let (mut special, mut bytes) = (0, 0);
             // The compiler turns this into a few vector instructions.
             for &byte in block {
@@ -219,24 +221,24 @@ impl<'a> Scanner<'a> {
                 bytes |= byte;
             }
             if special != 0 {
-                return;
+                break;
             }
             self.bytes_of_strings |= u64::from(bytes);
-            self.at += BLOCK;
+            at += BLOCK;
         }
+        at
     }
 
-    fn escape(&mut self) -> Option<()> {
-        match self.text.get(self.at + 1)? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
+    /// Returns where the escape at `at` ends.
+    fn escape(&self, at: usize) -> Option<usize> {
+        match self.text.get(at + 1)? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 2),
             b'u' => {
-                let digits = self.text.get(self.at + 2..self.at + 6)?;
-                digits.iter().all(u8::is_ascii_hexdigit).then_some(())?;
-                self.at += 6;
+                let digits = self.text.get(at + 2..at + 6)?;
+                digits.iter().all(u8::is_ascii_hexdigit).then_some(at + 6)
             }
-            _ => return None,
+            _ => None,
         }
-        Some(())
     }
 
     fn number(&mut self) -> Option<()> {
@@ -297,7 +299,20 @@ const WORD: usize = size_of::<u64>();
 /// The bytes that are looked at together in long strings.
 const BLOCK: usize = 32;
 /// The length in bytes from which a string is looked at in blocks.
-const LONG: usize = 64;
+const LONG: usize = 32;
+
+/// Counts the bytes of a word before the first one that ends a string, begins an escape, or is a control character.
+fn plain_bytes(word: u64) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; WORD]);
+    // The highest bit of a byte is set if the byte is below the limit, or above 127. A byte behind the first one that is
+    // below may be wrong, but only the first one counts.
+    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(ONES * u64::from(limit));
+    // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
+    let end_or_control = below(word ^ (ONES * u64::from(b'"' ^ b' ')), b' ' + 1);
+    let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
+    let special = (end_or_control | escape) & !word & (ONES << 7);
+    special.trailing_zeros() as usize / 8
+}
 
 /// The open brackets around a value, one bit each: 1 for an object. The innermost 64 are in `bits`.
 #[derive(Default)]

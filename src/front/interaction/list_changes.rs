@@ -3,6 +3,9 @@
 
 use crate::protocol::methods::notification;
 use crate::wire::Raw;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -23,8 +26,11 @@ pub struct ListContents {
 
 /// The lists as one client knows them.
 pub struct ListChanges {
-    /// Changes whenever a list may have changed.
-    version: watch::Receiver<u64>,
+    /// Resolves when a list may have changed, to what waits for the next time. A set polls it when it was woken, and
+    /// not each time that a message comes.
+    waiting: FuturesUnordered<BoxFuture<'static, watch::Receiver<u64>>>,
+    /// What has resolved, until the client may be told.
+    due: Option<watch::Receiver<u64>>,
     /// The contents that the client knows.
     known: ListContents,
     /// When the client may be told next.
@@ -34,20 +40,22 @@ pub struct ListChanges {
 impl ListChanges {
     /// `version` changes whenever a list may have changed; `known` is what the client gets if it lists now.
     pub fn new(version: watch::Receiver<u64>, known: ListContents) -> Self {
-        Self { version, known, not_before: None }
+        let waiting = FuturesUnordered::from_iter([next_version(version).boxed()]);
+        Self { waiting, due: None, known, not_before: None }
     }
 
     /// Resolves when a list may have changed and the client may be told. Cancel-safe.
     pub async fn changed(&mut self) {
-        if self.version.changed().await.is_err() {
-            return std::future::pending().await;
+        if self.due.is_none() {
+            self.due = self.waiting.next().await;
         }
-        // If this future is dropped during the sleep, the change is seen again.
-        self.version.mark_changed();
         if let Some(not_before) = self.not_before {
             sleep_until(not_before).await;
         }
-        self.version.mark_unchanged();
+        if let Some(mut version) = self.due.take() {
+            version.mark_unchanged();
+            self.waiting.push(next_version(version).boxed());
+        }
     }
 
     /// Notes that the client received this result of `tools/list`.
@@ -69,6 +77,14 @@ impl ListChanges {
             self.not_before = Some(Instant::now() + MIN_INTERVAL);
         }
         changed
+    }
+}
+
+/// Waits until the version changes. Never resolves once it can change no more.
+async fn next_version(mut version: watch::Receiver<u64>) -> watch::Receiver<u64> {
+    match version.changed().await {
+        Ok(()) => version,
+        Err(_) => std::future::pending().await,
     }
 }
 

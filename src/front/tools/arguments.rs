@@ -2,7 +2,7 @@
 //! string, under our names or under those of `tools/call`.
 
 use crate::wire::object::{self, Object, Params};
-use crate::wire::{Raw, quoted};
+use crate::wire::{Raw, json_string};
 use memchr::memchr2;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -233,7 +233,7 @@ fn other_members(members: &Object) -> Raw {
     let last: HashMap<&str, &Raw> = own.iter().map(|(key, value)| (&**key, value)).collect();
     let mut seen = HashSet::new();
     let kept = own.iter().filter(|(key, _)| seen.insert(&**key));
-    let kept = kept.map(|(key, _)| [&quoted(key)[..], b":", &last[&**key][..]].concat());
+    let kept = kept.map(|(key, _)| [&json_string(key)[..], b":", &last[&**key][..]].concat());
     [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
 }
 

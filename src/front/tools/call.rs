@@ -20,6 +20,7 @@ use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::lease::Lease;
 use crate::wire::object::Params;
 use crate::wire::{self, Raw, Reply};
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -155,7 +156,7 @@ impl Outgoing for OutgoingCall<'_> {
         // The server may have changed it since.
         refuse_changed(group, &tool)?;
         let params = approved.as_ref().unwrap_or(&call.params);
-        let members = [("name", wire::quoted(&tool.name)), ("arguments", self.arguments.args.clone())];
+        let members = [("name", wire::json_string(&tool.name)), ("arguments", self.arguments.args.clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
@@ -242,28 +243,31 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
 /// # Errors
 ///
 /// The text for the model.
-fn choose_group(groups: &GroupManager, arguments: &CallArguments) -> Result<(Upstream, String), String> {
+fn choose_group<'a>(
+    groups: &GroupManager,
+    arguments: &'a CallArguments,
+) -> Result<(Upstream, Cow<'a, str>), String> {
     let tool = &arguments.tool;
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
         let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool).to_owned();
-        return Ok((group, name));
+        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool);
+        return Ok((group, name.into()));
     }
     let exposed = tool_list::exposed_names(groups).resolve(tool);
     if let Some((Some(group), tool)) = exposed.map(|(group, tool)| (groups.get(&group), tool)) {
-        return Ok((group, tool));
+        return Ok((group, tool.into()));
     }
     let all = groups.all();
     if let Some((group, tool)) = lookup::split(&all, tool) {
-        return Ok((group.clone(), tool.to_owned()));
+        return Ok((group.clone(), tool.into()));
     }
     let names =
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
-        [group] => Ok((group.clone(), tool.clone())),
+        [group] => Ok((group.clone(), tool.into())),
         [] => Err(format!(
             "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
             quoted(tool),
