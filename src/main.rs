@@ -6,10 +6,17 @@ use dynamic_mcp::blocking;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::transport::launch::ProcessEnv;
+#[cfg(unix)]
+use dynamic_mcp::transport::shared::attach_helper;
 use dynamic_mcp::{memory, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The attach helper alone must be readable: it has no secrets, and the host looks at what confines it.
+    #[cfg(unix)]
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == attach_helper::MODE_ARG) {
+        return attach_helper::run(std::env::args_os().skip(2));
+    }
     // First of all, for our process and for the warden, which both begin here.
     hide_from_other_processes();
     // Then at once: the warden must have a single thread and no open files.

@@ -52,7 +52,7 @@ impl HostSocket {
     /// Serves until nobody has needed the host for a while, or a signal comes.
     pub(super) async fn serve(mut self) -> io::Result<()> {
         warden::raise_nofile();
-        let own = Confinement::read(None).map_err(io::Error::other)?;
+        let own = Confinement::read_own().map_err(io::Error::other)?;
         let own = Arc::new(own);
         let warden = Warden::new();
         let (new_servers, mut added_servers) = mpsc::unbounded_channel();

@@ -30,7 +30,7 @@ pub(super) struct Registry {
     /// The servers that must not be shared.
     unshareable: Arc<Unshareable>,
     /// The instances that had to wait for another one, by pid, with a hash of the server: an identity may hold secrets.
-    hurried: Mutex<VecDeque<(i32, u64)>>,
+    hurried: Mutex<VecDeque<(u32, u64)>>,
     /// Makes these hashes.
     hasher: RandomState,
     /// The last id of a session.
@@ -72,7 +72,7 @@ impl Registry {
         SessionId(self.last_session.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns a server, which is started if it does not run. `pid` is the process that wants to use it. Waits for the
+    /// Returns a server, which is started if it does not run. `instance` is the process that wants to use it. Waits for the
     /// end of an earlier process of the same server; the caller limits the wait.
     ///
     /// # Errors
@@ -81,12 +81,12 @@ impl Registry {
     pub(super) async fn find(
         self: &Arc<Self>,
         identity: &Arc<ServerIdentity>,
-        pid: i32,
+        instance: u32,
     ) -> Result<Arc<SharedServer>, String> {
         if let Some(reason) = self.unshareable.reason(identity) {
             return Err(format!("the server is not shareable: {reason}"));
         }
-        if self.hurried.lock().contains(&(pid, self.hasher.hash_one(identity))) {
+        if self.hurried.lock().contains(&(instance, self.hasher.hash_one(identity))) {
             return Err("a request of this client waited for another client".to_owned());
         }
         loop {
@@ -138,10 +138,10 @@ impl Registry {
         phase.send_replace(end);
     }
 
-    /// Remembers that a request of the process `pid` waited for another session of the server.
-    pub(super) fn remember_wait(&self, pid: i32, identity: &Arc<ServerIdentity>) {
+    /// Remembers that a request of the process `instance` waited for another session of the server.
+    pub(super) fn remember_wait(&self, instance: u32, identity: &Arc<ServerIdentity>) {
         let mut hurried = self.hurried.lock();
-        hurried.push_back((pid, self.hasher.hash_one(identity)));
+        hurried.push_back((instance, self.hasher.hash_one(identity)));
         if hurried.len() > MAX_HURRIED {
             hurried.pop_front();
         }

@@ -8,7 +8,9 @@ use super::server::{MAX_WAIT, SharedServer, reply_of};
 use super::session_table::{Competition, LogSeverity, SessionId};
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
-use crate::transport::shared::attach::{AttachReply, AttachRequest, MAX_MESSAGE_BYTES};
+use crate::random::hex_id;
+use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
+use crate::transport::shared::challenge;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::pipes::{self, SessionPipes};
 use crate::transport::warden::raise_nofile;
@@ -51,7 +53,7 @@ const MAX_UNREAD_BYTES: usize = 8 << 20;
 struct HostSession {
     id: SessionId,
     /// The process of the instance.
-    pid: i32,
+    instance: u32,
     /// The connection to the instance.
     peer: Arc<Peer>,
     server: Arc<SharedServer>,
@@ -68,31 +70,25 @@ pub(super) async fn serve(socket: UnixStream, registry: Arc<Registry>, own: Arc<
 }
 
 async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confinement) -> io::Result<()> {
-    let credentials = socket.peer_cred()?;
-    let pid = credentials.pid().unwrap_or_default();
-    let verified = own.check_unconfined().and_then(|()| own.check_peer(Some(pid), credentials.uid()));
-    let found = match verified {
-        Ok(()) => timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, pid)).await?,
-        Err(declined) => Err(declined.0),
-    };
-    let (attached, answer) = match found {
-        Ok((server, pipes)) => {
-            let pid = server.pid();
-            (Some((server, pipes)), AttachReply::Attached { pid })
+    let client = timeout(ATTACH_TIMEOUT, verify(&socket, own)).await??;
+    let (attached, answer) = match timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, client)).await? {
+        Ok(attached) => {
+            let pid = attached.server.pid();
+            (Some(attached), AttachReply::Attached { pid })
         }
         Err(reason) => (None, AttachReply::Refused(reason)),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
     timeout(ATTACH_TIMEOUT, socket.write_all(answer.as_bytes())).await??;
     drop(socket);
-    let Some((server, pipes)) = attached else { return Ok(()) };
+    let Some(AttachedClient { server, pipes, instance }) = attached else { return Ok(()) };
     let mut lines = LineReader::new(pipes.input, MAX_MESSAGE_BYTES);
     let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
     output.set_limit(MAX_UNREAD_BYTES);
     let id = registry.new_session_id();
     let session = Arc::new(HostSession {
         id,
-        pid,
+        instance,
         peer: Peer::new(output.clone()),
         server,
         registry,
@@ -112,21 +108,45 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     Ok(())
 }
 
-/// Reads what the instance asks for. Returns the server and the pipes of the session, or why it is not shared.
+/// Returns whether the process that connected has our rights, or why it is refused.
+///
+/// # Errors
+///
+/// Fails if it does not prove that it is the process that the kernel tells.
+async fn verify(socket: &UnixStream, own: &Confinement) -> io::Result<Result<(), Declined>> {
+    let credentials = socket.peer_cred()?;
+    let verdict =
+        own.check_unconfined().and_then(|()| own.check_client(credentials.pid(), credentials.uid()));
+    challenge::challenge(socket, credentials.pid().unwrap_or_default(), &hex_id()).await?;
+    Ok(verdict)
+}
+
+/// What a session needs.
+struct AttachedClient {
+    server: Arc<SharedServer>,
+    pipes: SessionPipes,
+    /// The process of the instance.
+    instance: u32,
+}
+
+/// Reads what the instance asks for, and finds the server if the instance may use it. Fails with the reason why it is
+/// not shared.
 async fn find_server(
     socket: &UnixStream,
     registry: &Arc<Registry>,
-    pid: i32,
-) -> Result<(Arc<SharedServer>, SessionPipes), String> {
+    verdict: Result<(), Declined>,
+) -> Result<AttachedClient, String> {
     let received = pipes::receive(socket, MAX_REQUEST_BYTES).await;
     let (line, ends) = received.map_err(|error| format!("the request: {error}"))?;
     let request = serde_json::from_slice(&line).map_err(|error| format!("the request: {error}"))?;
-    let AttachRequest { server, nofile } = request;
+    let AttachRequest { server, nofile, instance } = request;
+    verdict.map_err(|declined| declined.0)?;
     let pipes = SessionPipes::from_ends(ends).map_err(|error| format!("the pipes: {error}"))?;
     if nofile != raise_nofile() {
         return Err("the two processes differ in: the limit of open files".to_owned());
     }
-    Ok((registry.find(&Arc::new(server), pid).await?, pipes))
+    let server = registry.find(&Arc::new(server), instance).await?;
+    Ok(AttachedClient { server, pipes, instance })
 }
 
 /// Removes a session from its server when it is dropped.
@@ -307,7 +327,7 @@ impl HostSession {
             biased;
             outcome = &mut call => outcome,
             () = sleep(MAX_WAIT_BEHIND) => {
-                self.registry.remember_wait(self.pid, self.server.identity());
+                self.registry.remember_wait(self.instance, self.server.identity());
                 call.await
             }
         }

@@ -10,17 +10,19 @@
 //! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared without being asked.
 //! - `runtime_dir` is the directory of the socket, and `host_process` connects to the host, or starts it.
 //! - `confinement` compares two processes: a host must not be a way out of a sandbox.
+//! - `attach_helper` is the process by which an instance connects, and shows itself to the host; `challenge` proves that
+//!   it is this process that the host has looked at.
 //! - `attach` has the messages of attaching, and `pipes` passes the pipes.
 //!
 //! Sharing is an optimization. Whatever is doubtful or takes longer than [`ATTACH_TIMEOUT`] makes the connection
 //! private: [`SharedServers::open`] returns `None`, and the caller starts a process of its own.
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
-use super::launch::{self, Launch, ProcessEnv};
+use super::launch::{self, ANCESTORS_VAR, Launch, ProcessEnv};
 use crate::config::{ServerConfig, Share, StdioConfig};
 use crate::wire::output::{Output, PollableFd};
 use crate::wire::{Raw, raw};
-use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, ServerIdentity};
+use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
 use confinement::Confinement;
 use host_process::HostDialer;
 use parking_lot::Mutex;
@@ -30,6 +32,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 pub mod attach;
+pub mod attach_helper;
+pub mod challenge;
 pub mod confinement;
 mod host_process;
 pub mod pipes;
@@ -107,11 +111,18 @@ impl SharedServers {
             if self.0.process_env.var("CI").is_some() {
                 return Err(Declined::new("nothing is shared where CI is set"));
             }
-            let own = Confinement::read(None)?;
+            let own = Confinement::read_own()?;
             own.check_unconfined()?;
             Ok(own)
         });
         let own = own.as_ref().map_err(Clone::clone)?;
+        let is_below_shared = |ancestors: &std::ffi::OsStr| {
+            ancestors.to_string_lossy().split(':').any(|ancestor| ancestor == SHARED_ANCESTOR)
+        };
+        if self.0.process_env.var(ANCESTORS_VAR).is_some_and(is_below_shared) {
+            // It might use the server that it is itself, which would never end then.
+            return Err(Declined::new("this process was started by a shared server"));
+        }
         if max_message_bytes > MAX_MESSAGE_BYTES {
             return Err(Declined::new("max_message_bytes is larger than a shared server allows"));
         }
@@ -122,6 +133,7 @@ impl SharedServers {
         let request = AttachRequest {
             server: identity(launch, max_message_bytes)?,
             nofile: super::warden::raise_nofile(),
+            instance: std::process::id(),
         };
         let (pipes, pid) = self.0.dialer.attach(&request, own).await?;
         tracing::debug!(pid, "attached to the shared process of the server");
@@ -140,6 +152,8 @@ fn identity(launch: Launch, max_message_bytes: usize) -> Result<ServerIdentity, 
         env: launch
             .env
             .into_iter()
+            // It differs with the config of the instance. The host sets another value.
+            .filter(|(name, _)| name != ANCESTORS_VAR)
             .map(|(name, value)| Ok((text(name)?, text(value)?)))
             .collect::<Result<_, Declined>>()?,
         cwd: text(launch.cwd.into_os_string())?,

@@ -25,7 +25,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
-    ("host", &["protocol", "transport", "wire"]),
+    ("host", &["protocol", "random", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
         "upstream",

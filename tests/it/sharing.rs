@@ -2,7 +2,7 @@
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, and `hostile` what a session can do to the others.
-//! `status` tests the commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
+//! `unprivileged` tests users that are not root, and `status` the commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{
-    Proxy, ProxyCommand, full_upstream, merged, pure_config, scripted_upstream, wait_until,
+    NOBODY, Proxy, ProxyCommand, full_upstream, merged, pure_config, scripted_upstream,
+    scripted_upstream_program, wait_until,
 };
 
 mod attach;
@@ -21,11 +22,14 @@ mod ends;
 mod hostile;
 mod isolation;
 mod status;
+mod unprivileged;
 
 /// The windows of one user: a home and a runtime directory that several programs share.
 pub(crate) struct User {
     home: TempDir,
     runtime: TempDir,
+    /// Copies of the programs, if the user may not be able to reach the target directory.
+    programs: Option<TempDir>,
 }
 
 impl User {
@@ -34,13 +38,46 @@ impl User {
         dynamic_mcp::transport::warden::raise_nofile();
         let runtime = TempDir::new().unwrap();
         fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        Self { home: TempDir::new().unwrap(), runtime }
+        Self { home: TempDir::new().unwrap(), runtime, programs: None }
+    }
+
+    /// A user who is not root. `None`, with a line that says so, if there can be none here.
+    pub(crate) fn unprivileged() -> Option<Self> {
+        let mut user = Self::new();
+        if nix::unistd::geteuid().is_root() {
+            let programs = TempDir::new().unwrap();
+            fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), programs.path().join("dynamic-mcp")).unwrap();
+            fs::copy(scripted_upstream_program(), programs.path().join("upstream")).unwrap();
+            for dir in [&user.home, &user.runtime] {
+                std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            user.programs = Some(programs);
+        }
+        user.new_command().map(|_| user)
+    }
+
+    fn new_command(&self) -> Option<ProxyCommand> {
+        match &self.programs {
+            Some(programs) => ProxyCommand::unprivileged_copy(&programs.path().join("dynamic-mcp")),
+            None => Some(ProxyCommand::new()),
+        }
+    }
+
+    /// The entry of a scripted upstream that this user can start and shares.
+    pub(crate) fn shared_upstream(&self, flags: &[&str]) -> Value {
+        let entry = shared(scripted_upstream(flags));
+        match &self.programs {
+            Some(programs) => merged(entry, json!({"command": programs.path().join("upstream")})),
+            None => entry,
+        }
     }
 
     /// A command that starts a window with this config.
     pub(crate) fn command(&self, config: &Value) -> ProxyCommand {
         let home = self.home.path().to_str().unwrap();
-        ProxyCommand::new()
+        self.new_command()
+            .unwrap()
             .config(config)
             .env("XDG_RUNTIME_DIR", self.runtime.path().to_str().unwrap())
             .env("DYNAMIC_MCP_LOG", "debug")

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// The variable that names the owner of each server.
-const OWNER_VAR: &[u8] = b"DYNAMIC_MCP_OWNER";
+/// The prefix of the variables that dynamic-mcp itself sets. They keep nobody apart.
+const OWN_PREFIX: &[u8] = b"DYNAMIC_MCP_";
 
 /// What a process was started with. Not `Debug`: the values of variables may be secrets.
 struct StartedWith {
@@ -26,7 +26,7 @@ impl StartedWith {
         });
         Some(Self {
             cwd: fs::read_link(format!("/proc/{pid}/cwd")).ok()?,
-            env: entries.filter(|(name, _)| name != OWNER_VAR).collect(),
+            env: entries.filter(|(name, _)| !name.starts_with(OWN_PREFIX)).collect(),
         })
     }
 

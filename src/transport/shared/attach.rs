@@ -1,7 +1,7 @@
 //! The messages by which an instance attaches to a server in the host: one line of JSON each way. Both ends are the
 //! same build of the same program, because the socket's name contains the build.
 
-use crate::transport::launch::Launch;
+use crate::transport::launch::{ANCESTORS_VAR, Launch};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -11,6 +11,10 @@ pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// The notification by which the host tells that the server's process has ended: `{how, stderr}`. The host passes on no
 /// notification of this name.
 pub const SERVER_ENDED: &str = "notifications/dynamic-mcp/server_ended";
+
+/// What a shared server finds in `DYNAMIC_MCP_ANCESTORS`, in the place of an instance's hash. A dynamic-mcp with it among its
+/// ancestors shares nothing.
+pub const SHARED_ANCESTOR: &str = "shared";
 
 /// What decides whether two instances use the same process. Umask, groups and limits are not in it, because the host
 /// accepts only instances that have its own.
@@ -41,10 +45,11 @@ impl fmt::Debug for ServerIdentity {
 impl ServerIdentity {
     /// Returns what has to be executed.
     pub fn launch(&self) -> Launch {
+        let env = self.env.iter().map(|(name, value)| (name.into(), value.into()));
         Launch {
             program: self.program.as_str().into(),
             args: self.args.iter().map(Into::into).collect(),
-            env: self.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: env.chain([(ANCESTORS_VAR.into(), SHARED_ANCESTOR.into())]).collect(),
             cwd: self.cwd.as_str().into(),
         }
     }
@@ -57,6 +62,8 @@ pub struct AttachRequest {
     pub server: ServerIdentity,
     /// The soft RLIMIT_NOFILE that the instance was started with. Its current one is raised.
     pub nofile: u64,
+    /// The pid of the instance. The one that connected is that of its helper.
+    pub instance: u32,
 }
 
 /// The host's answer to it.

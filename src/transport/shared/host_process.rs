@@ -5,6 +5,7 @@
 //! lock first. The kernel releases the lock when its holder dies.
 
 use super::attach::{AttachReply, AttachRequest, Declined};
+use super::attach_helper::{self, ConnectError};
 use super::confinement::Confinement;
 use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
@@ -49,11 +50,12 @@ enum AttachError {
     Declined(Declined),
 }
 
-impl AttachError {
-    fn of_connect(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Self::NoHost,
-            _ => Self::Declined(Declined::new(format!("the host's socket: {error}"))),
+impl From<ConnectError> for AttachError {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::NoHost => Self::NoHost,
+            ConnectError::Closed => Self::Closed,
+            ConnectError::Failed(reason) => Self::Declined(Declined(reason)),
         }
     }
 }
@@ -130,10 +132,14 @@ async fn attach_to(
     request: &AttachRequest,
     own: &Confinement,
 ) -> Result<(SessionPipes, u32), AttachError> {
-    let mut socket = UnixStream::connect(path).await.map_err(|error| AttachError::of_connect(&error))?;
+    // A look that costs less than the helper.
+    if !path.exists() {
+        return Err(AttachError::NoHost);
+    }
+    let mut socket = attach_helper::connect(path).await?;
     let credentials = socket.peer_cred()?;
     // Before anything is sent, because the request has the environment of the server, which may hold secrets.
-    if let Err(declined) = own.check_peer(credentials.pid(), credentials.uid()) {
+    if let Err(declined) = own.check_host(credentials.pid(), credentials.uid()) {
         // Little can be read of a host that is dying, whose sockets close a moment later.
         return match timeout(DYING_TIMEOUT, socket.read_u8()).await {
             Ok(Err(_)) => Err(AttachError::Closed),
@@ -159,10 +165,7 @@ async fn start(dir: &RuntimeDir, path: &Path, nofile: u64) -> Result<(), Decline
         // No host listens there, and none is being started.
         _ => {}
     }
-    let own_exe = PathBuf::from("/proc/self/exe");
-    let program =
-        if cfg!(target_os = "linux") { own_exe } else { std::env::current_exe().unwrap_or(own_exe) };
-    let mut command = Command::new(program);
+    let mut command = Command::new(attach_helper::own_program());
     // Another name, so that `pkill -f dynamic-mcp` does not kill the host of other windows.
     command.arg0("dmcp-host").arg(MODE_ARG).arg(dir.path()).arg(path).arg(nofile.to_string());
     command.env_clear().current_dir("/");

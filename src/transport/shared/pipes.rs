@@ -76,7 +76,7 @@ pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]
 pub async fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let (mut line, mut descriptors) = (Vec::new(), Vec::new());
     while line.len() <= limit {
-        let (bytes, received) = socket.async_io(Interest::READABLE, || receive_part(socket)).await?;
+        let (bytes, received) = receive_once(socket).await?;
         descriptors.extend(received);
         line.extend_from_slice(&bytes);
         if bytes.is_empty() {
@@ -88,6 +88,16 @@ pub async fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, 
         }
     }
     Err(io::ErrorKind::InvalidData.into())
+}
+
+/// Receives what the other side has sent with one call, or a part of it, and the descriptors that come with it. No bytes:
+/// the other side closed the connection.
+///
+/// # Errors
+///
+/// Fails as recvmsg(2).
+pub async fn receive_once(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    socket.async_io(Interest::READABLE, || receive_part(socket)).await
 }
 
 #[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]

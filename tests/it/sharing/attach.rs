@@ -94,7 +94,7 @@ fn variables_of_one_window_reach_no_server_and_keep_nobody_apart() {
 }
 
 /// A command that starts a process with other rights, and whether it works on this machine.
-fn sandbox(wrapper: &[&str]) -> bool {
+pub(super) fn sandbox(wrapper: &[&str]) -> bool {
     let mut command = std::process::Command::new(wrapper[0]);
     let works = command.args(&wrapper[1..]).arg("true").output().is_ok_and(|output| output.status.success());
     if !works {
@@ -150,6 +150,20 @@ fn a_process_below_a_server_attaches_and_starts_no_host() {
     assert!(user.hosts().is_empty());
     let pid = user.window(&config).upstream_pid("g");
     assert_eq!(below().upstream_pid("g"), pid);
+}
+
+#[test]
+fn a_process_below_a_shared_server_shares_nothing() {
+    let user = User::new();
+    let config = shared_config(&[]);
+    let mut window = user.window(&config);
+    let env: Value = serde_json::from_str(&window.call_text("g", "env", json!({}))).unwrap();
+    let ancestors = env["DYNAMIC_MCP_ANCESTORS"].as_str().unwrap();
+    let mut below = user.command(&config).env("DYNAMIC_MCP_ANCESTORS", ancestors).start_initialized();
+    assert_ne!(below.upstream_pid("g"), window.upstream_pid("g"));
+    // One below a private server does.
+    let mut below = user.command(&config).env("DYNAMIC_MCP_ANCESTORS", "00112233").start_initialized();
+    assert_eq!(below.upstream_pid("g"), window.upstream_pid("g"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use dynamic_mcp::transport::shared::attach::{AttachRequest, ServerIdentity};
+use dynamic_mcp::transport::shared::challenge;
 use dynamic_mcp::transport::warden::raise_nofile;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
@@ -24,13 +25,13 @@ impl RawSession {
         let env: BTreeMap<String, String> =
             serde_json::from_str(&window.call_text("g", "env", json!({}))).unwrap();
         let server = ServerIdentity {
-            program: crate::support::scripted_upstream_program().to_str().unwrap().to_owned(),
+            program: scripted_upstream_program().to_str().unwrap().to_owned(),
             args: Vec::new(),
-            env: env.into_iter().filter(|(name, _)| name != "DYNAMIC_MCP_OWNER").collect(),
+            env: env.into_iter().filter(|(name, _)| !name.starts_with("DYNAMIC_MCP_")).collect(),
             cwd: user.home.path().to_str().unwrap().to_owned(),
             max_message_bytes: 32 << 20,
         };
-        let request = AttachRequest { server, nofile: raise_nofile() };
+        let request = AttachRequest { server, nofile: raise_nofile(), instance: std::process::id() };
         let line = serde_json::to_string(&request).unwrap() + "\n";
         let ((host_input, output), (input, host_output)) =
             (std::io::pipe().unwrap(), std::io::pipe().unwrap());
@@ -105,6 +106,7 @@ fn connect(user: &User) -> UnixStream {
     let is_host = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("host");
     let socket = UnixStream::connect(files.into_iter().find(is_host).unwrap()).unwrap();
     socket.set_read_timeout(Some(crate::support::TEST_TIMEOUT)).unwrap();
+    challenge::answer(&socket).unwrap();
     socket
 }
 
