@@ -27,7 +27,7 @@ use std::time::Duration;
 pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, ServerOrigin, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts, ToolRules,
 };
 
 mod de;

@@ -9,6 +9,7 @@
 //! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
+//! - `sharing`: servers that several windows share;
 //! - `demo`: the command `demo`;
 //! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
@@ -34,6 +35,7 @@ mod remote;
 mod scripted;
 mod secrets;
 mod security_doc;
+mod sharing;
 mod soak;
 mod support;
 mod upstreams;
