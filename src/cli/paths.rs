@@ -2,9 +2,10 @@
 
 use super::Cli;
 use crate::auth::keyring::Keyring;
+use crate::auth::secret_store::SecretStore;
 use crate::auth::token_store::TokenStore;
 use crate::config::vars::Env;
-use crate::config::{Config, Overrides, Settings, load};
+use crate::config::{Config, Overrides, Settings, load, secrets};
 use crate::{dirs, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,12 @@ pub(super) fn token_store(cli: &Cli, env: &Env, settings: &Settings, may_prompt:
     };
     let store = TokenStore::new(dirs::data_dir(env)?.join("logins"), keyring);
     Some(store.with_command_options(&config_options(cli, env)))
+}
+
+/// The secrets of this user, in the system's keyring, whatever the settings say about logins. `None` if the home
+/// directory is not known.
+pub(super) fn secret_store(env: &Env) -> Option<SecretStore> {
+    Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
 //!
 //! It reads the config and the cache on another thread, while a signal or the end of stdin still ends it at once. Then
-//! it creates the warden, the groups and the session, and connects them. Three things run at the same time: the
-//! session, the background work of the groups, and the watcher of the config files. The session ends when stdin ends,
+//! it creates the warden, the groups and the session, and connects them. Four things run at the same time: the
+//! session, the background work of the groups, the socket for commands, and the watcher of the config files. The
+//! session ends when stdin ends,
 //! when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last answers are
 //! written before the process exits.
 
 use super::Cli;
 use super::cache::cache_dir;
+use super::instances::socket::{self, InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::{config_files, pins_dir, token_store};
 use crate::auth::OAuthLogins;
@@ -25,6 +27,7 @@ use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
+use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
 use crate::upstream::select::when_woken;
 use crate::wire::lines::LineReader;
@@ -170,8 +173,11 @@ async fn run_session(
     let LaunchContext { cli, env, files, ambient, startup } = launch;
     let (mut lines, output, writer) = stdio;
     let logins = Arc::new(OAuthLogins::new(token_store(cli, env, &config.settings, false)));
-    let transport =
-        Transport { process_env: Arc::new(ambient), warden: Warden::new(), logins: logins.clone() };
+    let process_env = Arc::new(ambient);
+    let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
+    let shared = SharedServers::new(process_env.clone());
+    let transport = Transport { shared, process_env, warden: Warden::new(), logins: logins.clone() };
     let clients = Arc::new(ClientRegistry::default());
     let pins = PinStore::new(pins_dir(env));
     let groups = GroupManager::new(config, transport, clients.clone(), cache, pins, startup);
@@ -205,6 +211,7 @@ async fn run_session(
     let served = tokio::select! {
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),
+        () = socket::serve(info, &groups) => Ok(ServeOutcome::Served),
         () = follow_config(watcher, files, &groups, cli, env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;

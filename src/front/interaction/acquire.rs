@@ -11,7 +11,7 @@ use crate::groups::login_flows::LoginPurpose;
 use crate::upstream::lease::Lease;
 use crate::upstream::{AcquireError, Upstream};
 use crate::wire::peer::Progress;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How many reloads of the config one request follows.
 const MAX_SUCCESSORS: usize = 3;
@@ -25,7 +25,7 @@ pub struct Unavailable {
     /// The outcome of the login offer, as text for the model.
     pub login: Option<String>,
     /// The log file.
-    pub log_file: Option<PathBuf>,
+    pub log_file: Option<Box<Path>>,
 }
 
 impl From<Unavailable> for String {
@@ -127,7 +127,7 @@ async fn wait_for_lease(
         group,
         error,
         login: None,
-        log_file: groups.log_file().map(Path::to_owned),
+        log_file: groups.log_file().map(Box::from),
     };
     for _ in 0..MAX_SUCCESSORS {
         let wait = group.snapshot().wait();

@@ -8,9 +8,12 @@ use serde_json::json;
 
 use crate::support::{ProxyCommand, output_of, pure_config, scripted_config, scripted_upstream, text_of};
 
+/// Arguments, variables, and a part of the error.
+type WrongUsage = (&'static [&'static str], &'static [(&'static str, &'static str)], &'static str);
+
 #[test]
 fn a_client_is_served_despite_a_wrong_command_line_and_is_told() {
-    let cases: [(&[&str], &[(&str, &str)], &str); 7] = [
+    let cases: [WrongUsage; 7] = [
         (&["--pure-lzay"], &[], "there is no option --pure-lzay; did you mean `--pure-lazy`?"),
         (&["--idle-timeout", "s3cret"], &[], "--idle-timeout: expected a number of seconds, or a duration"),
         (&["/x/servers.json"], &[], "to read it as the config file, write \"--config\" before it"),
