@@ -17,7 +17,7 @@
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -33,6 +33,7 @@ use discover::{Discovery, discover};
 use mode::ImportMode;
 use plan::Plan;
 use undo::undo_changes;
+use write::absolute;
 
 mod apps;
 mod ask;
@@ -135,12 +136,6 @@ fn target_file(cli: &Cli, env: &Env) -> anyhow::Result<PathBuf> {
         .pop()
         .context("there is no config file because HOME is not set; use --config")?;
     Ok(absolute(&env.cwd().join(file)))
-}
-
-/// The path without `.` and `..`, and as it is if there is nothing.
-fn absolute(path: &Path) -> PathBuf {
-    let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
-    path.canonicalize().unwrap_or_else(|_| missing())
 }
 
 /// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay.

@@ -165,14 +165,17 @@ impl Plan {
         let is_new = |name: &str| self.servers.iter().any(|server| !server.is_known && server.name == name);
         let servers = config.servers.iter().filter(|(name, _)| is_new(name.as_str()));
         // Those that only a client knows are set by its entry for us.
-        let clients_own = |error: &&ConfigError| {
-            let origins = self.servers.iter().flat_map(|server| &server.origins);
-            let mut names = origins.flat_map(|origin| origin.variables.client.keys());
-            names.any(|name| error.message.contains(&format!("`{name}`")))
-        };
-        let errors =
-            servers.filter_map(|(_, server)| server.as_ref().err()).filter(|error| !clients_own(error));
-        let errors: Vec<String> = errors.map(|error| format!("  {error}\n")).collect();
+        let origins = self.servers.iter().flat_map(|server| &server.origins);
+        let clients_own: Vec<String> = origins
+            .flat_map(|origin| origin.variables.client.keys())
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let errors = servers.filter_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
+        // An error may have several lines, each with its position.
+        let lines: Vec<String> =
+            errors.flat_map(|error| error.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let errors = lines.iter().filter(|line| !clients_own.iter().any(|name| line.contains(name)));
+        let errors: Vec<String> = errors.map(|line| format!("  {line}\n")).collect();
         if !errors.is_empty() {
             write!(io::stdout(), "These do not work yet:\n{}", errors.concat())?;
         }
@@ -195,7 +198,7 @@ impl Plan {
                 "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back."
             )?;
         } else if !mode.write_client && has_servers {
-            let config = match dirs::default_config_file(env).map(|file| super::absolute(&file))
+            let config = match dirs::default_config_file(env).map(|file| write::absolute(&file))
                 == Some(self.target.clone())
             {
                 true => String::new(),

@@ -10,6 +10,12 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
 
+/// The path without `.` and `..`, and as it is if there is nothing.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
+    path.canonicalize().unwrap_or_else(|_| missing())
+}
+
 /// Replaces the text of a file. `old` is the text that was read; `None` makes a new file.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use super::findings::syntax_error;
 use super::source_text::SourceText;
 use crate::config::ConfigError;
 use crate::config::de::json_type;
@@ -26,11 +27,8 @@ pub const PARSE_OPTIONS: ParseOptions = ParseOptions {
 pub(super) fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
     const HINT: &str =
         r#"a config file looks like {"mcpServers": {NAME: {"command": …}}}, and may have comments"#;
-    let parsed =
-        parse_to_ast(text.as_str(), &CollectOptions::default(), &PARSE_OPTIONS).map_err(|error| {
-            let message = format!("not valid JSON: {}", error.kind().to_string().to_lowercase());
-            text.error(error.range().start, message, None)
-        })?;
+    let parsed = parse_to_ast(text.as_str(), &CollectOptions::default(), &PARSE_OPTIONS)
+        .map_err(|error| syntax_error(text, &error))?;
     match parsed.value {
         Some(Value::Object(root)) => Ok(root),
         Some(other) => Err(text.error(other.start(), expected_an_object(&other), Some(HINT.to_owned()))),
