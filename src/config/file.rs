@@ -102,6 +102,10 @@ pub struct ServerEntry {
     /// True if the server keeps state between calls, as a browser or a terminal does: it is never closed for being
     /// idle.
     pub stateful: Option<bool>,
+    /// Which of your windows use one process of a local server: none ("client"), those that start it in the same
+    /// directory ("directory"), all ("user"), or those in the same directory if the server is known to be shareable
+    /// ("auto", the default). Has no effect if `stateful` is true.
+    pub share: Option<ShareValue>,
     /// How long each kind of wait may take. A plain number is ignored: clients do not agree on whether it counts
     /// seconds or milliseconds, nor on what it limits.
     #[serde(default)]
@@ -109,7 +113,10 @@ pub struct ServerEntry {
     pub timeout: Option<TimeoutEntry>,
     /// What to request from the server.
     pub features: Option<FeaturesEntry>,
-    /// Which of its tools may be used, and how.
+    /// Which of its tools may be used, and how. A list has the names of the only tools that may be used, or "*", as
+    /// Copilot CLI writes it.
+    #[serde(default)]
+    #[schemars(schema_with = "object_or_list::<ToolsEntry>")]
     pub tools: Option<ToolsEntry>,
     /// The only tools that may be used, by name, as Gemini CLI writes it. Added to `tools.allow`.
     #[serde(rename = "includeTools")]
@@ -136,6 +143,8 @@ pub struct SettingsEntry {
     pub idle_timeout: Option<DurationValue>,
     /// Whether servers keep state between calls. Default false.
     pub stateful: Option<bool>,
+    /// Which of your windows use one process of a local server, unless the server says so itself. Default "auto".
+    pub share: Option<ShareValue>,
     /// How long each kind of wait may take.
     pub timeout: Option<TimeoutEntry>,
     /// What to request from the servers.
@@ -261,6 +270,20 @@ pub enum SurfaceValue {
     Flat,
 }
 
+/// Which windows use one process of a server.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareValue {
+    /// Those that start it in the same directory, if it is known to be shareable.
+    Auto,
+    /// None.
+    Client,
+    /// Those that start it in the same directory.
+    Directory,
+    /// All windows of the user.
+    User,
+}
+
 /// Which hybrid servers are asked for their tools at start.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -274,6 +297,11 @@ pub enum DiscoveryValue {
 fn object_or_number<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let object = generator.subschema_for::<T>();
     json_schema!({"anyOf": [object, {"type": "number"}, {"type": "null"}]})
+}
+
+fn object_or_list<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let object = generator.subschema_for::<T>();
+    json_schema!({"anyOf": [object, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]})
 }
 
 fn object_or_boolean<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

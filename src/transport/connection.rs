@@ -29,6 +29,15 @@ impl<H> OpenTransport<H> {
     }
 }
 
+/// The process of an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerProcess {
+    /// The pid, for display only: the process may have ended.
+    pub pid: u32,
+    /// Whether other instances use it as well.
+    pub is_shared: bool,
+}
+
 /// How a connection ended that we did not end.
 #[derive(Debug)]
 pub enum ConnectionEnd {
@@ -38,7 +47,7 @@ pub enum ConnectionEnd {
         how: String,
         /// The last lines of its stderr.
         stderr: String,
-        /// Variables of ours that the process did not inherit and that its stderr mentions.
+        /// Variables of ours that the process did not inherit and may have wanted.
         withheld: Vec<String>,
     },
     /// The upstream is a remote server.

@@ -48,6 +48,10 @@ struct Queue {
     writing: bool,
     /// Whether new frames are rejected.
     closed: bool,
+    /// The number of queued bytes above which the output gives up its reader.
+    limit: usize,
+    /// Whether it did.
+    overflowed: bool,
     /// The descriptor, if it is a non-blocking one and the writer has not ended.
     direct: Option<Arc<PollableFd>>,
 }
@@ -125,7 +129,15 @@ impl Output {
             Sink::Direct(direct) => Some(direct.clone()),
             Sink::Any(_) => None,
         };
-        let queue = Queue { frames: VecDeque::new(), bytes: 0, writing: false, closed: false, direct };
+        let queue = Queue {
+            frames: VecDeque::new(),
+            bytes: 0,
+            writing: false,
+            closed: false,
+            limit: usize::MAX,
+            overflowed: false,
+            direct,
+        };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
         (Self(shared.clone()), Writer { shared, sink })
     }
@@ -134,6 +146,14 @@ impl Output {
     pub fn send(&self, frame: Frame) -> bool {
         let mut queue = self.0.queue.lock();
         if queue.closed {
+            return false;
+        }
+        if queue.bytes > queue.limit {
+            queue.closed = true;
+            queue.overflowed = true;
+            queue.frames.clear();
+            drop(queue);
+            self.0.room.notify_waiters();
             return false;
         }
         // If frames are queued, it is known who writes them.
@@ -156,6 +176,9 @@ impl Output {
         }
         let mut queue = self.0.queue.lock();
         queue.writing = false;
+        if queue.overflowed {
+            batch.clear();
+        }
         batch.append(&mut queue.frames);
         // Both keep their memory.
         queue.frames = batch;
@@ -182,6 +205,23 @@ impl Output {
         loop {
             let room = self.0.room.notified();
             if self.is_ready() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Gives up a reader that lets more than `bytes` pile up: the output then drops what is queued and takes no more. For
+    /// connections whose feeders must not wait for a slow reader.
+    pub fn set_limit(&self, bytes: usize) {
+        self.0.queue.lock().limit = bytes;
+    }
+
+    /// Waits until more bytes are queued than the limit allows. Cancel-safe.
+    pub async fn overflowed(&self) {
+        loop {
+            let room = self.0.room.notified();
+            if self.0.queue.lock().overflowed {
                 return;
             }
             room.await;
@@ -375,6 +415,21 @@ mod tests {
         output.send(frame(0));
         assert_eq!(writer.run().await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         output.ready().await;
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn an_output_with_a_limit_gives_up_a_reader_that_does_not_read() {
+        let (sender, _receiver) = pipe::pipe().unwrap();
+        let (output, writer) = Output::direct(PollableFd::Pipe(sender));
+        output.set_limit(1000);
+        let writing = tokio::spawn(writer.run());
+        let large = || Frame::notification("large", Some(super::super::Raw::from(vec![b'1'; 1 << 20])));
+        assert!(output.send(large()));
+        assert!(timeout(Duration::from_millis(20), output.overflowed()).await.is_err());
+        assert!(!output.send(large()));
+        timeout(Duration::from_secs(5), output.overflowed()).await.unwrap();
+        writing.abort();
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 24] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
@@ -20,11 +20,12 @@ const LAYERS: [(&str, &[&str]); 24] = [
     ("wire", &["protocol", "text"]),
     ("config", &["blocking", "files", "text"]),
     ("dirs", &["config"]),
-    ("telemetry", &["text"]),
+    ("telemetry", &["private_files", "text"]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
+    ("host", &["protocol", "random", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
         "upstream",
@@ -48,9 +49,11 @@ const LAYERS: [(&str, &[&str]); 24] = [
             "cache",
             "config",
             "dirs",
+            "files",
             "front",
             "groups",
             "pins",
+            "private_files",
             "protocol",
             "telemetry",
             "text",
