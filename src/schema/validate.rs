@@ -32,6 +32,7 @@ pub use violation::{Violation, Violations};
 
 mod check;
 mod compile;
+mod conversion;
 mod json;
 mod repair;
 mod violation;

@@ -8,6 +8,7 @@ use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
+use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
@@ -227,17 +228,22 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     let find = || {
         let snapshot = group.snapshot();
         let catalog = snapshot.catalog.as_ref()?;
-        let index = lookup::tool_index(catalog, name)?;
-        let is_allowed = snapshot.rules.allows(&catalog.tools[index].name);
-        is_allowed.then(|| FoundTool { catalog: catalog.clone(), index })
+        match lookup::tool(&group.name, catalog, &snapshot.rules, name) {
+            Match::None => None,
+            Match::One(index) => Some(Ok(FoundTool { catalog: catalog.clone(), index })),
+            Match::Several(indexes) => {
+                let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
+                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
+            }
+        }
     };
-    if let Some(tool) = find() {
-        return Ok(tool);
+    if let Some(found) = find() {
+        return found;
     }
     if group.snapshot().rules.allows(name) {
         Box::pin(group.refresh()).await;
-        if let Some(tool) = find() {
-            return Ok(tool);
+        if let Some(found) = find() {
+            return found;
         }
     }
     let snapshot = group.snapshot();
@@ -246,8 +252,8 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     Err(lookup::unknown_tool(&group.name, name, known))
 }
 
-/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name, or
-/// the only one that has such a tool. Returns it with the tool's name.
+/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name,
+/// the only one that has such a tool, or the only one that has it in another spelling. Returns it with the tool's name.
 ///
 /// # Errors
 ///
@@ -260,9 +266,10 @@ fn choose_group<'a>(
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
-        let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
-        let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool);
+        let name = match without_prefix {
+            Some(name) if lookup::known_tool(&group, tool) == Match::None => name,
+            _ => tool,
+        };
         return Ok((group, name.into()));
     }
     let exposed = tool_list::exposed_names(groups).resolve(tool);
@@ -277,11 +284,14 @@ fn choose_group<'a>(
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
         [group] => Ok((group.clone(), tool.into())),
-        [] => Err(format!(
-            "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
-            quoted(tool),
-            names(&mut all.iter())
-        )),
+        [] => match lookup::misspelled(&all, tool)? {
+            Some((group, tool)) => Ok((group, tool.into())),
+            None => Err(format!(
+                "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
+                quoted(tool),
+                names(&mut all.iter())
+            )),
+        },
         ref several => Err(format!(
             "Argument \"group\" is missing, and several groups have a tool {}: {}.",
             quoted(tool),
