@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::support::{Proxy, config_of, merged, scripted_upstream, text_of};
 
 /// Tools with names that are alike.
-const ALIKE: &str = r#"{"name":"added-sum","inputSchema":{"type":"object"}},{"name":"added_twin","inputSchema":{"type":"object"}},{"name":"added-twin","inputSchema":{"type":"object"}},{"name":"added hidden","inputSchema":{"type":"object"}},{"name":"added.dotted","inputSchema":{"type":"object"}}"#;
+const ALIKE: &str = r#"{"name":"added_get-sum","inputSchema":{"type":"object"}},{"name":"added_a_twin","inputSchema":{"type":"object"}},{"name":"added_a-twin","inputSchema":{"type":"object"}},{"name":"added_x hidden","inputSchema":{"type":"object"}},{"name":"added_x.dotted","inputSchema":{"type":"object"}}"#;
 
 /// A session with the groups `fs`, which has those tools, and `my.mail`, whose tools are known too.
 fn proxy() -> Proxy {
     let alike = merged(
         scripted_upstream(&["--definitions", ALIKE]),
-        json!({"tools": {"deny": ["added hidden"]}, "description": "Files."}),
+        json!({"tools": {"deny": ["added_x hidden"]}, "description": "Files."}),
     );
     let config = config_of([("fs", alike), ("my.mail", scripted_upstream(&[]))]);
     let mut proxy = Proxy::new(&config);
@@ -34,14 +34,14 @@ fn call(proxy: &mut Proxy, arguments: Value) -> Value {
 fn names_as_texts_show_them_and_with_other_separators_are_understood() {
     let mut proxy = proxy();
     for name in [
-        "fs / added-sum",
-        "fs/added-sum",
-        "fs.added-sum",
-        "fs:added-sum",
-        "fs__added_sum",
-        "FS/added_sum",
-        "added_sum",
-        "ADDED.SUM",
+        "fs / added_get-sum",
+        "fs/added_get-sum",
+        "fs.added_get-sum",
+        "fs:added_get-sum",
+        "fs__added_get_sum",
+        "FS/added_get_sum",
+        "added_get_sum",
+        "ADDED.GET.SUM",
     ] {
         for arguments in
             [json!({"name": name, "args": {"a": 1}}), json!({"group": "fs", "name": name, "args": {"a": 1}})]
@@ -64,15 +64,16 @@ fn names_as_texts_show_them_and_with_other_separators_are_understood() {
 #[test]
 fn exact_names_come_first_and_ambiguous_ones_are_answered_with_the_candidates() {
     let mut proxy = proxy();
-    for name in ["added_twin", "added-twin", "added.dotted"] {
+    for name in ["added_a_twin", "added_a-twin", "added_x.dotted"] {
         let result = call(&mut proxy, json!({"group": "fs", "name": name, "args": {}}));
         assert_eq!(text_of(&result), "{}", "{name}");
     }
-    let candidates = r#"Group fs has several tools that "added.twin" may mean: "added_twin", "added-twin". Use one of these names."#;
-    assert_eq!(text_of(&call(&mut proxy, json!({"group": "fs", "name": "added.twin"}))), candidates);
-    let several = r#""fs.added.twin" may mean several tools: fs / added_twin, fs / added-twin. Name one of them exactly."#;
-    for name in ["call_dynamic_tool", "fs.added.twin"] {
-        let arguments = if name == "fs.added.twin" { json!({}) } else { json!({"name": "fs.added.twin"}) };
+    let candidates = r#"Group fs has several tools that "added.a.twin" may mean: "added_a_twin", "added_a-twin". Use one of these names."#;
+    assert_eq!(text_of(&call(&mut proxy, json!({"group": "fs", "name": "added.a.twin"}))), candidates);
+    let several = r#""fs.added.a.twin" may mean several tools: fs / added_a_twin, fs / added_a-twin. Name one of them exactly."#;
+    for name in ["call_dynamic_tool", "fs.added.a.twin"] {
+        let arguments =
+            if name == "fs.added.a.twin" { json!({}) } else { json!({"name": "fs.added.a.twin"}) };
         let result =
             proxy.request("tools/call", json!({"name": name, "arguments": arguments}))["result"].take();
         assert_eq!((result["isError"].as_bool(), text_of(&result)), (Some(true), several));
@@ -84,12 +85,12 @@ fn exact_names_come_first_and_ambiguous_ones_are_answered_with_the_candidates() 
     );
     // A tool that the config denies has no spelling.
     for arguments in [
-        json!({"group": "fs", "name": "added_hidden"}),
-        json!({"name": "fs/added-hidden"}),
-        json!({"name": "added_hidden"}),
+        json!({"group": "fs", "name": "added_x_hidden"}),
+        json!({"name": "fs/added-x-hidden"}),
+        json!({"name": "added_x_hidden"}),
     ] {
         let result = call(&mut proxy, arguments);
-        assert!(result["isError"] == true && !text_of(&result).contains("added hidden"), "{result}");
+        assert!(result["isError"] == true && !text_of(&result).contains("added_x hidden"), "{result}");
     }
 }
 
@@ -118,12 +119,14 @@ fn get_dynamic_tools_without_a_group_lists_the_groups_and_understands_the_name_o
         assert!(lines[2].starts_with("my.mail ("), "{text}");
         assert_eq!(lines[3], r#"Their tools: get_dynamic_tools {"group":"NAME"}"#);
     }
-    for arguments in [json!({"group": "fs / added-sum"}), json!({"group": "fs", "tools": ["fs/added_sum"]})] {
+    for arguments in
+        [json!({"group": "fs / added_get-sum"}), json!({"group": "fs", "tools": ["fs/added_get_sum"]})]
+    {
         let (is_error, text) = describe(arguments);
-        assert!(!is_error && text.contains(r#"{"name":"added-sum","#), "{text}");
+        assert!(!is_error && text.contains(r#"{"name":"added_get-sum","#), "{text}");
     }
-    let (is_error, text) = describe(json!({"group": "fs", "tools": ["added.twin"]}));
-    assert!(is_error && text.contains(r#"may mean: "added_twin", "added-twin""#), "{text}");
+    let (is_error, text) = describe(json!({"group": "fs", "tools": ["added.a.twin"]}));
+    assert!(is_error && text.contains(r#"may mean: "added_a_twin", "added_a-twin""#), "{text}");
     assert!(describe(json!({"tools": ["echo"]})).0);
     assert!(describe(json!({"group": "none"})).1.starts_with("There is no group \"none\". The groups: "));
 }
