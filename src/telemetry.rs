@@ -16,10 +16,11 @@ use std::sync::Arc;
 use crate::text::Visible;
 use anyhow::{Context, bail};
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 mod lossy;
@@ -40,7 +41,7 @@ pub struct Options<'a> {
 }
 
 /// rmcp logs authorization codes and id tokens. We log what matters of a login ourselves.
-const SECRET_EVENTS_OFF: &str = "rmcp::transport::auth=off";
+const SECRET_TARGET: &str = "rmcp::transport::auth";
 
 /// Starts the log of this process. Keep the guard until the process ends: its drop waits a moment for events that are
 /// not written yet. A log file needs no guard.
@@ -73,7 +74,7 @@ fn open_log_file(path: &Path) -> anyhow::Result<std::fs::File> {
 
 /// Makes the filter. A plain level applies to us and to the stderr of upstreams; dependencies stay at `warn` or below
 /// unless directives name them.
-fn filter(options: Options<'_>) -> anyhow::Result<EnvFilter> {
+fn filter(options: Options<'_>) -> anyhow::Result<Targets> {
     let (name, text) = match (options.level, options.filter) {
         (Some(level), _) => ("--log-level", level),
         (None, Some(filter)) if !filter.trim().is_empty() => ("DYNAMIC_MCP_LOG", filter),
@@ -82,14 +83,20 @@ fn filter(options: Options<'_>) -> anyhow::Result<EnvFilter> {
     let text = text.trim();
     if let Ok(level) = text.parse::<LevelFilter>() {
         let dependencies = level.min(LevelFilter::WARN);
-        let directives = format!("{dependencies},dynamic_mcp={level},upstream={level}");
-        return Ok(EnvFilter::builder().parse(directives)?.add_directive(SECRET_EVENTS_OFF.parse()?));
+        let ours = [("dynamic_mcp", level), ("upstream", level), (SECRET_TARGET, LevelFilter::OFF)];
+        return Ok(Targets::new().with_default(dependencies).with_targets(ours));
     }
-    // EnvFilter takes any word for the name of a module, so a misspelled level would silence everything.
-    let is_directive = |part: &str| part.contains(['=', '[']) || part.trim().parse::<LevelFilter>().is_ok();
-    let filter = text.split(',').all(is_directive).then(|| EnvFilter::builder().parse(text).ok()).flatten();
-    match filter {
-        Some(filter) if options.level.is_none() => Ok(filter.add_directive(SECRET_EVENTS_OFF.parse()?)),
+    let parts = text.split(',').filter(|part| !part.trim().is_empty());
+    let directives: Option<Vec<_>> = parts.map(directive).collect();
+    match directives {
+        Some(directives) if options.level.is_none() && !directives.is_empty() => {
+            let default = directives.iter().rev().find(|(target, _)| target.is_none());
+            let targets = directives.iter().filter_map(|(target, level)| Some(((*target)?, *level)));
+            Ok(Targets::new()
+                .with_default(default.map_or(LevelFilter::OFF, |(_, level)| *level))
+                .with_targets(targets)
+                .with_target(SECRET_TARGET, LevelFilter::OFF))
+        }
         _ => bail!(
             "{name} is {text:?}, but must be off, error, warn, info, debug or trace{}",
             if options.level.is_none() { ", or directives such as warn,dynamic_mcp=debug" } else { "" }
@@ -97,9 +104,20 @@ fn filter(options: Options<'_>) -> anyhow::Result<EnvFilter> {
     }
 }
 
+/// Parses `LEVEL`, or `TARGET=LEVEL`. A target alone is not a directive: a misspelled level would be one, and silence
+/// everything else.
+fn directive(text: &str) -> Option<(Option<&str>, LevelFilter)> {
+    let (target, level) = match text.split_once('=') {
+        Some((target, level)) => (Some(target.trim()), level.trim()),
+        None => (None, text.trim()),
+    };
+    // tracing takes an empty level for `error`.
+    if level.is_empty() { None } else { Some((target, level.parse().ok()?)) }
+}
+
 /// Makes the subscriber. Its format escapes all fields: many hold text of upstreams, and tracing-subscriber keeps line
 /// breaks in all of them and terminal escapes in most.
-fn subscriber<W>(filter: EnvFilter, writer: W, ansi: bool) -> impl tracing::Subscriber + Send + Sync
+fn subscriber<W>(filter: Targets, writer: W, ansi: bool) -> impl tracing::Subscriber + Send + Sync
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -108,7 +126,7 @@ where
         name => write!(Escaped(writer), "{name}={value:?}"),
     });
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(writer)
         .with_ansi(ansi)
         .fmt_fields(fields.delimited(" "))
@@ -116,6 +134,7 @@ where
         .log_internal_errors(false)
         .compact()
         .finish()
+        .with(filter)
 }
 
 /// Escapes what ends a line, controls a terminal or hides text.
