@@ -1,7 +1,7 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`],
-//! [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
+//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`], [`status`],
+//! [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
@@ -13,10 +13,14 @@ use std::process::ExitCode;
 pub mod approve;
 pub mod cache;
 pub mod demo;
+pub mod instances;
 pub mod login;
 mod nesting;
 mod paths;
+pub mod reconnect;
+pub mod secrets;
 pub mod serve;
+pub mod status;
 
 /// One MCP server in front of all your MCP servers: they start when they are
 /// used, and their tools cost almost no context.
@@ -82,6 +86,16 @@ pub enum CliCommand {
     },
     /// Accept tools whose definition changed since it was first seen
     Approve(approve::ApproveArgs),
+    /// Keep secrets in the system's keyring, for {keyring:NAME} in the config file
+    Secret {
+        /// What to do with the secrets.
+        #[command(subcommand)]
+        command: secrets::SecretCommand,
+    },
+    /// Show the running instances of dynamic-mcp and their servers
+    Status(status::StatusArgs),
+    /// Connect a server of a running instance again
+    Reconnect(reconnect::ReconnectArgs),
     /// Print the JSON Schema of the config file
     Schema,
     /// Manage the cache of the servers' tools

@@ -27,7 +27,7 @@ use std::time::Duration;
 pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, ServerOrigin, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts, ToolRules,
 };
 
 mod de;
@@ -40,6 +40,7 @@ pub mod glob;
 pub mod load;
 mod nearest;
 pub mod referenced;
+pub mod secrets;
 mod server;
 pub mod vars;
 pub mod watch;

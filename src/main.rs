@@ -6,10 +6,17 @@ use dynamic_mcp::blocking;
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::transport::launch::ProcessEnv;
+#[cfg(unix)]
+use dynamic_mcp::transport::shared::attach_helper;
 use dynamic_mcp::{memory, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The attach helper alone must be readable: it has no secrets, and the host looks at what confines it.
+    #[cfg(unix)]
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == attach_helper::MODE_ARG) {
+        return attach_helper::run(std::env::args_os().skip(2));
+    }
     // First of all, for our process and for the warden, which both begin here.
     hide_from_other_processes();
     // Then at once: the warden must have a single thread and no open files.
@@ -18,6 +25,10 @@ fn main() -> ExitCode {
         return dynamic_mcp::transport::warden::run();
     }
     memory::configure();
+    #[cfg(unix)]
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
+        return dynamic_mcp::host::run(std::env::args_os().skip(2));
+    }
     run(&Cli::parse()).unwrap_or_else(|error| {
         eprintln!("dynamic-mcp: {error:#}");
         ExitCode::FAILURE
@@ -57,6 +68,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
+            Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
+            Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
+            Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
             Some(CliCommand::DemoServer { group, pid_file }) => {

@@ -9,7 +9,8 @@
 //! - `child` is the transport to a process: `launch` determines what to execute, `warden` spawns and ends the process,
 //!   `stderr` keeps its last lines of stderr.
 //! - `remote` is the transport to a server that speaks HTTP.
-//! - `connection` and `error` hold the types that both share.
+//! - `shared` is the transport to a process that other instances use as well.
+//! - `connection` and `error` hold the types that all share.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
@@ -21,6 +22,7 @@ use launch::ProcessEnv;
 use remote::Remote;
 use remote::credentials::LoginService;
 use remote::error::RemoteError;
+use shared::{SharedServers, SharedTransport};
 use std::sync::Arc;
 use warden::{StopTimeouts, Warden};
 
@@ -29,10 +31,11 @@ pub mod connection;
 pub mod error;
 pub mod launch;
 pub mod remote;
+pub mod shared;
 pub mod stderr;
 pub mod warden;
 
-pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures};
+pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 pub use error::OpenError;
 
 /// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
@@ -42,14 +45,26 @@ pub enum TransportHandle {
     Child(ChildTransport),
     /// A remote server.
     Remote(Remote),
+    /// A process on this machine that other instances use as well.
+    Shared(SharedTransport),
 }
 
 impl TransportHandle {
-    /// Returns the last lines that the upstream wrote to stderr; empty for a remote server.
+    /// Returns the last lines that the upstream wrote to stderr; empty for a remote server and for a shared one that
+    /// runs.
     pub fn stderr_tail(&self) -> String {
         match self {
             Self::Child(child) => child.stderr_tail(),
-            Self::Remote(_) => String::new(),
+            Self::Remote(_) | Self::Shared(_) => String::new(),
+        }
+    }
+
+    /// Returns the upstream's process, if it is one on this machine.
+    pub fn process(&self) -> Option<ServerProcess> {
+        match self {
+            Self::Child(child) => Some(ServerProcess { pid: child.pid(), is_shared: false }),
+            Self::Remote(_) => None,
+            Self::Shared(shared) => Some(ServerProcess { pid: shared.pid(), is_shared: true }),
         }
     }
 
@@ -57,16 +72,16 @@ impl TransportHandle {
     pub async fn drained(&self) {
         match self {
             Self::Child(child) => child.drained().await,
-            // A remote connection that ends also ends its input.
-            Self::Remote(_) => std::future::pending().await,
+            // A connection of these that ends also ends its input.
+            Self::Remote(_) | Self::Shared(_) => std::future::pending().await,
         }
     }
 
     /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
-    /// child process.
+    /// process.
     pub fn close_reason(&self) -> Option<ConnectionEnd> {
         match self {
-            Self::Child(_) => None,
+            Self::Child(_) | Self::Shared(_) => None,
             Self::Remote(remote) => remote.end_reason(),
         }
     }
@@ -74,7 +89,7 @@ impl TransportHandle {
     /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
     pub fn call_of(&self, id: &Raw) -> Option<Raw> {
         match self {
-            Self::Child(_) => None,
+            Self::Child(_) | Self::Shared(_) => None,
             Self::Remote(remote) => remote.call_of(id),
         }
     }
@@ -86,6 +101,7 @@ impl TransportHandle {
             Self::Remote(remote) => remote
                 .end_reason()
                 .unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::connection_lost("it was closed"))),
+            Self::Shared(shared) => shared.connection_end(),
         }
     }
 
@@ -94,6 +110,16 @@ impl TransportHandle {
         match self {
             Self::Child(child) => child.stop(timeouts).await,
             Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
+            // The host ends the session when the output is closed. The server goes on while others use it.
+            Self::Shared(_) => {}
+        }
+    }
+
+    /// Takes a notification that comes from the transport, not from the upstream. Returns false if it is not one.
+    pub fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {
+        match self {
+            Self::Child(_) | Self::Remote(_) => false,
+            Self::Shared(shared) => shared.take_notification(method, params),
         }
     }
 }
@@ -105,11 +131,24 @@ pub struct Transport {
     pub process_env: Arc<ProcessEnv>,
     /// Spawns and ends the processes.
     pub warden: Warden,
+    /// Attaches to shared processes.
+    pub shared: SharedServers,
     /// Provides the credentials for remote servers.
     pub logins: Arc<dyn LoginService>,
 }
 
 impl Transport {
+    /// Attaches to the shared process of `server`. Returns `None` if it is not shared, or cannot be at the moment.
+    pub async fn open_shared(
+        &self,
+        server: &ServerConfig,
+        max_message_bytes: usize,
+    ) -> Option<OpenTransport<TransportHandle>> {
+        let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
+        let opened = self.shared.open(server, stdio, max_message_bytes).await?;
+        Some(opened.map_handle(TransportHandle::Shared))
+    }
+
     /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message.
     pub async fn open(
         &self,

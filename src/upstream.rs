@@ -71,6 +71,8 @@ enum Command {
     Start,
     /// Connects if the last attempt failed, because somebody has logged in.
     LoggedIn,
+    /// Closes the connection, if there is one, and connects again.
+    Reconnect,
     /// Applies settings that do not need a new connection.
     Reconfigure(Arc<ServerConfig>),
     /// Closes the connection and ends the task.
@@ -165,6 +167,11 @@ impl Upstream {
     /// Tells the group that somebody has logged in: a failed group connects at once, and callers wait for that.
     pub async fn logged_in(&self) {
         drop(self.mailbox.send(Command::LoggedIn).await);
+    }
+
+    /// Closes the connection, if there is one, and connects again. Open calls fail.
+    pub async fn reconnect(&self) {
+        drop(self.mailbox.send(Command::Reconnect).await);
     }
 
     /// Applies settings that do not need a new connection.

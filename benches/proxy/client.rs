@@ -58,6 +58,12 @@ impl BenchClient {
         assert!(self.try_call_with(line), "not a result: {}", String::from_utf8_lossy(self.head()));
     }
 
+    #[allow(dead_code, reason = "the bench of shared servers uses it")]
+    /// Sends a call and does not wait for its answer.
+    pub(crate) fn send_call(&mut self, group: Option<&str>, tool: &str) {
+        self.send_request("tools/call", &call_params(group, tool));
+    }
+
     /// Makes a call whose line is ready. Returns whether the answer is a result without an error.
     pub(crate) fn try_call_with(&mut self, line: &mut CallLine) -> bool {
         self.last_id += 1;
@@ -108,7 +114,7 @@ impl BenchClient {
     }
 
     /// Waits for the next message, which must be a result.
-    fn receive_result(&mut self) {
+    pub(crate) fn receive_result(&mut self) {
         self.line.clear();
         let length = self.stdout.read_until(b'\n', &mut self.line).unwrap();
         let head = String::from_utf8_lossy(&self.line[..length.min(400)]);

@@ -2,9 +2,10 @@
 
 use super::Cli;
 use crate::auth::keyring::Keyring;
+use crate::auth::secret_store::SecretStore;
 use crate::auth::token_store::TokenStore;
-use crate::config::Settings;
 use crate::config::vars::Env;
+use crate::config::{Settings, secrets};
 use crate::dirs;
 use std::path::PathBuf;
 
@@ -29,4 +30,10 @@ pub(super) fn token_store(env: &Env, settings: &Settings, may_prompt: bool) -> O
         false => Keyring::disabled(),
     };
     Some(TokenStore::new(dirs::data_dir(env)?.join("logins"), keyring))
+}
+
+/// The secrets of this user, in the system's keyring, whatever the settings say about logins. `None` if the home
+/// directory is not known.
+pub(super) fn secret_store(env: &Env) -> Option<SecretStore> {
+    Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
 }

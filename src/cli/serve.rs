@@ -1,13 +1,15 @@
 //! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
 //!
 //! It reads the config and the cache on another thread, while a signal or the end of stdin still ends it at once. Then
-//! it creates the warden, the groups and the session, and connects them. Three things run at the same time: the
-//! session, the background work of the groups, and the watcher of the config files. The session ends when stdin ends,
+//! it creates the warden, the groups and the session, and connects them. Four things run at the same time: the
+//! session, the background work of the groups, the socket for commands, and the watcher of the config files. The
+//! session ends when stdin ends,
 //! when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last answers are
 //! written before the process exits.
 
 use super::Cli;
 use super::cache::cache_dir;
+use super::instances::socket::{self, InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::{config_files, pins_dir, token_store};
 use crate::auth::OAuthLogins;
@@ -24,6 +26,7 @@ use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
+use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
 use crate::upstream::select::when_woken;
 use crate::wire::lines::LineReader;
@@ -143,8 +146,11 @@ async fn run_session(
     let LoadedFiles { config, watcher, cache } = loaded;
     let (mut lines, output, writer) = stdio;
     let logins = Arc::new(OAuthLogins::new(token_store(env, &config.settings, false)));
-    let transport =
-        Transport { process_env: Arc::new(ambient), warden: Warden::new(), logins: logins.clone() };
+    let process_env = Arc::new(ambient);
+    let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
+    let shared = SharedServers::new(process_env.clone());
+    let transport = Transport { shared, process_env, warden: Warden::new(), logins: logins.clone() };
     let clients = Arc::new(ClientRegistry::default());
     let groups = GroupManager::new(config, transport, clients.clone(), cache, PinStore::new(pins_dir(env)));
     let config = groups.config();
@@ -177,6 +183,7 @@ async fn run_session(
     let served = tokio::select! {
         served = serving => served,
         () = groups.run() => Ok(()),
+        () = socket::serve(info, &groups) => Ok(()),
         () = follow_config(watcher, files, &groups, cli, env) => Ok(()),
     };
     store_tokens(&*logins).await;

@@ -102,6 +102,10 @@ pub struct ServerEntry {
     /// True if the server keeps state between calls, as a browser or a terminal does: it is never closed for being
     /// idle.
     pub stateful: Option<bool>,
+    /// Which of your windows use one process of a local server: none ("client"), those that start it in the same
+    /// directory ("directory"), all ("user"), or those in the same directory if the server is known to be shareable
+    /// ("auto", the default). Has no effect if `stateful` is true.
+    pub share: Option<ShareValue>,
     /// How long each kind of wait may take. A plain number is ignored: clients do not agree on whether it counts
     /// seconds or milliseconds, nor on what it limits.
     #[serde(default)]
@@ -136,6 +140,8 @@ pub struct SettingsEntry {
     pub idle_timeout: Option<DurationValue>,
     /// Whether servers keep state between calls. Default false.
     pub stateful: Option<bool>,
+    /// Which of your windows use one process of a local server, unless the server says so itself. Default "auto".
+    pub share: Option<ShareValue>,
     /// How long each kind of wait may take.
     pub timeout: Option<TimeoutEntry>,
     /// What to request from the servers.
@@ -259,6 +265,20 @@ pub enum SurfaceValue {
     Meta,
     /// All tools of all servers.
     Flat,
+}
+
+/// Which windows use one process of a server.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareValue {
+    /// Those that start it in the same directory, if it is known to be shareable.
+    Auto,
+    /// None.
+    Client,
+    /// Those that start it in the same directory.
+    Directory,
+    /// All windows of the user.
+    User,
 }
 
 /// Which hybrid servers are asked for their tools at start.

@@ -74,6 +74,7 @@ fn merge_settings(earlier: SettingsEntry, later: SettingsEntry) -> SettingsEntry
         lazy_startup: later.lazy_startup.or(earlier.lazy_startup),
         idle_timeout: later.idle_timeout.or(earlier.idle_timeout),
         stateful: later.stateful.or(earlier.stateful),
+        share: later.share.or(earlier.share),
         timeout: later.timeout.or(earlier.timeout),
         features: later.features.or(earlier.features),
         tools: later.tools.or(earlier.tools),

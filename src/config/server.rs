@@ -17,6 +17,8 @@ pub struct ServerConfig {
     /// The server keeps state between calls: it is never closed for being idle, and the loss of its connection is
     /// reported instead of hidden by a new one.
     pub stateful: bool,
+    /// Which windows of the user use one process of the server.
+    pub share: Share,
     /// Limits for waits of every kind.
     pub timeout: Timeouts,
     /// What is requested from the server.
@@ -95,6 +97,20 @@ impl Mode {
             Self::Pure => "pure",
         }
     }
+}
+
+/// Which instances of dynamic-mcp of one user use the same process of a server. `stateful` overrides it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Share {
+    /// Those in the same directory if the server is known to be shareable, else none.
+    #[default]
+    Auto,
+    /// None: each instance starts its own.
+    Client,
+    /// Those that start the server in the same directory.
+    Directory,
+    /// All of the user.
+    User,
 }
 
 /// How a server is reached.

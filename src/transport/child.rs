@@ -24,6 +24,8 @@ pub struct ChildTransport(Arc<ChildInner>);
 struct ChildInner {
     /// The process.
     process: ProcessHandle,
+    /// Its pid, for display.
+    pid: u32,
     /// The last lines of its stderr.
     stderr: StderrTail,
     /// Reads stderr.
@@ -58,6 +60,7 @@ impl ChildTransport {
         let (output, writer) = Output::direct(PollableFd::Pipe(spawned.stdin));
         let inner = ChildInner {
             process: spawned.handle,
+            pid: spawned.pid,
             stderr,
             stderr_task,
             process_env: process_env.clone(),
@@ -70,6 +73,11 @@ impl ChildTransport {
             handle: Self(Arc::new(inner)),
             failures: RequestFailures::NONE,
         })
+    }
+
+    /// The pid of the process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid
     }
 
     /// Returns the last lines that the process wrote to stderr.

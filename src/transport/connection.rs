@@ -29,6 +29,15 @@ impl<H> OpenTransport<H> {
     }
 }
 
+/// The process of an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerProcess {
+    /// The pid, for display only: the process may have ended.
+    pub pid: u32,
+    /// Whether other instances use it as well.
+    pub is_shared: bool,
+}
+
 /// How a connection ended that we did not end.
 #[derive(Debug)]
 pub enum ConnectionEnd {

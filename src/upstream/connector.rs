@@ -15,8 +15,9 @@ use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use crate::config::{GroupName, ServerConfig};
 use crate::protocol::Era;
-use crate::transport::Transport;
 use crate::transport::warden::StopTimeouts;
+use crate::transport::{OpenTransport, Transport, TransportHandle};
+use crate::wire::Raw;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::Peer;
 use futures_util::future::BoxFuture;
@@ -129,8 +130,8 @@ impl Connector {
         }
     }
 
-    /// Connects in one era. `limit` bounds the first answer in addition to the config. `is_certain`: the server counts
-    /// as belonging to this era, regardless of the revision that it names.
+    /// Connects in one era, to a shared process if there may be one. `limit` bounds the first answer in addition to the
+    /// config. `is_certain`: the server counts as belonging to this era, regardless of the revision that it names.
     async fn open_in(
         &self,
         era: Era,
@@ -138,12 +139,39 @@ impl Connector {
         limit: Option<Duration>,
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
+        if era == Era::Handshake
+            && let Some(opened) = self.transport.open_shared(server, self.max_message).await
+        {
+            // A process that is shared is offered no capabilities.
+            let offered = Raw::from_static(b"{}");
+            match self.connect_on(opened, offered, era, server, limit, is_certain).await {
+                Ok(connected) => return Ok(connected),
+                Err(EraError { failed: AttemptError { error, closing }, .. }) => {
+                    tracing::debug!(%error, "the shared process cannot be used; the server gets one of its own");
+                    if let Some(closing) = closing {
+                        closing.await;
+                    }
+                }
+            }
+        }
         let opened =
             self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
+        self.connect_on(opened, self.clients.offered_capabilities(), era, server, limit, is_certain).await
+    }
+
+    /// Does the handshake on an open transport.
+    async fn connect_on(
+        &self,
+        opened: OpenTransport<TransportHandle>,
+        offered: Raw,
+        era: Era,
+        server: &Arc<ServerConfig>,
+        limit: Option<Duration>,
+        is_certain: bool,
+    ) -> Result<(Connection, Catalog), EraError> {
         let (peer, handle) = (Peer::new(opened.output), opened.handle);
-        let live = LiveConnection::new(peer.clone(), era);
+        let live = LiveConnection::new(peer.clone(), era, handle.process());
         let lists_changed = Arc::new(Notify::new());
-        let offered = self.clients.offered_capabilities();
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
             peer: peer.clone(),

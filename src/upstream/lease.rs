@@ -5,6 +5,7 @@ use super::lifecycle::Usage;
 use super::malformed_lines::UnreadableMessages;
 use super::translate;
 use crate::protocol::Era;
+use crate::transport::ServerProcess;
 use crate::wire::Reply;
 use crate::wire::body::Body;
 use crate::wire::peer::{CallError, CallOptions, Peer};
@@ -77,6 +78,8 @@ pub struct LiveConnection {
     peer: Arc<Peer>,
     /// The era that the server speaks.
     pub(super) era: Era,
+    /// The server's process, if it is one on this machine.
+    process: Option<ServerProcess>,
     /// The number of leases. The bit `CLOSED` is set once there may be no more.
     leases: AtomicUsize,
     /// When the connection was made.
@@ -100,10 +103,11 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl LiveConnection {
     /// Makes a connection without leases.
-    pub(super) fn new(peer: Arc<Peer>, era: Era) -> Arc<Self> {
+    pub(super) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>) -> Arc<Self> {
         Arc::new(Self {
             peer,
             era,
+            process,
             leases: AtomicUsize::new(0),
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
@@ -121,6 +125,11 @@ impl LiveConnection {
         self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
         self.touch();
         Some(Lease(self.clone()))
+    }
+
+    /// The server's process, if it is one on this machine.
+    pub(super) fn process(&self) -> Option<ServerProcess> {
+        self.process
     }
 
     fn release(&self) {
@@ -196,7 +205,7 @@ mod tests {
 
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());
-        LiveConnection::new(Peer::new(output), Era::Handshake)
+        LiveConnection::new(Peer::new(output), Era::Handshake, None)
     }
 
     fn was_notified(connection: &LiveConnection) -> bool {

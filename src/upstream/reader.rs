@@ -210,6 +210,7 @@ impl Reader {
             }
             // Progress of a call that is over or whose client gave no token, or a late acknowledgement.
             notification::PROGRESS | notification::SUBSCRIPTIONS_ACKNOWLEDGED => {}
+            method if self.context.handle.take_notification(method, params.as_ref()) => {}
             method => self.pass_on(method, params),
         }
     }

@@ -9,6 +9,7 @@ use crate::config::{Mode, ServerConfig};
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::rules::Rules;
+use crate::transport::ServerProcess;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -70,6 +71,11 @@ impl Snapshot {
     pub fn idle(&self) -> Option<Duration> {
         let usage = self.live.as_ref()?.usage();
         (usage.leases == 0).then(|| usage.last_activity.elapsed())
+    }
+
+    /// The server's process, while it is connected and on this machine.
+    pub fn process(&self) -> Option<ServerProcess> {
+        self.live.as_ref()?.process()
     }
 
     /// The last message of the live connection that could not be read and belongs to no call, if there was one.

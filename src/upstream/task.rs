@@ -237,6 +237,7 @@ impl<C: Connect> Task<C> {
                 self.server = Some(server);
                 self.apply(Event::PolicyChanged(policy));
             }
+            TaskEvent::Command(Some(Command::Reconnect)) => self.reconnect(),
             TaskEvent::Command(Some(Command::Refresh(caller))) => {
                 self.refresh_waiting.push(caller);
                 self.start_refresh();

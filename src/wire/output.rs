@@ -47,6 +47,10 @@ struct Queue {
     writing: bool,
     /// Whether new frames are rejected.
     closed: bool,
+    /// The number of queued bytes above which the output gives up its reader.
+    limit: usize,
+    /// Whether it did.
+    overflowed: bool,
 }
 
 /// A non-blocking descriptor.
@@ -118,7 +122,14 @@ impl Output {
     }
 
     fn new(sink: Sink) -> (Self, Writer) {
-        let queue = Queue { frames: VecDeque::new(), bytes: 0, writing: false, closed: false };
+        let queue = Queue {
+            frames: VecDeque::new(),
+            bytes: 0,
+            writing: false,
+            closed: false,
+            limit: usize::MAX,
+            overflowed: false,
+        };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
         (Self(shared.clone()), Writer { shared, sink })
     }
@@ -127,6 +138,14 @@ impl Output {
     pub fn send(&self, frame: Frame) -> bool {
         let mut queue = self.0.queue.lock();
         if queue.closed {
+            return false;
+        }
+        if queue.bytes > queue.limit {
+            queue.closed = true;
+            queue.overflowed = true;
+            queue.frames.clear();
+            drop(queue);
+            self.0.room.notify_waiters();
             return false;
         }
         // If frames are queued, the writer knows.
@@ -156,6 +175,23 @@ impl Output {
         loop {
             let room = self.0.room.notified();
             if self.is_ready() {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Gives up a reader that lets more than `bytes` pile up: the output then drops what is queued and takes no more. For
+    /// connections whose feeders must not wait for a slow reader.
+    pub fn set_limit(&self, bytes: usize) {
+        self.0.queue.lock().limit = bytes;
+    }
+
+    /// Waits until more bytes are queued than the limit allows. Cancel-safe.
+    pub async fn overflowed(&self) {
+        loop {
+            let room = self.0.room.notified();
+            if self.0.queue.lock().overflowed {
                 return;
             }
             room.await;
@@ -329,6 +365,21 @@ mod tests {
         output.send(frame(0));
         assert_eq!(writer.run().await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         output.ready().await;
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn an_output_with_a_limit_gives_up_a_reader_that_does_not_read() {
+        let (sender, _receiver) = pipe::pipe().unwrap();
+        let (output, writer) = Output::direct(PollableFd::Pipe(sender));
+        output.set_limit(1000);
+        let writing = tokio::spawn(writer.run());
+        let large = || Frame::notification("large", Some(super::super::Raw::from(vec![b'1'; 1 << 20])));
+        assert!(output.send(large()));
+        assert!(timeout(Duration::from_millis(20), output.overflowed()).await.is_err());
+        assert!(!output.send(large()));
+        timeout(Duration::from_secs(5), output.overflowed()).await.unwrap();
+        writing.abort();
     }
 
     #[tokio::test(start_paused = true)]

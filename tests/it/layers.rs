@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 24] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
@@ -25,6 +25,7 @@ const LAYERS: [(&str, &[&str]); 24] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
+    ("host", &["protocol", "random", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
         "upstream",

@@ -18,7 +18,7 @@ use fixture::{Fixture, get};
 mod attacks;
 mod auth_server;
 mod fixture;
-mod keyring;
+pub(crate) mod keyring;
 mod long_session;
 mod offered_logins;
 mod refresh;

@@ -20,7 +20,7 @@ pub(crate) use message::{Message, text_of};
 use pipes::wait_for_events;
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive};
-pub(crate) use proxy_process::{DISABLED_DBUS, Proxy, ProxyCommand};
+pub(crate) use proxy_process::{DISABLED_DBUS, NOBODY, Proxy, ProxyCommand};
 
 mod config;
 mod input_record;

@@ -87,7 +87,7 @@ fn warden() -> Warden {
 }
 
 /// How often the tests that kill processes repeat themselves; `.ci/long` asks for 50.
-fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     std::env::var("DYNAMIC_MCP_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
 }
 

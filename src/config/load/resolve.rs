@@ -8,14 +8,14 @@ use super::parse::EntrySource;
 use crate::config::fields::AppliesTo;
 use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, TransportType, WordList};
 use crate::config::file::{
-    FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, TimeoutEntry, ToolsEntry,
+    FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry, ToolsEntry,
 };
 use crate::config::glob::Glob;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError};
 use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
-    ServerConfig, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, Share, StdioConfig, Timeouts, ToolRules,
 };
 
 /// Long enough for a pause in a conversation, short enough that forty servers do not run all day.
@@ -54,6 +54,7 @@ pub(super) fn resolve_server(
         mode: resolve_mode(&entry, defaults),
         idle_timeout: resolve_idle_timeout(entry.idle_timeout, defaults),
         stateful: entry.stateful.or(settings.stateful).unwrap_or_default(),
+        share: entry.share.or(settings.share).map(resolve_share).unwrap_or_default(),
         timeout: resolve_timeouts(entry.timeout.as_ref(), settings.timeout.as_ref()),
         features: resolve_features(entry.features, settings.features),
         tools: resolve_tool_rules(&entry, settings.tools.as_ref()),
@@ -65,6 +66,15 @@ pub(super) fn resolve_server(
         description: entry.description.clone(),
         endpoint: resolve_endpoint(entry, source, defaults)?,
     })
+}
+
+fn resolve_share(share: ShareValue) -> Share {
+    match share {
+        ShareValue::Auto => Share::Auto,
+        ShareValue::Client => Share::Client,
+        ShareValue::Directory => Share::Directory,
+        ShareValue::User => Share::User,
+    }
 }
 
 fn resolve_mode(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> Mode {

@@ -81,6 +81,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
     let percentiles = group.stats.percentiles();
     let catalog = snapshot.catalog.as_ref();
     let info = catalog.map(|catalog| &catalog.info);
+    let process = snapshot.process();
     let changes = snapshot.pins.changes();
     json!({
         "group": group.name.as_str(),
@@ -92,6 +93,8 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "loginUrl": flows.open_url(group),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
+        "pid": process.map(|process| process.pid),
+        "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
         "unreadable": snapshot.unreadable().map(|last| json!({
             "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
@@ -120,6 +123,9 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Stri
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
+    }
+    if snapshot.process().is_some_and(|process| process.is_shared) {
+        line.push_str(" to a process that other windows may use");
     }
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
         line.push_str(&format!(", {tools} tools"));

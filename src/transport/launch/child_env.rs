@@ -43,6 +43,10 @@ const SAFE_VARS: &[&str] = &[
 /// Prefixes of further variables that are as safe as [`SAFE_VARS`].
 const SAFE_PREFIXES: &[&str] = &["LC_", "SSL_CERT_", "XDG_"];
 
+/// Variables that belong to one window or one login. A child must not get them: it may outlive the window, and serve
+/// others. A server that needs one gets it from its own `env`.
+const WINDOW_VARS: &[&str] = &["XDG_ACTIVATION_TOKEN", "XDG_SESSION_ID", "XDG_VTNR"];
+
 /// Variables without which programs on Windows do not even start.
 const SAFE_WINDOWS_VARS: &[&str] = &[
     "ALLUSERSPROFILE",
@@ -98,6 +102,9 @@ fn is_inherited(name: &OsStr, rule: &InheritEnv) -> bool {
     let Some(name) = name.to_str() else { return *rule == InheritEnv::All };
     if name.starts_with(OWN_PREFIX) {
         return name == ANCESTORS_VAR;
+    }
+    if WINDOW_VARS.contains(&name) {
+        return false;
     }
     match rule {
         InheritEnv::All => true,

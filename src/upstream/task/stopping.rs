@@ -1,4 +1,4 @@
-//! The end of a group's task: at once, or after its open calls.
+//! The end of a group's task, at once or after its open calls, and of a connection that the user wants replaced.
 
 use super::Task;
 use crate::upstream::Grace;
@@ -34,6 +34,25 @@ impl<C: Connect> Task<C> {
             );
         }
         Grace::Ordinary
+    }
+
+    /// Closes the connection and makes another one.
+    pub(super) fn reconnect(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            tracing::info!("reconnecting, because the user wants that");
+            connection.live.close();
+            let Connection { ended, close, .. } = connection;
+            let closing = close(Grace::Ordinary);
+            // The output is read to its end: open calls may still be answered, and the others fail then.
+            self.closing = Some(Box::pin(async move {
+                tokio::join!(closing, ended);
+            }));
+            self.end_refresh();
+            self.apply(Event::Closed);
+        }
+        // However young the failure of a failed group is.
+        self.apply(Event::LoggedIn);
+        self.apply(Event::Requested);
     }
 
     /// Closes the connection and the attempt in progress, and returns when nothing of them is left.

@@ -4,7 +4,7 @@ use super::super::AcquireError;
 use super::super::catalog::{OtherLists, ServerInfo};
 use super::super::lease::LiveConnection;
 use super::*;
-use crate::config::{Endpoint, Features, Mode, StdioConfig, Timeouts, ToolRules};
+use crate::config::{Endpoint, Features, Mode, Share, StdioConfig, Timeouts, ToolRules};
 use crate::protocol::Era;
 use crate::wire::output::Output;
 use crate::wire::peer::Peer;
@@ -48,7 +48,7 @@ impl FakeConnector {
     }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0);
-        let live = LiveConnection::new(peer, Era::Handshake);
+        let live = LiveConnection::new(peer, Era::Handshake, None);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
@@ -109,6 +109,7 @@ fn server_config(mode: Mode) -> ServerConfig {
         mode,
         idle_timeout: Some(IDLE),
         stateful: false,
+        share: Share::default(),
         timeout: Timeouts::default(),
         features: Features::default(),
         tools: ToolRules::default(),

@@ -23,10 +23,15 @@ use super::{Message, wait_until, write_all};
 /// A D-Bus address without a bus, so that no test uses the keyring of the developer.
 pub(crate) const DISABLED_DBUS: &str = "disabled:";
 
+/// The user that has no rights.
+pub(crate) const NOBODY: u32 = 65534;
+
 /// A command that starts the program in a home directory of its own.
 pub(crate) struct ProxyCommand {
     command: Command,
     home: TempDir,
+    /// The user and group that it runs as, if these are others than those of the tests.
+    user: Option<u32>,
 }
 
 impl ProxyCommand {
@@ -38,22 +43,33 @@ impl ProxyCommand {
     /// As a user that is not root, because root may do what this user may not: as `nobody` if the tests run as root.
     /// `None`, with a line that says so, if root cannot become that user here.
     pub(crate) fn unprivileged() -> Option<Self> {
-        const NOBODY: u32 = 65534;
         if !geteuid().is_root() {
             return Some(Self::new());
-        }
-        if !Command::new("true").uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: root cannot become user {NOBODY} here");
-            return None;
         }
         // A copy, because the user may not be able to reach the target directory.
         let home = TempDir::new().unwrap();
         let program = home.path().join("dynamic-mcp");
         std::fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), &program).unwrap();
-        chown(home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        let mut this = Self::of(&program, home);
-        this.command.uid(NOBODY).gid(NOBODY);
-        Some(this)
+        Self::of(&program, home).into_nobody()
+    }
+
+    /// A copy of the program, as a user that is not root.
+    pub(crate) fn unprivileged_copy(program: &Path) -> Option<Self> {
+        Self::of(program, TempDir::new().unwrap()).into_nobody()
+    }
+
+    fn into_nobody(mut self) -> Option<Self> {
+        if !geteuid().is_root() {
+            return Some(self);
+        }
+        if !Command::new("true").uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: root cannot become user {NOBODY} here");
+            return None;
+        }
+        chown(self.home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        self.command.uid(NOBODY).gid(NOBODY);
+        self.user = Some(NOBODY);
+        Some(self)
     }
 
     fn of(program: &Path, home: TempDir) -> Self {
@@ -64,8 +80,10 @@ impl ProxyCommand {
         {
             command.env(name, home.path().join(dir));
         }
+        // Its sockets go there.
+        command.env("XDG_RUNTIME_DIR", home.path());
         command.env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS).current_dir(home.path());
-        Self { command, home }
+        Self { command, home, user: None }
     }
 
     /// Its home and working directory.
@@ -89,6 +107,9 @@ impl ProxyCommand {
         outer.args(&command[1..]).arg(self.command.get_program()).args(self.command.get_args());
         outer.env_clear().current_dir(self.home.path());
         outer.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(user) = self.user {
+            outer.uid(user).gid(user);
+        }
         self.command = outer;
         self
     }

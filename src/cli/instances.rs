@@ -1,0 +1,71 @@
+//! The running instances of this user, as commands reach them.
+//!
+//! # Theory of operation
+//!
+//! Each instance listens on a socket of its own, `instance-PID.sock` in the runtime directory
+//! (`transport/shared/runtime_dir.rs`), which is closed to other users. A command connects to every socket there, sends
+//! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command.
+//! `memory` measures the processes that instances name, and `duplicates` compares them.
+//!
+//! An instance that cannot create its socket works without it; commands do not find it then.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::PathBuf;
+
+pub mod duplicates;
+pub mod memory;
+pub mod query;
+pub mod socket;
+
+/// What a command asks an instance.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum InstanceRequest {
+    /// What it serves, and how its groups are.
+    Status,
+    /// To connect a group again.
+    Reconnect(String),
+}
+
+/// The answer of an instance.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum InstanceReply {
+    /// What it serves, and how its groups are.
+    Status(Box<InstanceStatus>),
+    /// The group is being connected again.
+    Reconnecting,
+    /// It has no group of this name.
+    NoSuchGroup,
+}
+
+/// An instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceStatus {
+    /// Its process.
+    pub pid: u32,
+    /// The version of the program.
+    pub version: String,
+    /// How long it has run, in seconds.
+    pub up_s: u64,
+    /// Its working directory.
+    pub cwd: PathBuf,
+    /// Its config files.
+    pub config: Vec<PathBuf>,
+    /// What `get_status` reports.
+    pub status: Value,
+}
+
+impl InstanceStatus {
+    /// The groups, as `get_status` reports them.
+    pub fn groups(&self) -> &[Value] {
+        self.status["groups"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns whether it has a group of this name.
+    pub fn has_group(&self, name: &str) -> bool {
+        self.groups().iter().any(|group| group["group"] == name)
+    }
+}

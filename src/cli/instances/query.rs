@@ -1,0 +1,80 @@
+//! Asks the running instances of this user.
+
+use super::{InstanceReply, InstanceRequest, InstanceStatus};
+use crate::config::vars::Env;
+use crate::transport::shared::runtime_dir::RuntimeDir;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an instance may take to answer. One that hangs is left out.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A running instance and the path of its socket.
+pub struct RunningInstance {
+    /// What it says of itself.
+    pub status: InstanceStatus,
+    socket: PathBuf,
+}
+
+/// What became of a request to reconnect a group.
+pub enum Reconnected {
+    /// The group is being connected again.
+    Yes,
+    /// The instance has no such group.
+    NoSuchGroup,
+}
+
+/// Returns the instances that answer, the oldest first. Removes the sockets of those that were killed.
+///
+/// # Errors
+///
+/// Fails if the runtime directory cannot be used.
+pub fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
+    let base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(Path::new);
+    let dir = RuntimeDir::open(base)?;
+    let files = fs::read_dir(dir.path())?.flatten().map(|file| file.path());
+    let is_instance = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("instance-") && name.ends_with(".sock")
+    };
+    let mut instances = Vec::new();
+    for socket in files.filter(is_instance) {
+        match ask(&socket, &InstanceRequest::Status) {
+            Ok(InstanceReply::Status(status)) => instances.push(RunningInstance { status: *status, socket }),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(&socket).ok();
+            }
+            _ => eprintln!("dynamic-mcp: {} does not answer", socket.display()),
+        }
+    }
+    instances.sort_by_key(|instance| std::cmp::Reverse((instance.status.up_s, instance.status.pid)));
+    Ok(instances)
+}
+
+impl RunningInstance {
+    /// Makes the instance connect a group again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the instance does not answer.
+    pub fn reconnect(&self, group: &str) -> io::Result<Reconnected> {
+        match ask(&self.socket, &InstanceRequest::Reconnect(group.to_owned()))? {
+            InstanceReply::Reconnecting => Ok(Reconnected::Yes),
+            InstanceReply::NoSuchGroup => Ok(Reconnected::NoSuchGroup),
+            InstanceReply::Status(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+fn ask(socket: &Path, request: &InstanceRequest) -> io::Result<InstanceReply> {
+    let mut socket = UnixStream::connect(socket)?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.write_all((serde_json::to_string(request)? + "\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}

@@ -1,0 +1,249 @@
+//! `dynamic-mcp status`: the running instances of this user and their groups.
+
+use super::instances::memory::{self, ProcessTree};
+use super::instances::{duplicates, query};
+use crate::config::vars::Env;
+use clap::Args;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The interval of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+/// Moves the cursor of a terminal to the top and clears the screen.
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+
+/// Show the running instances of dynamic-mcp and their servers
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show it again every 2 seconds, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Prints the instances.
+///
+/// # Errors
+///
+/// Fails if the runtime directory cannot be used, or stdout cannot be written.
+pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
+    loop {
+        let report = report(env)?;
+        let text = match args.json {
+            true => format!("{report}\n"),
+            false => table(&report),
+        };
+        let start = if args.watch && !args.json { CLEAR_SCREEN } else { "" };
+        let mut stdout = std::io::stdout();
+        write!(stdout, "{start}{text}")?;
+        stdout.flush()?;
+        if !args.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+        }
+    }
+}
+
+/// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
+fn report(env: &Env) -> std::io::Result<Value> {
+    let instances = query::all(env)?;
+    let tree = ProcessTree::read();
+    let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    for instance in &instances {
+        for group in instance.status.groups().iter().filter(|group| group["shared"] == true) {
+            users.entry(group["pid"].as_u64().unwrap_or_default()).or_default().insert(instance.status.pid);
+        }
+    }
+    let (mut saved_processes, mut saved_bytes) = (0, 0);
+    for (pid, users) in &users {
+        let saved = users.len() as u64 - 1;
+        saved_processes += saved;
+        saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
+    }
+    let all_groups = instances.iter().flat_map(|instance| instance.status.groups());
+    let duplicates = duplicates::find(all_groups, &tree);
+    let mut not_running = 0;
+    let instances: Vec<Value> = instances
+        .iter()
+        .map(|instance| {
+            let status = &instance.status;
+            let groups: Vec<Value> = status
+                .groups()
+                .iter()
+                .map(|group| {
+                    let pid = group["pid"].as_u64();
+                    not_running += u64::from(group["state"] != "connected");
+                    let mut group = group.clone();
+                    let memory = pid.and_then(|pid| tree.memory(u32::try_from(pid).ok()?));
+                    group["memoryBytes"] = json!(memory);
+                    let others = pid
+                        .and_then(|pid| users.get(&pid))
+                        .map(|users| users.iter().filter(|user| **user != status.pid).collect::<Vec<_>>());
+                    group["sharedWith"] = json!(others.unwrap_or_default());
+                    group
+                })
+                .collect();
+            let client = memory::parent(status.pid);
+            json!({
+                "pid": status.pid,
+                "client": client.and_then(memory::name),
+                "clientPid": client,
+                "version": status.version,
+                "upS": status.up_s,
+                "cwd": status.cwd,
+                "config": status.config,
+                "memoryBytes": tree.memory(status.pid),
+                "status": status.status["status"],
+                "error": status.status["error"],
+                "groups": groups,
+            })
+        })
+        .collect();
+    Ok(json!({
+        "instances": instances,
+        "notRunning": not_running,
+        "duplicates": duplicates,
+        "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
+    }))
+}
+
+/// Formats the report for a terminal.
+fn table(report: &Value) -> String {
+    let mut text = String::new();
+    let instances = report["instances"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if instances.is_empty() {
+        return "no instance of dynamic-mcp is running\n".to_owned();
+    }
+    for instance in instances {
+        let config: Vec<&str> =
+            instance["config"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        text.push_str(&format!(
+            "dynamic-mcp {} (pid {}), started by {} {} ago in {}, {} with its servers, config {}\n",
+            instance["version"].as_str().unwrap_or_default(),
+            instance["pid"],
+            instance["client"].as_str().unwrap_or("an unknown client"),
+            minutes(&instance["upS"]),
+            instance["cwd"].as_str().unwrap_or_default(),
+            megabytes(&instance["memoryBytes"]),
+            if config.is_empty() { "none".to_owned() } else { config.join(", ") },
+        ));
+        if let Some(error) = instance["error"].as_str() {
+            text.push_str(&format!("  error: {error}\n"));
+        }
+        text.push_str(&groups_table(instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default()));
+    }
+    for duplicate in report["duplicates"].as_array().into_iter().flatten() {
+        text.push_str(&duplicates::line(duplicate));
+    }
+    let saved = &report["savedBySharing"];
+    text.push_str(&format!(
+        "{} servers are configured and not running; sharing saves {} processes and {}\n",
+        report["notRunning"],
+        saved["processes"],
+        megabytes(&saved["bytes"])
+    ));
+    text
+}
+
+/// Formats the groups of an instance in columns.
+fn groups_table(groups: &[Value]) -> String {
+    const HEAD: [&str; 9] = ["group", "state", "mode", "pid", "memory", "calls", "p50", "p95", "idle"];
+    let mut rows = vec![(HEAD.map(str::to_owned), String::new())];
+    for group in groups {
+        let text = |name: &str| match &group[name] {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        let unit = |name: &str, unit: &str| match text(name).as_str() {
+            "-" => "-".to_owned(),
+            number => format!("{number} {unit}"),
+        };
+        let idle =
+            group["idleMs"].as_u64().map_or_else(|| "-".to_owned(), |idle| format!("{} s", idle / 1000));
+        let others = group["sharedWith"].as_array().map_or(0, Vec::len);
+        let mut notes = Vec::new();
+        if group["shared"] == true {
+            notes.push(match others {
+                0 => "shared, used by this window only".to_owned(),
+                1 => "shared with another window".to_owned(),
+                others => format!("shared with {others} other windows"),
+            });
+        }
+        if let Some(error) = group["error"].as_str() {
+            notes.push(error.lines().next().unwrap_or_default().to_owned());
+        }
+        let row = [
+            text("group"),
+            text("state"),
+            text("mode"),
+            text("pid"),
+            megabytes(&group["memoryBytes"]),
+            text("calls"),
+            unit("p50Ms", "ms"),
+            unit("p95Ms", "ms"),
+            idle,
+        ];
+        rows.push((row, notes.join("; ")));
+    }
+    let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let line = |(row, notes): &([String; 9], String)| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = format!("  {}  {notes}", cells.collect::<Vec<_>>().join("  "));
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn megabytes(bytes: &Value) -> String {
+    bytes.as_u64().map_or_else(|| "-".to_owned(), |bytes| format!("{} MB", bytes.div_ceil(1 << 20)))
+}
+
+fn minutes(seconds: &Value) -> String {
+    match seconds.as_u64().unwrap_or_default() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_is_shared_and_what_that_saves() {
+        let group = json!({
+            "group": "docs", "state": "connected", "mode": "hybrid", "pid": 7, "shared": true,
+            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
+        });
+        let failed =
+            json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "error": "no\nmore"});
+        let report = json!({
+            "instances": [{
+                "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
+                "memoryBytes": 1, "error": null, "groups": [group, failed],
+            }],
+            "notRunning": 1,
+            "savedBySharing": {"processes": 1, "bytes": 45 << 20},
+        });
+        let expected = "\
+dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json
+  group  state      mode    pid  memory  calls  p50     p95     idle
+  docs   connected  hybrid  7    45 MB   2      1.5 ms  3.0 ms  20 s  shared with another window
+  x      failed     pure    -    -       0      -       -       -     no
+1 servers are configured and not running; sharing saves 1 processes and 45 MB
+";
+        assert_eq!(table(&report), expected);
+        assert_eq!(table(&json!({"instances": []})), "no instance of dynamic-mcp is running\n");
+    }
+}

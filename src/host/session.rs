@@ -1,0 +1,390 @@
+//! One session: an instance that uses a shared server.
+//!
+//! Requests are forwarded with an id and a progress token of the host's own (`wire/peer.rs`), in the order in which they
+//! come. The session answers some itself: `initialize`, and what concerns the state that sessions share.
+
+use super::registry::Registry;
+use super::server::{MAX_WAIT, SharedServer, reply_of};
+use super::session_table::{Competition, LogSeverity, SessionId};
+use crate::protocol::code;
+use crate::protocol::methods::{Method, notification};
+use crate::random::hex_id;
+use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
+use crate::transport::shared::challenge;
+use crate::transport::shared::confinement::Confinement;
+use crate::transport::shared::pipes::{self, SessionPipes};
+use crate::transport::warden::raise_nofile;
+use crate::wire::inbound::InboundRequests;
+use crate::wire::lines::LineReader;
+use crate::wire::output::{Output, PollableFd};
+use crate::wire::peer::{CallError, CallOptions, CancelParams, Incoming, Peer, Progress};
+use crate::wire::{Raw, Reply, Request, error_object, raw};
+use memchr::memmem;
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long attaching may take. The instance waits no longer.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest request to attach, in bytes. No program can be started with more arguments and variables.
+const MAX_REQUEST_BYTES: usize = 8 << 20;
+/// How long a request may wait behind another session's until its instance gets a process of its own next time.
+const MAX_WAIT_BEHIND: Duration = Duration::from_secs(1);
+/// How many requests of one session may be open. Further ones are refused.
+const MAX_OPEN_REQUESTS: usize = 1024;
+/// How many requests of one session the server works on while other sessions use it. The others wait, so that a session
+/// with many requests does not fill the server's queue.
+const FAIR_SHARE: usize = 4;
+/// How many requests of one session the host reads ahead meanwhile.
+const READ_AHEAD: usize = 2 * FAIR_SHARE;
+/// How many messages of one session are read until the other tasks have their turn.
+const MESSAGES_PER_TURN: usize = 8;
+/// The number of bytes that may wait for a session that does not read. Above it the session is ended, because a server
+/// must not wait for one of its sessions. A larger message still passes if nothing else waits.
+const MAX_UNREAD_BYTES: usize = 8 << 20;
+
+/// One session.
+struct HostSession {
+    id: SessionId,
+    /// The process of the instance.
+    instance: u32,
+    /// The connection to the instance.
+    peer: Arc<Peer>,
+    server: Arc<SharedServer>,
+    registry: Arc<Registry>,
+    /// Has a permit for each request that the server may work on while others use it.
+    fair_share: Semaphore,
+}
+
+/// Serves a session until one side ends it. `own` is what confines the host.
+pub(super) async fn serve(socket: UnixStream, registry: Arc<Registry>, own: Arc<Confinement>) {
+    if let Err(error) = try_serve(socket, registry, &own).await {
+        tracing::debug!(%error, "a session was not accepted");
+    }
+}
+
+async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confinement) -> io::Result<()> {
+    let client = timeout(ATTACH_TIMEOUT, verify(&socket, own)).await??;
+    let (attached, answer) = match timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, client)).await? {
+        Ok(attached) => {
+            let pid = attached.server.pid();
+            (Some(attached), AttachReply::Attached { pid })
+        }
+        Err(reason) => (None, AttachReply::Refused(reason)),
+    };
+    let answer = serde_json::to_string(&answer)? + "\n";
+    timeout(ATTACH_TIMEOUT, socket.write_all(answer.as_bytes())).await??;
+    drop(socket);
+    let Some(AttachedClient { server, pipes, instance }) = attached else { return Ok(()) };
+    let mut lines = LineReader::new(pipes.input, MAX_MESSAGE_BYTES);
+    let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
+    output.set_limit(MAX_UNREAD_BYTES);
+    let id = registry.new_session_id();
+    let session = Arc::new(HostSession {
+        id,
+        instance,
+        peer: Peer::new(output.clone()),
+        server,
+        registry,
+        fair_share: Semaphore::new(FAIR_SHARE),
+    });
+    if !session.server.add_session(id, session.peer.clone()) {
+        // The server ends at this moment. The instance starts one of its own.
+        return Ok(());
+    }
+    let _removed_at_the_end = RemovedAtTheEnd(session.clone());
+    tokio::select! {
+        () = session.read(&mut lines) => {}
+        // The instance is gone, or the server has ended and everything is written.
+        _ = writer.run() => {}
+        () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
+    }
+    Ok(())
+}
+
+/// Returns whether the process that connected has our rights, or why it is refused.
+///
+/// # Errors
+///
+/// Fails if it does not prove that it is the process that the kernel tells.
+async fn verify(socket: &UnixStream, own: &Confinement) -> io::Result<Result<(), Declined>> {
+    let credentials = socket.peer_cred()?;
+    let verdict =
+        own.check_unconfined().and_then(|()| own.check_client(credentials.pid(), credentials.uid()));
+    challenge::challenge(socket, credentials.pid().unwrap_or_default(), &hex_id()).await?;
+    Ok(verdict)
+}
+
+/// What a session needs.
+struct AttachedClient {
+    server: Arc<SharedServer>,
+    pipes: SessionPipes,
+    /// The process of the instance.
+    instance: u32,
+}
+
+/// Reads what the instance asks for, and finds the server if the instance may use it. Fails with the reason why it is
+/// not shared.
+async fn find_server(
+    socket: &UnixStream,
+    registry: &Arc<Registry>,
+    verdict: Result<(), Declined>,
+) -> Result<AttachedClient, String> {
+    let received = pipes::receive(socket, MAX_REQUEST_BYTES).await;
+    let (line, ends) = received.map_err(|error| format!("the request: {error}"))?;
+    let request = serde_json::from_slice(&line).map_err(|error| format!("the request: {error}"))?;
+    let AttachRequest { server, nofile, instance } = request;
+    verdict.map_err(|declined| declined.0)?;
+    let pipes = SessionPipes::from_ends(ends).map_err(|error| format!("the pipes: {error}"))?;
+    if nofile != raise_nofile() {
+        return Err("the two processes differ in: the limit of open files".to_owned());
+    }
+    let server = registry.find(&Arc::new(server), instance).await?;
+    Ok(AttachedClient { server, pipes, instance })
+}
+
+/// Removes a session from its server when it is dropped.
+struct RemovedAtTheEnd(Arc<HostSession>);
+
+impl Drop for RemovedAtTheEnd {
+    fn drop(&mut self) {
+        self.0.server.remove_session(self.0.id);
+    }
+}
+
+impl HostSession {
+    /// Reads until the instance closes the connection. Its open requests are cancelled then.
+    async fn read(self: &Arc<Self>, lines: &mut LineReader<Receiver>) {
+        let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
+        let mut requests = InboundRequests::new(self.peer.clone(), internal);
+        for count in 1usize.. {
+            if count.is_multiple_of(MESSAGES_PER_TURN) {
+                tokio::task::yield_now().await;
+            }
+            if requests.len() >= READ_AHEAD && self.is_contended() {
+                // No longer, because what follows may be the cancellation of what the others wait for.
+                let ended = timeout(MAX_WAIT_BEHIND, requests.ended());
+                tokio::select! {
+                    ended = ended => if ended.is_ok() { continue },
+                    () = lines.ended() => return,
+                }
+            }
+            // An instance that does not read its answers gets no more of its requests served.
+            if !self.peer.output().is_ready() {
+                tokio::select! {
+                    () = self.peer.output().ready() => {}
+                    () = lines.ended() => return,
+                }
+            }
+            tokio::select! {
+                () = requests.ended() => {}
+                incoming = self.peer.receive(lines) => match incoming {
+                    None | Some(Incoming::Malformed(..)) => return,
+                    Some(Incoming::Handled | Incoming::Unmatched { .. }) => {}
+                    Some(Incoming::Request(request)) if requests.len() >= MAX_OPEN_REQUESTS => {
+                        let message = "too many requests are open; wait for some of the answers";
+                        self.peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
+                    }
+                    Some(Incoming::Request(request)) => {
+                        let cancel_params = CancelParams::default();
+                        let id = request.id.clone();
+                        let answer = self.clone().answer(request, cancel_params.clone());
+                        requests.start(id, Box::pin(answer), cancel_params);
+                    }
+                    Some(Incoming::Notification { method, params }) => {
+                        // The host has sent `notifications/initialized` itself, and no server knows of roots.
+                        if let (notification::CANCELLED, Some(params)) = (method.as_str(), params) {
+                            requests.cancel(params);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Returns whether other sessions use the server.
+    fn is_contended(&self) -> bool {
+        self.server.table.lock().competition(self.id, Instant::now()) != Competition::None
+    }
+
+    async fn answer(self: Arc<Self>, request: Request, cancel_params: CancelParams) -> Reply {
+        let Request { method, params, .. } = request;
+        let params = params.map(|params| Raw::clone(&params));
+        let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
+        match Method::parse(&method) {
+            Some(Method::Initialize) => self.server.clone().initialize(params).await,
+            Some(Method::ServerDiscover | Method::SubscriptionsListen) => {
+                let message = "servers without a handshake are not shared";
+                Err(error_object(code::METHOD_NOT_FOUND, message, None))
+            }
+            Some(Method::LoggingSetLevel) => {
+                let level = LogSeverity::parse(&text("level"));
+                self.set_level(level, &method, params, cancel_params).await
+            }
+            Some(Method::ResourcesSubscribe) => {
+                let uri = text("uri");
+                self.server.table.lock().subscribe(self.id, &uri);
+                let reply = self.forward(&method, params, cancel_params).await;
+                if reply.is_err() {
+                    self.server.table.lock().unsubscribe(self.id, &uri);
+                }
+                reply
+            }
+            Some(Method::ResourcesUnsubscribe) => {
+                let is_last = self.server.table.lock().unsubscribe(self.id, &text("uri"));
+                match is_last {
+                    true => self.forward(&method, params, cancel_params).await,
+                    false => Ok(Raw::from_static(b"{}")),
+                }
+            }
+            Some(Method::TasksGet | Method::TasksResult | Method::TasksCancel)
+                if !self.server.table.lock().owns_task(self.id, &text("taskId")) =>
+            {
+                Err(error_object(code::INVALID_PARAMS, "there is no task with this id", None))
+            }
+            Some(Method::TasksList) => {
+                let reply = self.forward(&method, params, cancel_params).await;
+                reply.map(|result| self.own_tasks(&result))
+            }
+            _ => self.forward(&method, params, cancel_params).await,
+        }
+    }
+
+    /// Asks the server for a log level if no session has asked for a lower one.
+    async fn set_level(
+        &self,
+        level: Option<LogSeverity>,
+        method: &str,
+        params: Option<Raw>,
+        cancel_params: CancelParams,
+    ) -> Reply {
+        let Some(level) = level else { return self.forward(method, params, cancel_params).await };
+        let lowest = self.server.table.lock().set_level(self.id, level);
+        match lowest {
+            None => Ok(Raw::from_static(b"{}")),
+            Some(lowest) => {
+                let name = serde_json::Value::from(lowest.name()).to_string();
+                let params = params.map(|params| raw::set(&params, "level", name.as_bytes()));
+                self.forward(method, params, cancel_params).await
+            }
+        }
+    }
+
+    /// Sends a request to the server and waits for the answer.
+    async fn forward(&self, method: &str, params: Option<Raw>, cancel_params: CancelParams) -> Reply {
+        let special = params.as_ref().map(SpecialParams::find).unwrap_or_default();
+        let progress = special.progress_token.map(|token| Progress::new(self.peer.output().clone(), token));
+        let is_task = special.is_task;
+        let options = CallOptions {
+            progress,
+            may_become_task: is_task,
+            cancel_params,
+            ..CallOptions::within(MAX_WAIT)
+        };
+        let Some(reply) = reply_of(self.call(method, params, options).await) else {
+            // The session ends, too.
+            return pending().await;
+        };
+        if let (true, Ok(result)) = (is_task, &reply)
+            && let Some(task) = raw::get(result, "task").and_then(|task| raw::get_str(&task, "taskId"))
+        {
+            self.server.table.lock().add_task(self.id, task);
+        }
+        reply
+    }
+
+    /// Sends a request to the server when it is this session's turn.
+    async fn call(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        let open = UnansweredRequest::new(self);
+        let call = async {
+            let permit = match open.competition {
+                Competition::None => None,
+                // No longer, because the requests that it waits for may need this one.
+                Competition::Recent | Competition::Open => {
+                    timeout(MAX_WAIT_BEHIND, self.fair_share.acquire()).await.ok()
+                }
+            };
+            let outcome = self.server.peer.call(method, params, options).await;
+            drop(permit);
+            outcome
+        };
+        if open.competition != Competition::Open {
+            return call.await;
+        }
+        let mut call = std::pin::pin!(call);
+        tokio::select! {
+            biased;
+            outcome = &mut call => outcome,
+            () = sleep(MAX_WAIT_BEHIND) => {
+                self.registry.remember_wait(self.instance, self.server.identity());
+                call.await
+            }
+        }
+    }
+
+    /// Removes the tasks of other sessions from a page of tasks.
+    fn own_tasks(&self, page: &Raw) -> Raw {
+        let Some(tasks) = raw::elements(page, "tasks") else { return page.clone() };
+        let table = self.server.table.lock();
+        let is_own =
+            |task: &&Raw| raw::get_str(task, "taskId").is_some_and(|id| table.owns_task(self.id, &id));
+        let own: Vec<&[u8]> = tasks.iter().filter(is_own).map(|task| &task[..]).collect();
+        raw::set(page, "tasks", &[b"[", &own.join(&b","[..])[..], b"]"].concat())
+    }
+}
+
+/// A request that the server has not answered.
+struct UnansweredRequest<'s> {
+    session: &'s HostSession,
+    /// How the other sessions used the server when it came.
+    competition: Competition,
+}
+
+impl<'s> UnansweredRequest<'s> {
+    fn new(session: &'s HostSession) -> Self {
+        let competition = session.server.table.lock().request_began(session.id, Instant::now());
+        Self { session, competition }
+    }
+}
+
+impl Drop for UnansweredRequest<'_> {
+    fn drop(&mut self) {
+        self.session.server.table.lock().request_ended(self.session.id);
+    }
+}
+
+/// What the host must know of the params of a request.
+#[derive(Default)]
+struct SpecialParams {
+    /// The progress token of the instance.
+    progress_token: Option<Raw>,
+    /// Whether the request asks for a task.
+    is_task: bool,
+}
+
+impl SpecialParams {
+    fn find(params: &Raw) -> Self {
+        // Params may be large, and few have either member. A name may be written with escapes.
+        let may_have = |name: &[u8]| memmem::find(params, name).is_some();
+        if !may_have(b"progressToken") && !may_have(b"\"task\"") && !may_have(b"\\u") {
+            return Self::default();
+        }
+        let members = raw::entries(params).unwrap_or_default();
+        let member = |name: &str| members.iter().rfind(|(key, _)| key == name).map(|(_, value)| value);
+        Self {
+            progress_token: member("_meta").and_then(|given| raw::get(given, "progressToken")),
+            is_task: member("task").is_some(),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What confines a process: its user and groups, its capabilities, its namespaces, and whatever else sandboxes change.
+//!
+//! A server in the host runs with the rights of the host. If these were more than those of the instance that uses the
+//! server, the host would be a way out of a sandbox; if they were fewer, the server would fail where a private one
+//! works. So both ends compare each other with themselves and share nothing if anything differs or cannot be read. All
+//! of it is read from /proc (see proc(5)); other systems than Linux share nothing.
+//!
+//! Namespaces and the root directory can be read only of a process that is dumpable. The host reads them of the attach
+//! helper (`attach_helper`). Instances cannot read them of the host, which is not dumpable; they compare the rest.
+
+use super::attach::Declined;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The lines of /proc/PID/status that are compared.
+const STATUS_LINES: [&str; 12] = [
+    "Uid",
+    "Gid",
+    "Groups",
+    "Umask",
+    "Seccomp",
+    "Seccomp_filters",
+    "CapInh",
+    "CapPrm",
+    "CapEff",
+    "CapBnd",
+    "CapAmb",
+    "NoNewPrivs",
+];
+/// The namespaces that are compared, see namespaces(7). An older kernel has fewer.
+const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
+/// Limits that differ for other reasons: the warden marks its processes with this one, and instances raise the other.
+const IGNORED_LIMITS: [&str; 2] = ["Max realtime timeout", "Max open files"];
+
+/// What confines a process. Two processes with equal values have the same rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// What any process of the user can read.
+    rights: BTreeMap<String, String>,
+    /// The namespaces and the root directory.
+    places: BTreeMap<String, String>,
+}
+
+impl Confinement {
+    /// Reads what confines our own process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if anything cannot be read.
+    pub fn read_own() -> Result<Self, Declined> {
+        if !cfg!(target_os = "linux") {
+            return Err(Declined::new("servers are shared on Linux only"));
+        }
+        Self::read(Path::new("/proc/self"))
+    }
+
+    fn read(process: &Path) -> Result<Self, Declined> {
+        Ok(Self { rights: read_rights(process)?, places: read_places(process)? })
+    }
+
+    /// Checks that a process of these rights may share anything: no one has taken rights from it, and it has none from a
+    /// set-user-ID program.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if it may not.
+    pub fn check_unconfined(&self) -> Result<(), Declined> {
+        let value = |name: &str| self.rights.get(name).map(String::as_str).unwrap_or_default();
+        if value("NoNewPrivs") != "0" {
+            return Err(Declined::new("this process runs in a sandbox (NoNewPrivs)"));
+        }
+        for name in ["Uid", "Gid"] {
+            let mut ids = value(name).split_whitespace();
+            let first = ids.next();
+            if first.is_none() || ids.any(|id| Some(id) != first) {
+                return Err(Declined::new(format!(
+                    "the real and the effective {name} of this process differ"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the process that connected to us has exactly our rights. `pid` and `uid` are its credentials as the
+    /// kernel tells them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if it has not.
+    pub fn check_client(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
+        let client = Self::read(&process_dir(pid, uid)?)?;
+        equal(&self.rights, &client.rights)?;
+        equal(&self.places, &client.places)
+    }
+
+    /// Checks that the host has our rights, as far as they can be read. `pid` and `uid` are as above.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if it has not.
+    pub fn check_host(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
+        equal(&self.rights, &read_rights(&process_dir(pid, uid)?)?)
+    }
+}
+
+/// Returns the directory of a process in /proc, given its credentials.
+fn process_dir(pid: Option<i32>, uid: u32) -> Result<PathBuf, Declined> {
+    if uid != nix::unistd::geteuid().as_raw() {
+        return Err(Declined::new("the other process belongs to another user"));
+    }
+    match pid {
+        Some(pid) if pid > 0 => Ok(format!("/proc/{pid}").into()),
+        _ => Err(Declined::new("the other process is in another pid namespace")),
+    }
+}
+
+fn unreadable(what: &str) -> Declined {
+    Declined::new(format!("cannot read {what} of the other process"))
+}
+
+/// Reads what any process of the user can read: users, groups, capabilities, limits and the like.
+fn read_rights(process: &Path) -> Result<BTreeMap<String, String>, Declined> {
+    let mut rights = BTreeMap::new();
+    let status = fs::read_to_string(process.join("status")).map_err(|_| unreadable("the status"))?;
+    for name in STATUS_LINES {
+        let value = status_value(&status, name).ok_or_else(|| unreadable(name))?;
+        rights.insert(name.to_owned(), value.to_owned());
+    }
+    let pids = status_value(&status, "NSpid").ok_or_else(|| unreadable("NSpid"))?;
+    rights.insert("NSpid".to_owned(), pids.split_whitespace().count().to_string());
+    // Without a security module the file is missing or cannot be read.
+    let label = fs::read_to_string(process.join("attr/current")).unwrap_or_default();
+    rights.insert("security label".to_owned(), label);
+    let limits = fs::read_to_string(process.join("limits")).map_err(|_| unreadable("the limits"))?;
+    for line in limits.lines().skip(1) {
+        let (name, value) = line.split_at_checked(26).ok_or_else(|| unreadable("the limits"))?;
+        if !IGNORED_LIMITS.contains(&name.trim()) {
+            rights.insert(name.trim().to_owned(), value.trim().to_owned());
+        }
+    }
+    Ok(rights)
+}
+
+/// Reads the namespaces and the root directory.
+fn read_places(process: &Path) -> Result<BTreeMap<String, String>, Declined> {
+    let mut places = BTreeMap::new();
+    for name in NAMESPACES.iter().filter(|name| Path::new("/proc/self/ns").join(name).exists()) {
+        let link = fs::read_link(process.join("ns").join(name)).map_err(|_| unreadable("the namespaces"))?;
+        places.insert(format!("{name} namespace"), link.to_string_lossy().into_owned());
+    }
+    let root = fs::read_link(process.join("root")).map_err(|_| unreadable("the root directory"))?;
+    places.insert("root directory".to_owned(), root.to_string_lossy().into_owned());
+    Ok(places)
+}
+
+/// Checks that two processes have equal values.
+fn equal(own: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Result<(), Declined> {
+    let differs = |(name, value)| other.get(name) != Some(value);
+    let missing = || other.keys().find(|name| !own.contains_key(*name));
+    let difference = own.iter().find(|entry| differs(*entry)).map(|(name, _)| name).or_else(missing);
+    match difference {
+        Some(what) => Err(Declined::new(format!("the two processes differ in: {what}"))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the value of a line of /proc/PID/status.
+fn status_value<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    let lines = status.lines().filter_map(|line| line.split_once(':'));
+    lines.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.trim())
+}
+
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_its_own_rights() {
+        let own = Confinement::read_own().unwrap();
+        let (pid, uid) = (std::process::id().cast_signed(), nix::unistd::geteuid().as_raw());
+        for check in [Confinement::check_client, Confinement::check_host] {
+            check(&own, Some(pid), uid).unwrap();
+            assert!(check(&own, Some(pid), uid + 1).is_err());
+            assert!(check(&own, Some(0), uid).is_err());
+            assert!(check(&own, None, uid).is_err());
+        }
+    }
+
+    #[test]
+    fn every_value_counts() {
+        let own = Confinement::read_own().unwrap();
+        assert!(own.rights.len() > 20 && own.places.len() > 5, "{own:?}");
+        for values in [&own.rights, &own.places] {
+            for name in values.keys() {
+                let mut other = values.clone();
+                other.insert(name.clone(), "other".to_owned());
+                let reason = equal(values, &other).unwrap_err().0;
+                assert_eq!(reason, format!("the two processes differ in: {name}"));
+                other.remove(name);
+                assert_eq!(equal(values, &other).unwrap_err().0, reason);
+                assert_eq!(equal(&other, values).unwrap_err().0, reason);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sandbox_and_a_setuid_program_are_confined() {
+        let plain = |changes: &[(&str, &str)]| {
+            let mut values = BTreeMap::from(
+                [("NoNewPrivs", "0"), ("Uid", "5\t5\t5\t5"), ("Gid", "6\t6\t6\t6")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned())),
+            );
+            values.extend(changes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+            Confinement { rights: values, places: BTreeMap::new() }.check_unconfined()
+        };
+        plain(&[]).unwrap();
+        for change in [("NoNewPrivs", "1"), ("Uid", "5\t0\t0\t0"), ("Gid", "6\t6\t7\t6"), ("Uid", "")] {
+            assert!(plain(&[change]).is_err(), "{change:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The pipes of a session. The instance makes them and passes the host's ends with its first line.
+//!
+//! Pipes, because they are faster than sockets and may have larger buffers.
+
+use crate::wire::pipe_size::grow;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::{self, Receiver, Sender};
+
+/// One side's ends of the pipes of a session.
+pub struct SessionPipes {
+    /// What the other side writes.
+    pub input: Receiver,
+    /// What the other side reads.
+    pub output: Sender,
+}
+
+impl SessionPipes {
+    /// Makes the pipes of a session: our ends, and those of the host.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many open files.
+    pub fn new() -> io::Result<(Self, [OwnedFd; 2])> {
+        let (output, host_input) = pipe::pipe()?;
+        let (host_output, input) = pipe::pipe()?;
+        // Only this one, because the total size of a user's pipes is limited, and results are larger than requests.
+        grow(&host_output);
+        let host_ends = [host_input.into_nonblocking_fd()?, host_output.into_nonblocking_fd()?];
+        Ok((Self { input, output }, host_ends))
+    }
+
+    /// Takes over the ends that an instance has passed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they are not two ends of pipes, the first one to read and the other one to write.
+    pub fn from_ends(ends: Vec<OwnedFd>) -> io::Result<Self> {
+        let Ok([input, output]) = <[OwnedFd; 2]>::try_from(ends) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok(Self { input: Receiver::from_owned_fd(input)?, output: Sender::from_owned_fd(output)? })
+    }
+}
+
+/// Sends bytes, and descriptors with the first of them.
+///
+/// # Errors
+///
+/// Fails if the other side closed the connection.
+pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut rights = Some(ControlMessage::ScmRights(&numbers));
+    while !bytes.is_empty() {
+        let control = rights.as_slice();
+        let write = || {
+            let parts = [IoSlice::new(bytes)];
+            Ok(sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, SEND_FLAGS, None)?)
+        };
+        let count = socket.async_io(Interest::WRITABLE, write).await?;
+        bytes = &bytes[count..];
+        rights = None;
+    }
+    Ok(())
+}
+
+/// Receives a line of at most `limit` bytes, without its end, and the descriptors that come with it.
+///
+/// # Errors
+///
+/// Fails if the connection ends before the line, or the line is longer.
+pub async fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let (mut line, mut descriptors) = (Vec::new(), Vec::new());
+    while line.len() <= limit {
+        let (bytes, received) = receive_once(socket).await?;
+        descriptors.extend(received);
+        line.extend_from_slice(&bytes);
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+            return Ok((line, descriptors));
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}
+
+/// Receives what the other side has sent with one call, or a part of it, and the descriptors that come with it. No bytes:
+/// the other side closed the connection.
+///
+/// # Errors
+///
+/// Fails as recvmsg(2).
+pub async fn receive_once(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    socket.async_io(Interest::READABLE, || receive_part(socket)).await
+}
+
+#[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]
+fn receive_part(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut chunk = vec![0; 64 << 10];
+    let mut control = nix::cmsg_space!([RawFd; 2]);
+    let mut parts = [IoSliceMut::new(&mut chunk)];
+    let message = recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut control), RECEIVE_FLAGS)?;
+    let mut descriptors = Vec::new();
+    for control in message.cmsgs().map_err(|_: Errno| io::Error::from(io::ErrorKind::InvalidData))? {
+        if let ControlMessageOwned::ScmRights(numbers) = control {
+            // SAFETY: the kernel opened them in this call, so no other code owns them.
+            descriptors.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
+        }
+    }
+    let count = message.bytes;
+    chunk.truncate(count);
+    Ok((chunk, descriptors))
+}
+
+#[cfg(target_os = "linux")]
+const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL;
+/// macOS has no `MSG_NOSIGNAL`. It is not needed either, because Rust programs ignore SIGPIPE.
+#[cfg(not(target_os = "linux"))]
+const SEND_FLAGS: MsgFlags = MsgFlags::empty();
+
+#[cfg(target_os = "linux")]
+const RECEIVE_FLAGS: MsgFlags = MsgFlags::MSG_CMSG_CLOEXEC;
+/// Nothing is shared there.
+#[cfg(not(target_os = "linux"))]
+const RECEIVE_FLAGS: MsgFlags = MsgFlags::empty();

@@ -1,0 +1,142 @@
+//! The directory of the host's socket: `$XDG_RUNTIME_DIR/dynamic-mcp`, or `/tmp/dynamic-mcp-UID` if that variable is not
+//! set. It must belong to us and be closed to everybody else, or nothing is shared.
+
+use sha2::{Digest, Sha256};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The directory, verified.
+#[derive(Clone, Debug)]
+pub struct RuntimeDir(PathBuf);
+
+impl RuntimeDir {
+    /// Opens the directory, and creates it if it is missing. `base` is `$XDG_RUNTIME_DIR`, if that is set.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory is not ours, or others may use it.
+    pub fn open(base: Option<&Path>) -> io::Result<Self> {
+        let uid = nix::unistd::geteuid();
+        let dir = match base {
+            Some(base) => {
+                check_owner(base)?;
+                base.join("dynamic-mcp")
+            }
+            None => PathBuf::from(format!("/tmp/dynamic-mcp-{uid}")),
+        };
+        Self::open_at(dir)
+    }
+
+    /// Opens this very directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_at(dir: PathBuf) -> io::Result<Self> {
+        match DirBuilder::new().mode(0o700).create(&dir) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let metadata = check_owner(&dir)?;
+        match metadata.mode() & 0o7777 == 0o700 {
+            true => Ok(Self(dir)),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may use the directory")),
+        }
+    }
+
+    /// The path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of the host's socket. It contains our build, so that a host serves only the build that it is itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails if our executable cannot be found.
+    pub fn socket(&self) -> io::Result<PathBuf> {
+        Ok(self.0.join(format!("host-{}.sock", build_id()?)))
+    }
+
+    /// Opens the file that is locked from looking for a host until one runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened or created.
+    pub fn lock_file(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        options.open(self.0.join("lock"))
+    }
+
+    /// The file that marks a server as one that must not be shared. `program` and `args` identify the server.
+    pub fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
+        let mut hash = Sha256::new();
+        for part in std::iter::once(program).chain(args.iter().map(String::as_str)) {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        self.0.join(format!("private-{}", hex(&hash.finalize()[..16])))
+    }
+}
+
+/// Checks that `path` is a directory of ours, and no symbolic link.
+fn check_owner(path: &Path) -> io::Result<fs::Metadata> {
+    let metadata = fs::symlink_metadata(path)?;
+    let is_ours = metadata.uid() == nix::unistd::geteuid().as_raw();
+    match metadata.is_dir() && is_ours && metadata.mode() & 0o022 == 0 {
+        true => Ok(metadata),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a directory of this user alone")),
+    }
+}
+
+/// Identifies our executable: an upgrade, or another build of the same version, is another file.
+fn build_id() -> io::Result<String> {
+    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    let file = fs::metadata(program)?;
+    let text = format!(
+        "{} {} {} {} {} {}",
+        env!("CARGO_PKG_VERSION"),
+        file.dev(),
+        file.ino(),
+        file.size(),
+        file.mtime(),
+        file.mtime_nsec()
+    );
+    Ok(hex(&Sha256::digest(text)[..8]))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn the_directory_must_be_ours_alone() {
+        let base = tempfile::tempdir().unwrap();
+        fs::set_permissions(base.path(), Permissions::from_mode(0o700)).unwrap();
+        let dir = RuntimeDir::open(Some(base.path())).unwrap();
+        assert_eq!(dir.path(), base.path().join("dynamic-mcp"));
+        RuntimeDir::open(Some(base.path())).unwrap();
+        for mode in [0o755, 0o777, 0o1700, 0o500] {
+            fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+            assert!(RuntimeDir::open(Some(base.path())).is_err(), "{mode:o}");
+        }
+        fs::remove_dir(dir.path()).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        symlink(elsewhere.path(), dir.path()).unwrap();
+        assert!(RuntimeDir::open(Some(base.path())).is_err());
+        fs::remove_file(dir.path()).unwrap();
+        fs::set_permissions(base.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(RuntimeDir::open(Some(base.path())).is_err());
+        assert!(RuntimeDir::open(Some(&base.path().join("missing"))).is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! `dynamic-mcp status` and `dynamic-mcp reconnect`.
+
+use super::*;
+use nix::sys::signal::Signal;
+use std::process::{Command, Output};
+
+/// Runs a command of the program for this user, in this directory.
+fn run(user: &User, dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+    command.args(args).env_clear().env("XDG_RUNTIME_DIR", user.runtime.path()).current_dir(dir);
+    command.output().unwrap()
+}
+
+fn stdout(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The JSON of `status` once it lists `count` instances.
+fn status_of(user: &User, count: usize) -> Value {
+    let mut report = Value::Null;
+    wait_until(&format!("{count} instances answer"), || {
+        report = serde_json::from_str(&stdout(run(user, Path::new("/"), &["status", "--json"]))).unwrap();
+        report["instances"].as_array().unwrap().len() == count
+    });
+    report
+}
+
+#[test]
+fn status_lists_every_window_with_its_groups_and_what_they_share() {
+    let user = User::new();
+    let config = pure_config([("g", shared(scripted_upstream(&[]))), ("own", scripted_upstream(&[]))]);
+    assert!(stdout(run(&user, Path::new("/"), &["status"])).contains("no instance"));
+    let (mut a, b) = two_windows(&user, &config, &json!({}));
+    let (pid, own) = (a.upstream_pid("g"), a.upstream_pid("own"));
+    let report = status_of(&user, 2);
+    let instances = report["instances"].as_array().unwrap();
+    let of = |window: &Proxy| instances.iter().find(|instance| instance["pid"] == window.pid()).unwrap();
+    for (window, other) in [(&a, &b), (&b, &a)] {
+        let instance = of(window);
+        assert_eq!(instance["clientPid"], std::process::id());
+        assert_eq!(instance["config"], json!([window.config_file()]));
+        assert!(instance["memoryBytes"].as_u64().unwrap() > 1 << 20, "{instance}");
+        let group = &instance["groups"][0];
+        assert_eq!((&group["pid"], &group["shared"]), (&json!(pid), &json!(true)));
+        assert_eq!(group["sharedWith"], json!([other.pid()]));
+        assert!(group["memoryBytes"].as_u64().unwrap() > 0, "{group}");
+        assert!(group["calls"].as_u64().unwrap() > 0, "{group}");
+    }
+    let private = &of(&a)["groups"][1];
+    assert_eq!((&private["pid"], &private["shared"]), (&json!(own), &json!(false)));
+    assert_eq!(of(&b)["groups"][1]["pid"], Value::Null);
+    assert_eq!((&report["notRunning"], &report["savedBySharing"]["processes"]), (&json!(1), &json!(1)));
+    let table = stdout(run(&user, Path::new("/"), &["status"]));
+    assert!(
+        table.contains("shared with another window") && table.contains("sharing saves 1 process"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_window_that_ends_or_is_killed_is_no_longer_listed() {
+    let user = User::new();
+    let config = shared_config(&[]);
+    let (mut a, b, c) = (user.window(&config), user.window(&config), user.window(&config));
+    status_of(&user, 3);
+    a.close_stdin();
+    a.wait_for_exit();
+    b.send_signal(Signal::SIGKILL);
+    let report = status_of(&user, 1);
+    assert_eq!(report["instances"][0]["pid"], c.pid());
+    let files = fs::read_dir(user.host_dir()).unwrap().flatten().map(|file| file.file_name());
+    let sockets: Vec<_> = files.filter(|name| name.to_str().unwrap().starts_with("instance")).collect();
+    assert_eq!(sockets, [format!("instance-{}.sock", c.pid()).as_str()]);
+}
+
+#[test]
+fn reconnect_concerns_the_windows_of_its_directory_or_all() {
+    let user = User::new();
+    let config = pure_config([("own", scripted_upstream(&[]))]);
+    let (mut a, mut b) = (user.window(&config), user.window(&config));
+    let (of_a, of_b) = (a.upstream_pid("own"), b.upstream_pid("own"));
+    status_of(&user, 2);
+    let here = fs::canonicalize(a.config_file()).unwrap().parent().unwrap().to_owned();
+    let text = stdout(run(&user, &here, &["reconnect", "own"]));
+    assert_eq!(text, format!("own: reconnecting in pid {}\n", a.pid()));
+    a.wait_for_log("reconnecting, because the user wants that");
+    let next = a.upstream_pid("own");
+    assert_ne!(next, of_a);
+    assert_eq!(b.upstream_pid("own"), of_b);
+    let elsewhere = run(&user, Path::new("/"), &["reconnect", "own"]);
+    assert_eq!(elsewhere.status.code(), Some(2), "{elsewhere:?}");
+    assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("--all"), "{elsewhere:?}");
+    assert_eq!(run(&user, &here, &["reconnect", "no-such"]).status.code(), Some(2));
+    stdout(run(&user, Path::new("/"), &["reconnect", "own", "--all"]));
+    wait_until("both reconnect", || a.upstream_pid("own") != next && b.upstream_pid("own") != of_b);
+}
+
+#[test]
+fn reconnect_leaves_the_session_of_another_window() {
+    let user = User::new();
+    let (mut a, mut b) = two_windows(&user, &shared_config(&[]), &json!({}));
+    let pid = a.upstream_pid("g");
+    status_of(&user, 2);
+    let open = b.send_call("g", "sleep", json!({"ms": 500}));
+    let here = fs::canonicalize(a.config_file()).unwrap().parent().unwrap().to_owned();
+    stdout(run(&user, &here, &["reconnect", "g"]));
+    wait_until("the session is made again", || a.log().matches("attached to the shared").count() == 2);
+    assert_eq!(a.upstream_pid("g"), pid);
+    assert!(b.response(open).line.contains("slept"));
+    assert_eq!(b.log().matches("attached to the shared").count(), 1);
+}
+
+#[test]
+fn equal_private_servers_are_named_with_what_keeps_them_apart() {
+    let user = User::new();
+    let config = pure_config([
+        ("twice", scripted_upstream(&[])),
+        ("once", scripted_upstream(&[])),
+        ("shared", shared(scripted_upstream(&[]))),
+    ]);
+    let start = |term: &str| user.command(&config).env("TERM", term).start_initialized();
+    let (mut a, mut b) = (start("secret-a"), start("secret-b"));
+    let pids = [a.upstream_pid("twice"), b.upstream_pid("twice")];
+    a.connect(["once", "shared"]);
+    b.connect(["shared"]);
+    let report = status_of(&user, 2);
+    let duplicates = report["duplicates"].as_array().unwrap();
+    assert_eq!(duplicates.len(), 1, "{duplicates:?}");
+    let found = &duplicates[0];
+    assert_eq!((&found["group"], &found["share"]), (&json!("twice"), &json!("user")));
+    let found_pids = found["pids"].as_array().unwrap();
+    assert!(found_pids.len() == 2 && pids.iter().all(|pid| found_pids.contains(&json!(pid))), "{found}");
+    assert_eq!(found["differentVariables"], json!(["TERM"]));
+    let table = stdout(run(&user, Path::new("/"), &["status"]));
+    assert!(table.contains("twice runs 2 times") && table.contains("keep them apart: TERM"), "{table}");
+    assert!(!table.contains("secret-"), "{table}");
+}
