@@ -160,7 +160,8 @@ impl Transport {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
                 let opened =
-                    ChildTransport::open(&self.warden, &self.process_env, stdio, connect_timeout).await?;
+                    ChildTransport::open(&self.warden, &self.process_env, group, stdio, connect_timeout)
+                        .await?;
                 Ok(opened.map_handle(TransportHandle::Child))
             }
             Endpoint::Http(http) => {

@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("wire", &["protocol", "text"]),
     ("config", &["blocking", "files", "text"]),
     ("dirs", &["config"]),
-    ("telemetry", &["text"]),
+    ("telemetry", &["private_files", "text"]),
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),

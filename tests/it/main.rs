@@ -35,6 +35,7 @@ mod remote;
 mod scripted;
 mod secrets;
 mod security_doc;
+mod setup;
 mod sharing;
 mod soak;
 mod support;

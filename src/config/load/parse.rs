@@ -9,6 +9,7 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::DeserializeOwned;
 
+use super::findings::{read_entry, syntax_error, unexpanded_args, unknown_field};
 use super::source_text::SourceText;
 use crate::config::de::{ValueReader, json_type};
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
@@ -38,8 +39,10 @@ pub(super) struct ParsedFile {
 pub(super) struct NamedEntry {
     /// The server's name.
     pub(super) name: String,
-    /// The entry's fields; `None` if it is disabled.
-    pub(super) entry: Result<Option<ServerEntry>, ConfigError>,
+    /// The fields that could be read; `None` if the server is disabled, or if nothing of the entry could be read.
+    pub(super) entry: Option<ServerEntry>,
+    /// What is wrong with the entry, in the order in which it was found.
+    pub(super) errors: Vec<ConfigError>,
     /// Where the entry is in the file.
     pub(super) source: EntrySource,
 }
@@ -53,6 +56,8 @@ pub(super) struct EntrySource {
     offset: usize,
     /// The known fields that are not empty, in the order of the file.
     fields: Vec<FieldSource>,
+    /// The fields that could not be read.
+    wrong: Vec<&'static str>,
     /// The fields that decide what is launched or contacted, as the file writes them.
     pub(super) launch_text: LaunchText,
     /// What identifies the server for its pins.
@@ -70,10 +75,15 @@ pub(super) struct FieldSource {
 }
 
 impl EntrySource {
-    /// The first field that applies only to servers of this kind, in the order of the table.
-    pub(super) fn field_of(&self, kind: AppliesTo) -> Option<&FieldSource> {
-        let mut of_kind = fields::SERVER.iter().filter(|field| field.applies_to == kind);
-        of_kind.find_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
+    /// The fields that apply only to servers of this kind, in the order of the table.
+    pub(super) fn fields_of(&self, kind: AppliesTo) -> impl Iterator<Item = &FieldSource> {
+        let of_kind = fields::SERVER.iter().filter(move |field| field.applies_to == kind);
+        of_kind.filter_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
+    }
+
+    /// Returns whether one of these fields could not be read.
+    pub(super) fn is_wrong(&self, fields: &[&str]) -> bool {
+        fields.iter().any(|field| self.wrong.contains(field))
     }
 
     /// Makes an error at the first of these fields that the entry has, otherwise at the whole entry.
@@ -122,10 +132,8 @@ fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let parsed = parse_to_ast(text.as_str(), &CollectOptions::default(), &options).map_err(|error| {
-        let message = format!("not valid JSON: {}", error.kind().to_string().to_lowercase());
-        text.error(error.range().start, message, None)
-    })?;
+    let parsed = parse_to_ast(text.as_str(), &CollectOptions::default(), &options)
+        .map_err(|error| syntax_error(text, &error))?;
     match parsed.value {
         Some(Value::Object(root)) => Ok(root),
         Some(other) => Err(text.error(other.start(), expected_an_object(&other), Some(HINT.to_owned()))),
@@ -165,8 +173,9 @@ impl FileParser<'_> {
             is_config = true;
         }
         if is_config {
-            let warnings =
-                unknown.into_iter().map(|(name, offset, nearest)| self.unknown_field(name, offset, nearest));
+            let warnings = unknown
+                .into_iter()
+                .map(|(name, offset, nearest)| unknown_field(self.text, name, offset, nearest));
             self.file.warnings.extend(warnings.collect::<Vec<_>>());
             return;
         }
@@ -206,7 +215,8 @@ impl FileParser<'_> {
                     let message =
                         format!("the server `{}` is defined twice, first at {line}:{column}", server.name);
                     let hint = Some("rename or remove one of them".to_owned());
-                    first.entry = Err(self.text.error(member.name.start(), message, hint));
+                    first.entry = None;
+                    first.errors = vec![self.text.error(member.name.start(), message, hint)];
                 }
                 None => {
                     known.insert(server.name.clone(), self.file.servers.len());
@@ -218,19 +228,22 @@ impl FileParser<'_> {
 
     fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {
         let name = member.name.as_str().to_owned();
-        let entry = if name.trim().is_empty() {
-            Err(self.text.error(member.name.start(), "the server's name is empty", None))
+        let mut wrong = Vec::new();
+        let (entry, errors) = if name.trim().is_empty() {
+            (None, vec![self.text.error(member.name.start(), "the server's name is empty", None)])
         } else if is_disabled(&member.value) {
-            Ok(None)
+            (None, Vec::new())
         } else {
-            let (entry, warnings) = self.read(&member.value);
-            self.file.warnings.extend(warnings);
-            entry.map(Some)
+            let read = read_entry(&member.value, self.text, self.context);
+            self.file.warnings.extend(read.warnings);
+            self.file.warnings.extend(unexpanded_args(&member.value, self.text, self.context.env));
+            wrong = read.wrong;
+            (read.value, read.errors)
         };
-        NamedEntry { name, entry, source: self.entry_source(member) }
+        NamedEntry { name, entry, errors, source: self.entry_source(member, &wrong) }
     }
 
-    fn entry_source(&self, member: &ObjectProp<'_>) -> EntrySource {
+    fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {
         let members = member.value.as_object().map_or(&[][..], |server| &server.properties);
         let known: Vec<_> = members
             .iter()
@@ -240,7 +253,11 @@ impl FileParser<'_> {
         let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
         let program = known.iter().filter(|(field, _)| PROGRAM_FIELDS.contains(&field.name));
         let program: Vec<_> = program.map(|(field, member)| (field.name, compact(&member.value))).collect();
+        let is_wrong = |member: &ObjectProp<'_>| {
+            wrong.iter().any(|offset| (member.start()..=member.end()).contains(offset))
+        };
         EntrySource {
+            wrong: known.iter().filter(|(_, member)| is_wrong(member)).map(|(field, _)| field.name).collect(),
             dir: self.context.dir.to_owned(),
             text: self.text.clone(),
             offset: member.name.start(),
@@ -270,13 +287,8 @@ impl FileParser<'_> {
         });
         let unknown = reader.into_unknown();
         let warnings =
-            unknown.iter().map(|field| self.unknown_field(&field.name, field.offset, field.nearest));
+            unknown.iter().map(|field| unknown_field(self.text, &field.name, field.offset, field.nearest));
         (read, warnings.collect())
-    }
-
-    fn unknown_field(&self, name: &str, offset: usize, nearest: Option<&str>) -> ConfigError {
-        let hint = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
-        self.text.error(offset, format_args!("unknown field `{name}`"), hint)
     }
 
     /// Reads the settings one by one, so that the others count if one is wrong.
