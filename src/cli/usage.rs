@@ -152,12 +152,15 @@ fn describe(error: &Error, arg: &OsStr) -> String {
         },
         ErrorKind::TooManyValues => format!("{option} takes no value"),
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
+        _ if context(error, ContextKind::InvalidValue).is_none_or(|value| value.is_empty()) => {
+            format!("{option} needs a value")
+        }
         _ => match (error.source(), error.get(ContextKind::ValidValue)) {
             (Some(why), _) => format!("{option}: {why}"),
             (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => {
                 format!("{option}: expected {}", valid.join(" or "))
             }
-            (None, _) => format!("{option} needs a value"),
+            (None, _) => format!("{option} has a wrong value"),
         },
     }
 }
