@@ -116,6 +116,8 @@ pub struct ConfigError {
     pub hint: Option<String>,
 }
 
+impl std::error::Error for ConfigError {}
+
 impl ConfigError {
     /// Makes one error of several, whose text has a line for each. `None` if there are none.
     pub(crate) fn joined(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
