@@ -29,6 +29,7 @@ pub mod batch;
 mod block;
 pub mod body;
 pub mod budget;
+pub mod burst;
 pub mod call_options;
 pub mod cork;
 #[cfg(any(test, fuzzing))]

@@ -18,7 +18,7 @@ use crate::groups::GroupManager;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
 use crate::upstream::select::until;
-use crate::wire::cork::corked;
+use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
@@ -47,8 +47,6 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many requests of the client may be open. Further ones are rejected, so that cancellations and the end of the
 /// stream are still read.
 const MAX_OPEN_REQUESTS: usize = 4096;
-/// How many messages are handled before other tasks run.
-const MAX_HANDLED_AT_ONCE: usize = 128;
 /// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
 const LIST_TTL_MS: u32 = 300_000;
 /// How long open calls may take after the shutdown began.
@@ -170,7 +168,14 @@ impl ClientSession {
                 biased;
                 () = self.requests.serve() => {}
                 incoming = self.peer.receive(lines) => match incoming {
-                    Some(incoming) => corked(|| self.handle_all(incoming, lines)),
+                    Some(incoming) => {
+                        let peer = self.peer.clone();
+                        let handle = |incoming, _: &mut _| {
+                            self.handle(incoming);
+                            !self.start_due && self.peer.output().is_ready()
+                        };
+                        handle_all(&peer, incoming, lines, handle).await;
+                    }
                     None => return,
                 },
                 () = until(hold_until) => {
@@ -179,18 +184,6 @@ impl ClientSession {
                 }
                 () = self.list_changes.changed() => self.notify_list_changes(),
             }
-        }
-    }
-
-    /// Handles a message, and those that were read with it.
-    fn handle_all<R: AsyncRead + Unpin>(&mut self, first: Incoming, lines: &mut LineReader<R>) {
-        self.handle(first);
-        for _ in 1..MAX_HANDLED_AT_ONCE {
-            if self.start_due || !self.peer.output().is_ready() {
-                return;
-            }
-            let Some(incoming) = self.peer.receive_buffered(lines) else { return };
-            self.handle(incoming);
         }
     }
 

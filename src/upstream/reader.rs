@@ -11,7 +11,7 @@ use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, code};
 use crate::text::{quoted, shorten};
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
-use crate::wire::cork::corked;
+use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
@@ -26,8 +26,6 @@ use tokio::task::JoinSet;
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
 const MAX_OPEN_REQUESTS: usize = 256;
-/// How many messages are handled before other tasks run.
-const MAX_HANDLED_AT_ONCE: usize = 128;
 /// The longest message of a server that an error repeats, in characters.
 const MAX_REASON: usize = 300;
 /// How many requests of one upstream are remembered, to recognize an error that refuses the answer to one.
@@ -112,22 +110,17 @@ impl Reader {
                 failed = self.context.failures.next() => self.request_failed(failed),
                 incoming = self.context.peer.receive(lines) => match incoming {
                     None => return,
-                    Some(incoming) => corked(|| self.handle_all(incoming, lines)),
+                    Some(incoming) => {
+                        let peer = self.context.peer.clone();
+                        let handle = |incoming, lines: &mut _| {
+                            self.handle(incoming, lines);
+                            self.context.clients.is_ready()
+                        };
+                        handle_all(&peer, incoming, lines, handle).await;
+                    }
                 },
                 () = until(deadline) => self.malformed.expire(),
             }
-        }
-    }
-
-    /// Handles a message, and those that were read with it.
-    fn handle_all<R: AsyncRead + Unpin>(&mut self, first: Incoming, lines: &mut LineReader<R>) {
-        self.handle(first, lines);
-        for _ in 1..MAX_HANDLED_AT_ONCE {
-            if !self.context.clients.is_ready() {
-                return;
-            }
-            let Some(incoming) = self.context.peer.receive_buffered(lines) else { return };
-            self.handle(incoming, lines);
         }
     }
 

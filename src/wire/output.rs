@@ -7,7 +7,8 @@
 //! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
 
-use super::{Frame, cork};
+use super::Frame;
+use super::cork::{self, Corked};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -161,32 +162,10 @@ impl Output {
         queue.bytes += frame.len();
         queue.frames.push_back(frame);
         drop(queue);
-        if is_first && !cork::add(self) {
+        if is_first && !cork::add(&self.0) {
             self.0.more.notify_one();
         }
         true
-    }
-
-    /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
-    pub(super) fn flush(&self) {
-        let Some((direct, mut batch)) = self.0.take_now() else { return self.0.more.notify_one() };
-        if let Ok(written) = try_write(&direct, &batch) {
-            advance(&mut batch, written);
-            self.0.written(written);
-        }
-        let mut queue = self.0.queue.lock();
-        queue.writing = false;
-        if queue.overflowed {
-            batch.clear();
-        }
-        batch.append(&mut queue.frames);
-        // Both keep their memory.
-        queue.frames = batch;
-        let is_left = !queue.frames.is_empty();
-        drop(queue);
-        if is_left {
-            self.0.more.notify_one();
-        }
     }
 
     /// Returns whether `ready` would return at once.
@@ -268,6 +247,30 @@ impl Shared {
         drop(queue);
         if room {
             self.room.notify_waiters();
+        }
+    }
+}
+
+impl Corked for Shared {
+    /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
+    fn flush(&self) {
+        let Some((direct, mut batch)) = self.take_now() else { return self.more.notify_one() };
+        if let Ok(written) = try_write(&direct, &batch) {
+            advance(&mut batch, written);
+            self.written(written);
+        }
+        let mut queue = self.queue.lock();
+        queue.writing = false;
+        if queue.overflowed {
+            batch.clear();
+        }
+        batch.append(&mut queue.frames);
+        // Both keep their memory.
+        queue.frames = batch;
+        let is_left = !queue.frames.is_empty();
+        drop(queue);
+        if is_left {
+            self.more.notify_one();
         }
     }
 }
