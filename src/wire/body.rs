@@ -8,14 +8,14 @@ use std::ops::Range;
 pub struct Body {
     text: Bytes,
     /// The edits in the order of their places, which do not overlap.
-    edits: Vec<Edit>,
+    edits: Vec<BodyEdit>,
     /// Where the value of `_meta.progressToken` is in the text, if that is known.
     token: Option<Range<usize>>,
 }
 
 /// New text for a part of a body.
 #[derive(Debug, Clone)]
-pub(super) struct Edit {
+pub(super) struct BodyEdit {
     /// The part, as offsets in the text.
     pub(super) place: Range<usize>,
     /// What takes its place.
@@ -24,7 +24,7 @@ pub(super) struct Edit {
 
 impl Body {
     /// Makes a body of a text and its edits, which are in order and do not overlap.
-    pub(super) fn edited(text: Bytes, edits: Vec<Edit>) -> Self {
+    pub(super) fn edited(text: Bytes, edits: Vec<BodyEdit>) -> Self {
         Self { text, edits, token: None }
     }
 
@@ -48,7 +48,7 @@ impl Body {
     /// Adds the whole text to `out`.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
         let mut done = 0;
-        for Edit { place, value } in &self.edits {
+        for BodyEdit { place, value } in &self.edits {
             out.extend_from_slice(&self.text[done..place.start]);
             out.extend_from_slice(value);
             done = place.end;
@@ -60,7 +60,7 @@ impl Body {
     pub(super) fn into_parts(self) -> Vec<Bytes> {
         let mut parts = Vec::with_capacity(2 * self.edits.len() + 2);
         let mut done = 0;
-        for Edit { place, value } in self.edits {
+        for BodyEdit { place, value } in self.edits {
             parts.push(self.text.slice(done..place.start));
             parts.push(value);
             done = place.end;
@@ -88,7 +88,7 @@ impl Body {
     pub(super) fn set_progress_token(mut self, value: Bytes) -> Result<Self, Self> {
         let Some(place) = self.token.take() else { return Err(self) };
         let at = self.edits.partition_point(|edit| edit.place.start < place.start);
-        self.edits.insert(at, Edit { place, value });
+        self.edits.insert(at, BodyEdit { place, value });
         Ok(self)
     }
 }

@@ -1,6 +1,6 @@
 //! JSON objects whose members are known, and the params of requests, whose members are found when their line is read.
 
-use super::body::{Body, Edit};
+use super::body::{Body, BodyEdit};
 use super::scan::{Member, Scanner};
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -98,7 +98,7 @@ impl Object {
         let mut edits = Vec::with_capacity(values.len());
         for member in &self.members {
             if let Some((_, value)) = values.iter().find(|(key, _)| self.has_key(member, key)) {
-                edits.push(Edit { place: member.value.clone(), value: value.clone() });
+                edits.push(BodyEdit { place: member.value.clone(), value: value.clone() });
             }
         }
         // A key may be there several times.
@@ -108,7 +108,7 @@ impl Object {
         Body::edited(self.text.clone(), edits)
     }
 
-    fn add_missing(&self, values: &[(&str, Bytes)], edits: &mut Vec<Edit>) {
+    fn add_missing(&self, values: &[(&str, Bytes)], edits: &mut Vec<BodyEdit>) {
         // After the last value, so that all white space stays where it is.
         let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
         let end = self.members.last().map_or_else(|| open_brace() + 1, |last| last.value.end);
@@ -116,7 +116,7 @@ impl Object {
         for (key, value) in values {
             if !self.members.iter().any(|member| self.has_key(member, key)) {
                 let key = format!("{separator}{}:", serde_json::Value::from(*key)).into();
-                edits.extend([key, value.clone()].map(|value| Edit { place: end..end, value }));
+                edits.extend([key, value.clone()].map(|value| BodyEdit { place: end..end, value }));
                 separator = ",";
             }
         }
