@@ -24,7 +24,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
+    ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
     ("host", &["protocol", "random", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
@@ -32,7 +32,21 @@ const LAYERS: [(&str, &[&str]); 25] = [
         &["config", "files", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"],
     ),
     ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
-    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    (
+        "groups",
+        &[
+            "cache",
+            "config",
+            "memory",
+            "pins",
+            "protocol",
+            "random",
+            "rules",
+            "transport",
+            "upstream",
+            "wire",
+        ],
+    ),
     ("pins", &["blocking", "config", "files", "private_files", "text", "wire"]),
     (
         "front",
