@@ -5,7 +5,6 @@
 //! Each instance listens on a socket of its own, `instance-PID.sock` in the runtime directory
 //! (`transport/shared/runtime_dir.rs`), which is closed to other users. A command connects to every socket there, sends
 //! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command.
-//! `memory` measures the processes that instances name, and `duplicates` compares them.
 //!
 //! An instance that cannot create its socket works without it; commands do not find it then.
 
@@ -13,8 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-pub mod duplicates;
-pub mod memory;
 pub mod query;
 pub mod socket;
 

@@ -113,6 +113,18 @@ pub enum Share {
     User,
 }
 
+impl Share {
+    /// The word for it in config files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Client => "client",
+            Self::Directory => "directory",
+            Self::User => "user",
+        }
+    }
+}
+
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Endpoint {

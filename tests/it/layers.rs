@@ -9,12 +9,13 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 25] = [
+const LAYERS: [(&str, &[&str]); 26] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
     ("random", &[]),
+    ("processes", &[]),
     ("protocol", &[]),
     ("private_files", &["files"]),
     ("wire", &["protocol", "text"]),
@@ -37,8 +38,19 @@ const LAYERS: [(&str, &[&str]); 25] = [
     (
         "front",
         &[
-            "blocking", "config", "groups", "pins", "protocol", "random", "rules", "schema", "search",
-            "text", "upstream", "wire",
+            "blocking",
+            "config",
+            "groups",
+            "pins",
+            "processes",
+            "protocol",
+            "random",
+            "rules",
+            "schema",
+            "search",
+            "text",
+            "upstream",
+            "wire",
         ],
     ),
     (
@@ -52,6 +64,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "front",
             "groups",
             "pins",
+            "processes",
             "protocol",
             "telemetry",
             "text",

@@ -7,7 +7,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -62,6 +64,19 @@ impl User {
             Some(programs) => ProxyCommand::unprivileged_copy(&programs.path().join("dynamic-mcp")),
             None => Some(ProxyCommand::new()),
         }
+    }
+
+    /// A command of the program, such as `status`, without arguments.
+    pub(crate) fn program_command(&self) -> Command {
+        let mut command = match &self.programs {
+            Some(programs) => Command::new(programs.path().join("dynamic-mcp")),
+            None => Command::new(env!("CARGO_BIN_EXE_dynamic-mcp")),
+        };
+        if self.programs.is_some() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.env_clear().env("XDG_RUNTIME_DIR", self.runtime.path());
+        command
     }
 
     /// The entry of a scripted upstream that this user can start and shares.

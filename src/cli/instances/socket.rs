@@ -98,7 +98,7 @@ async fn answer(
             up_s: started.elapsed().as_secs(),
             cwd: info.cwd.clone(),
             config: info.config.clone(),
-            status: status::report(&groups.all(), groups, &LoginFlows::default()).json,
+            status: status::report(&groups.all(), groups, &LoginFlows::default(), &[]).json,
         })),
         InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
             Some(group) => {

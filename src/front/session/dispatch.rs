@@ -311,7 +311,8 @@ async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
-    let status = status::report(&chosen, groups, flows);
+    let duplicates = status::duplicates(&chosen).await;
+    let status = status::report(&chosen, groups, flows, &duplicates);
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()

@@ -1,9 +1,13 @@
 //! `get_status`: the states of the groups, as text and as JSON.
 
+use crate::blocking;
+use crate::config::{ServerConfig, Share};
 use crate::front::changed_tools;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::pins::changes::{PinProblem, ToolChanges};
+use crate::processes::ProcessTree;
+use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::text::{one_line, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::CatalogSource;
@@ -18,6 +22,9 @@ const MAX_CHANGED_TOOLS: usize = 100;
 /// How many characters of their names it has.
 const MAX_TOOL_NAME: usize = 256;
 
+/// How long finding servers that run more than once may take. After that, none is named.
+const DUPLICATES_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// The states of groups.
 pub struct Status {
     /// The `structuredContent`.
@@ -26,8 +33,13 @@ pub struct Status {
     pub text: String,
 }
 
-/// Reports the states of `groups`. `status` and `error` are about all groups.
-pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> Status {
+/// Reports the states of `groups`, of which `duplicates` run more than once. `status` and `error` are about all groups.
+pub fn report(
+    groups: &[Upstream],
+    manager: &GroupManager,
+    flows: &LoginFlows,
+    duplicates: &[DuplicateServer],
+) -> Status {
     let config = manager.config();
     let all = manager.all();
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
@@ -57,6 +69,7 @@ pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot, flows)).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
+        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
     });
     let mut text = format!("{status}: the tools of {ready} of {} groups are known", snapshots.len());
@@ -66,6 +79,9 @@ pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -
     for (group, snapshot) in &snapshots {
         text.push('\n');
         text.push_str(&group_line(group, snapshot, flows));
+        if let Some(duplicate) = duplicates.iter().find(|server| server.group == group.name.as_str()) {
+            text.push_str(&format!("\n    {}", duplicate.text()));
+        }
     }
     for error in errors {
         text.push_str(&format!("\nconfig error: {error}"));
@@ -94,6 +110,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
+        "share": snapshot.server.as_ref().map(|server| share(server).name()),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
         "unreadable": snapshot.unreadable().map(|last| json!({
@@ -111,6 +128,31 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "pinProblem": changes.problem.as_ref().map(PinProblem::text),
         "serverReplacedS": changes.replaced_s.map(age_s),
     })
+}
+
+/// Which instances use the same process, as far as the config decides it.
+fn share(server: &ServerConfig) -> Share {
+    if server.stateful { Share::Client } else { server.share }
+}
+
+/// Finds the servers of these groups that other instances run as well. Reads /proc, and takes a moment at most.
+pub async fn duplicates(groups: &[Upstream]) -> Vec<DuplicateServer> {
+    let private = groups.iter().filter_map(|group| {
+        let snapshot = group.snapshot();
+        let process = snapshot.process().filter(|process| !process.is_shared)?;
+        let share = share(snapshot.server.as_deref()?);
+        (share != Share::Client).then(|| PrivateServer {
+            group: group.name.as_str().to_owned(),
+            pid: process.pid,
+            is_configured: share != Share::Auto,
+        })
+    });
+    let private: Vec<_> = private.collect();
+    if private.is_empty() {
+        return Vec::new();
+    }
+    let find = move || duplicates::of_instance(&private, &ProcessTree::read());
+    blocking::run(DUPLICATES_TIMEOUT, find).await.unwrap_or_default()
 }
 
 /// The number of tools that the config allows.
