@@ -1,8 +1,8 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`], [`status`],
-//! [`reconnect`], [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
-//! exit code, or an error that `main` prints.
+//! [`logs`], [`reconnect`], [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment,
+//! which is read once. Each returns the exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
 use clap::{ArgGroup, Parser, Subcommand};
@@ -15,6 +15,7 @@ pub mod cache;
 pub mod demo;
 pub mod instances;
 pub mod login;
+pub mod logs;
 mod nesting;
 mod paths;
 pub mod reconnect;
@@ -87,6 +88,8 @@ pub enum CliCommand {
     Approve(approve::ApproveArgs),
     /// Show the running instances of dynamic-mcp and their servers
     Status(status::StatusArgs),
+    /// Show what a server of a running instance has written to stderr
+    Logs(logs::LogsArgs),
     /// Connect a server of a running instance again
     Reconnect(reconnect::ReconnectArgs),
     /// Print the JSON Schema of the config file

@@ -69,6 +69,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
+            Some(CliCommand::Logs(args)) => cli::logs::logs(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),

@@ -111,7 +111,8 @@ impl DuplicateServer {
 
     /// What to tell about it, after the name of the group.
     pub fn text(&self) -> String {
-        let start = format!("runs {} times in your windows ({} MB)", self.pids.len(), self.memory.div_ceil(1 << 20));
+        let start =
+            format!("runs {} times in your windows ({} MB)", self.pids.len(), self.memory.div_ceil(1 << 20));
         let names = self.variables.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         match (self.share(), names.is_empty()) {
             (Some(share), true) => format!("{start}: {ADVICE} add \"share\": {share:?} to its entry"),

@@ -26,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
-    ("host", &["protocol", "random", "transport", "wire"]),
+    ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
         "upstream",

@@ -2,7 +2,8 @@
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, and `hostile` what a session can do to the others.
-//! `unprivileged` tests users that are not root, and `status` the commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
+//! `unprivileged` tests users that are not root, and `status` and `logs` the
+//! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -23,6 +24,7 @@ mod attach;
 mod ends;
 mod hostile;
 mod isolation;
+mod logs;
 mod status;
 mod unprivileged;
 

@@ -107,6 +107,10 @@ async fn answer(
             }
             None => InstanceReply::NoSuchGroup,
         },
+        InstanceRequest::Logs { group, after } => match groups.get(&GroupName::new(&group)) {
+            Some(group) => InstanceReply::Log(group.log_page(after).await),
+            None => InstanceReply::NoSuchGroup,
+        },
     };
     let line = serde_json::to_string(&reply)? + "\n";
     output.write_all(line.as_bytes()).await

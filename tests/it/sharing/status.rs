@@ -1,21 +1,22 @@
 //! `dynamic-mcp status` and `dynamic-mcp reconnect`.
 
 use super::*;
+use crate::support::output_of;
 use nix::sys::signal::Signal;
 use std::process::Output;
 
 /// Runs a command of the program for this user, in this directory.
-fn run(user: &User, dir: &Path, args: &[&str]) -> Output {
-    user.program_command().args(args).current_dir(dir).output().unwrap()
+pub(super) fn run(user: &User, dir: &Path, args: &[&str]) -> Output {
+    output_of(user.program_command().args(args).current_dir(dir))
 }
 
-fn stdout(output: Output) -> String {
+pub(super) fn stdout(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The JSON of `status` once it lists `count` instances.
-fn status_of(user: &User, count: usize) -> Value {
+pub(super) fn status_of(user: &User, count: usize) -> Value {
     let mut report = Value::Null;
     wait_until(&format!("{count} instances answer"), || {
         report = serde_json::from_str(&stdout(run(user, Path::new("/"), &["status", "--json"]))).unwrap();
@@ -112,8 +113,11 @@ fn reconnect_leaves_the_session_of_another_window() {
 #[test]
 fn equal_private_servers_are_named_with_what_keeps_them_apart() {
     let user = User::new();
+    // Another command line than the servers of tests that run at the same time.
+    let program = user.home.path().join("upstream");
+    std::os::unix::fs::symlink(scripted_upstream_program(), &program).unwrap();
     let config = pure_config([
-        ("twice", scripted_upstream(&[])),
+        ("twice", merged(scripted_upstream(&[]), json!({"command": program}))),
         ("once", scripted_upstream(&["--logging"])),
         ("shared", shared(scripted_upstream(&[]))),
     ]);
