@@ -10,6 +10,7 @@
 //! - `refresh` gets the next tokens without the user, by refresh token or by client credentials (`assertion`).
 //! - `challenge` decides what to do about a refused request. `revocation` ends a login.
 //! - `token_store` shares logins between the processes of the user, in the system's `keyring` where there is one.
+//!   `secret_store` has the values of `{keyring:NAME}` in the same keyring.
 //!
 //! rmcp speaks the protocol; this module adds what rmcp leaves open. It upholds three invariants: every request of a
 //! login passes `egress`, which decides where it may go; one process at a time refreshes a login, under the lock of
@@ -34,6 +35,7 @@ mod refresh;
 mod revocation;
 mod scopes;
 mod secret;
+pub mod secret_store;
 mod shutdown_guard;
 pub mod token_store;
 

@@ -1,75 +1,110 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! A file beside this one runs each command: [`serve`] without a command, [`login`] and logout, [`approve`], [`status`],
-//! [`logs`], [`reconnect`], [`cache`], and [`demo`]. `main` calls them with the parsed command line and the environment,
-//! which is read once. Each returns the exit code, or an error that `main` prints.
+//! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
+//! and logout, [`approve`], [`import`], [`status`], [`logs`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
+//! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
+//! error that `main` prints.
 
 use crate::config::file::SCHEMA;
+use crate::config::vars::Env;
+use crate::config::{Mode, Overrides, SurfaceKind, duration};
+use clap::builder::BoolishValueParser;
 use clap::{ArgGroup, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub mod approve;
 pub mod cache;
 pub mod demo;
+pub mod import;
 pub mod instances;
 pub mod login;
 pub mod logs;
 mod nesting;
-mod paths;
+pub mod paths;
 pub mod reconnect;
+pub mod secrets;
 pub mod serve;
 pub mod status;
+pub mod usage;
 
 /// One MCP server in front of all your MCP servers: they start when they are
 /// used, and their tools cost almost no context.
 ///
 /// Without a command, dynamic-mcp serves MCP on stdin and stdout. Your client
-/// starts it with this entry in the client's config:
+/// starts it with this entry in the client's config (a client with a window
+/// needs the absolute path, which `which dynamic-mcp` prints):
 ///
-///   {
-///     "mcpServers": {
-///       "dynamic-mcp": {
-///         "command": "dynamic-mcp",
-///         "args": ["--config", "/path/to/servers.json"]
-///       }
-///     }
-///   }
+///   { "mcpServers": { "dyn": { "command": "dynamic-mcp" } } }
+///
+/// The servers themselves are in ~/.config/dynamic-mcp/servers.json:
+///
+///   { "mcpServers": { "time": { "command": "uvx", "args": ["mcp-server-time"] } } }
 #[derive(Parser, Debug)]
 #[command(name = "dynamic-mcp", version, verbatim_doc_comment)]
 #[command(group = ArgGroup::new("mode").args(["eager_startup", "pure_lazy", "hybrid_lazy"]))]
 pub struct Cli {
     /// Read the servers from this config file; may be given several times
     ///
-    /// A later file overrides servers of the same name, and settings key by key. The default is
-    /// dynamic-mcp/servers.json in $XDG_CONFIG_HOME (~/.config), on Windows in %APPDATA%.
+    /// A later file overrides servers of the same name, and settings key by key. A file whose name is followed by a
+    /// question mark may be absent. The default is dynamic-mcp/servers.json in $XDG_CONFIG_HOME (~/.config), on Windows
+    /// in %APPDATA%.
     #[arg(long, value_name = "PATH", env = "DYNAMIC_MCP_CONFIG", global = true)]
     pub config: Vec<PathBuf>,
     /// Connect to every server at startup and stay connected
-    #[arg(long, env = "DYNAMIC_MCP_EAGER_STARTUP")]
+    #[arg(long, env = "DYNAMIC_MCP_EAGER_STARTUP", value_parser = BoolishValueParser::new())]
     pub eager_startup: bool,
     /// Connect to a server on its first use
-    #[arg(long, env = "DYNAMIC_MCP_PURE_LAZY")]
+    #[arg(long, env = "DYNAMIC_MCP_PURE_LAZY", value_parser = BoolishValueParser::new())]
     pub pure_lazy: bool,
     /// Connect to a server at startup only to learn its tools, then on use (the default)
-    #[arg(long, env = "DYNAMIC_MCP_HYBRID_LAZY")]
+    #[arg(long, env = "DYNAMIC_MCP_HYBRID_LAZY", value_parser = BoolishValueParser::new())]
     pub hybrid_lazy: bool,
-    /// Close a server that was not used for this long; 0 keeps it open
-    #[arg(long, value_name = "SECONDS", env = "DYNAMIC_MCP_IDLE_TIMEOUT")]
-    pub idle_timeout: Option<u64>,
+    /// Close a server that was not used for this long, in seconds or as 5m; 0 keeps it open
+    #[arg(long, value_name = "DURATION", env = "DYNAMIC_MCP_IDLE_TIMEOUT", value_parser = parse_duration)]
+    pub idle_timeout: Option<Duration>,
+    /// List the tools of dynamic-mcp (meta, the default) or all tools of all servers (flat)
+    #[arg(
+        long,
+        value_name = "SURFACE",
+        env = "DYNAMIC_MCP_SURFACE",
+        value_enum,
+        hide_possible_values = true
+    )]
+    pub surface: Option<SurfaceKind>,
     /// Do not read or write the cache of the servers' tools
-    #[arg(long, env = "DYNAMIC_MCP_NO_CACHE")]
+    #[arg(long, env = "DYNAMIC_MCP_NO_CACHE", value_parser = BoolishValueParser::new())]
     pub no_cache: bool,
     /// Set the log level: off, error, warn, info (the default), debug or trace
     #[arg(long, value_name = "LEVEL", env = "DYNAMIC_MCP_LOG_LEVEL", global = true)]
     pub log_level: Option<String>,
-    /// Append the log to this file instead of writing it to stderr
+    /// Append the log to this file, and write it neither to stderr nor to the file in the state directory
     #[arg(long, value_name = "PATH", env = "DYNAMIC_MCP_LOG_FILE", global = true)]
     pub log_file: Option<PathBuf>,
     /// What to do. `None`: serve a client.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    duration::parse(text).ok_or_else(|| format!("expected {}", duration::EXPECTED))
+}
+
+impl Cli {
+    /// The settings that the command line overrides.
+    fn overrides(&self, env: &Env) -> Overrides {
+        let mode = match (self.eager_startup, self.pure_lazy, self.hybrid_lazy) {
+            (true, ..) => Some(Mode::Eager),
+            (_, true, _) => Some(Mode::Pure),
+            (_, _, true) => Some(Mode::Hybrid),
+            _ => None,
+        };
+        let idle_timeout = self.idle_timeout.map(|limit| Some(limit).filter(|limit| !limit.is_zero()));
+        let optional_files = paths::optional_files(self, env);
+        Overrides { mode, idle_timeout, surface: self.surface, optional_files }
+    }
 }
 
 /// The commands.
@@ -86,6 +121,14 @@ pub enum CliCommand {
     },
     /// Accept tools whose definition changed since it was first seen
     Approve(approve::ApproveArgs),
+    /// Import the servers of the MCP clients on this machine
+    Import(import::ImportArgs),
+    /// Keep secrets in the system's keyring, for {keyring:NAME} in the config file
+    Secret {
+        /// What to do with the secrets.
+        #[command(subcommand)]
+        command: secrets::SecretCommand,
+    },
     /// Show the running instances of dynamic-mcp and their servers
     Status(status::StatusArgs),
     /// Show what a server of a running instance has written to stderr

@@ -18,7 +18,7 @@
 //! - Everything here is compared with `PartialEq`, so that a reload can tell what has changed.
 
 use crate::text;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub use server::{
 };
 
 mod de;
-mod duration;
+pub mod duration;
 pub(crate) mod fields;
 pub mod file;
 #[cfg(any(test, fuzzing))]
@@ -39,6 +39,7 @@ pub mod fuzz;
 pub mod load;
 mod nearest;
 pub mod referenced;
+pub mod secrets;
 mod server;
 pub mod vars;
 pub mod watch;
@@ -114,6 +115,18 @@ pub struct ConfigError {
     pub hint: Option<String>,
 }
 
+impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    /// Makes one error of several, whose text has a line for each. `None` if there are none.
+    pub(crate) fn joined(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        errors.into_iter().reduce(|all, next| {
+            let hint = all.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            Self { message: format!("{}{hint}\n{next}", all.message), hint: None, ..all }
+        })
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
@@ -137,6 +150,8 @@ pub struct Overrides {
     pub idle_timeout: Option<Option<Duration>>,
     /// The surface, in place of `settings.surface`.
     pub surface: Option<SurfaceKind>,
+    /// The config files that may be absent.
+    pub optional_files: BTreeSet<PathBuf>,
 }
 
 /// The settings of the instance, as opposed to defaults for servers.
@@ -170,7 +185,7 @@ impl Default for Settings {
 }
 
 /// What `tools/list` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum SurfaceKind {
     /// The tools of dynamic-mcp.
     Meta,

@@ -10,40 +10,28 @@ use std::path::PathBuf;
 
 use crate::config::vars::Env;
 
-/// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`.
-fn config_dir(env: &Env) -> Option<PathBuf> {
-    app_dir(env, if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" }, ".config")
-}
-
 /// The directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`.
 pub fn cache_dir(env: &Env) -> Option<PathBuf> {
-    app_dir(env, if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" }, ".cache")
+    env.app_dir(if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" }, ".cache")
 }
 
 /// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else `~/.local/share/dynamic-mcp`.
 pub fn data_dir(env: &Env) -> Option<PathBuf> {
-    app_dir(env, if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_DATA_HOME" }, ".local/share")
+    env.data_dir()
 }
 
 /// The directory of what this machine has seen, such as the definitions of tools: `$XDG_STATE_HOME/dynamic-mcp`, else
 /// `~/.local/state/dynamic-mcp`.
 pub fn state_dir(env: &Env) -> Option<PathBuf> {
     // On Windows the cache has the other directory, and clearing it would remove these files.
-    app_dir(env, if cfg!(windows) { "APPDATA" } else { "XDG_STATE_HOME" }, ".local/state")
+    env.app_dir(if cfg!(windows) { "APPDATA" } else { "XDG_STATE_HOME" }, ".local/state")
 }
 
 /// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
 /// the directory of config files.
 pub fn default_config_file(env: &Env) -> Option<PathBuf> {
     let named = env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from);
-    named.or_else(|| Some(config_dir(env)?.join("servers.json")))
-}
-
-/// Our directory in the base directory that `variable` names, else in `below_home` of the home directory.
-fn app_dir(env: &Env, variable: &str, below_home: &str) -> Option<PathBuf> {
-    let base = env.get(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let base = base.or_else(|| Some(env.home()?.join(below_home)))?;
-    Some(base.join("dynamic-mcp"))
+    named.or_else(|| Some(env.config_dir()?.join("servers.json")))
 }
 
 #[cfg(test)]
@@ -62,7 +50,7 @@ mod tests {
     #[test]
     fn without_a_variable_each_directory_is_below_the_home_directory() {
         let cases: [(Dir, &str); 4] = [
-            (config_dir, "/h/.config/dynamic-mcp"),
+            (Env::config_dir, "/h/.config/dynamic-mcp"),
             (cache_dir, "/h/.cache/dynamic-mcp"),
             (data_dir, "/h/.local/share/dynamic-mcp"),
             (state_dir, "/h/.local/state/dynamic-mcp"),
@@ -77,7 +65,7 @@ mod tests {
     #[test]
     fn an_xdg_variable_counts_only_if_it_is_an_absolute_path() {
         let cases: [(Dir, &str); 4] = [
-            (config_dir, "XDG_CONFIG_HOME"),
+            (Env::config_dir, "XDG_CONFIG_HOME"),
             (cache_dir, "XDG_CACHE_HOME"),
             (data_dir, "XDG_DATA_HOME"),
             (state_dir, "XDG_STATE_HOME"),

@@ -8,7 +8,7 @@
 //! login when somebody logs in elsewhere (`login_watch`), notices approvals of changed tools (`pin_watch`), and replaces
 //! a task that panicked (`tasks`).
 //!
-//! `surface` is what `tools/list` shows of each group and when that may change. `reload` applies a changed config.
+//! `startup` is what is known before the config is read. `surface` is what `tools/list` shows of each group and when that may change. `reload` applies a changed config.
 //! `login_flows` are the logins that this process has started; they belong to a session.
 
 mod background;
@@ -17,6 +17,7 @@ mod login_watch;
 mod manager;
 mod pin_watch;
 mod reload;
+pub mod startup;
 pub mod surface;
 mod tasks;
 

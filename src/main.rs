@@ -1,14 +1,17 @@
 //! The binary: reads the environment, builds the runtime, runs the command and turns its outcome into an exit code.
 
 use anyhow::Context;
-use clap::Parser;
-use dynamic_mcp::blocking;
+use dynamic_mcp::cli::paths::expand_home;
+use dynamic_mcp::cli::serve::ServeOutcome;
+use dynamic_mcp::cli::usage::{self, UsageError};
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
 use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::transport::launch::ProcessEnv;
 #[cfg(unix)]
 use dynamic_mcp::transport::shared::attach_helper;
-use dynamic_mcp::{memory, telemetry};
+use dynamic_mcp::{blocking, dirs, memory, telemetry};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -29,10 +32,14 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
         return dynamic_mcp::host::run(std::env::args_os().skip(2));
     }
-    run(&Cli::parse()).unwrap_or_else(|error| {
-        eprintln!("dynamic-mcp: {error:#}");
-        ExitCode::FAILURE
-    })
+    match usage::parse(std::env::args_os()) {
+        Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {
+            eprintln!("dynamic-mcp: {error:#}");
+            ExitCode::FAILURE
+        }),
+        // It prints its text and exits, with 0 for help and the version.
+        Err(answer) => answer.exit(),
+    }
 }
 
 /// Keeps other processes of the user, such as the servers that we start, from reading our environment, memory and
@@ -45,17 +52,25 @@ fn hide_from_other_processes() {
     nix::sys::prctl::set_dumpable(false).ok();
 }
 
-fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode> {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let process_env = ProcessEnv { vars: std::env::vars_os().collect(), cwd };
     let utf8_vars = process_env.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
     let env = Env::new(utf8_vars, process_env.cwd.clone());
-    let _flush_log = telemetry::init(telemetry::Options {
+    let serves = cli.command.is_none();
+    let log_dir = dirs::state_dir(&env).filter(|_| serves).map(|dir| dir.join("log"));
+    let log = telemetry::init(telemetry::Options {
         level: cli.log_level.as_deref(),
         filter: env.get("DYNAMIC_MCP_LOG"),
-        file: cli.log_file.as_deref(),
+        file: cli.log_file.as_ref().map(|path| expand_home(path, &env)).as_deref(),
+        dir: log_dir.as_deref(),
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
-    })?;
+    });
+    usage_errors.extend(log.errors.iter().map(UsageError::new));
+    // A client that starts us shows these to nobody, so it is served nevertheless, and is told.
+    if !usage_errors.is_empty() && (!serves || io::stdin().is_terminal()) {
+        return Ok(usage_exit(&usage_errors));
+    }
     #[cfg(unix)]
     // Before anything counts its descriptors.
     dynamic_mcp::transport::warden::raise_nofile();
@@ -63,11 +78,20 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let outcome = runtime.block_on(async {
         survive_file_size_limit()?;
         match &cli.command {
-            None => serve::serve(cli, &env, process_env).await,
+            None => {
+                let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
+                let startup = Startup { errors, log_file: log.file.clone() };
+                Ok(match serve::serve(cli, &env, process_env, startup).await? {
+                    ServeOutcome::NoClient if !usage_errors.is_empty() => usage_exit(&usage_errors),
+                    ServeOutcome::NoClient | ServeOutcome::Served => ExitCode::SUCCESS,
+                })
+            }
             Some(CliCommand::Demo) => demo::demo(&env).await,
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
+            Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env),
+            Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
             Some(CliCommand::Logs(args)) => cli::logs::logs(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
@@ -81,6 +105,12 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     // A blocking thread that reads stdin cannot be cancelled. Waiting for it would delay the exit.
     runtime.shutdown_background();
     outcome
+}
+
+/// Prints the errors, and returns the exit code for them.
+fn usage_exit(errors: &[UsageError]) -> ExitCode {
+    errors.iter().for_each(UsageError::print);
+    ExitCode::from(usage::EXIT_USAGE)
 }
 
 /// Makes a write above RLIMIT_FSIZE an error. By default it is a signal that ends the process. The signal is handled

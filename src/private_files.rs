@@ -101,6 +101,16 @@ pub fn open_lock(path: &Path) -> Result<File, PrivateFileError> {
     open_checked(path, File::options().create(true).truncate(false).write(true))
 }
 
+/// Opens a file of ours to append to it, and makes it if it does not exist.
+///
+/// # Errors
+///
+/// Fails if the file cannot be opened or made, or cannot be trusted.
+pub fn open_append(path: &Path) -> Result<File, PrivateFileError> {
+    check_parent(path)?;
+    open_checked(path, File::options().create(true).append(true))
+}
+
 /// Locks a file of ours, as [`open_lock`] opens it, until the returned file is dropped. Blocks. `None` if another process
 /// holds the lock all the time.
 ///

@@ -2,26 +2,32 @@
 //!
 //! # Theory of operation
 //!
-//! [`init`] installs a `tracing` subscriber with a filter, a format and a writer. The filter comes from `--log-level`,
+//! [`init`] installs a `tracing` subscriber with a filter, a format and writers. The filter comes from `--log-level`,
 //! else from `DYNAMIC_MCP_LOG`, else it is `info`. The format escapes everything that could end a line or control a
-//! terminal, because many fields hold text of upstreams. stderr is written by a thread of its own (`lossy`): a client
-//! that does not read it loses events but never blocks the program. A file is written directly.
+//! terminal, because many fields hold text of upstreams.
+//!
+//! By default events go to stderr and to a file in the user's state directory (`log_file`), because most clients hide
+//! stderr. Each is written by a thread of its own (`lossy`): a client that does not read stderr, or a disk that hangs,
+//! loses events but never blocks the program. The file of `--log-file` takes the place of both and is written directly.
 
 use std::fmt::{self, Write};
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use crate::text::Visible;
-use anyhow::{Context, bail};
+use tracing_subscriber::Layer;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
+mod log_file;
 mod lossy;
 
 pub use lossy::FlushGuard;
@@ -33,89 +39,149 @@ pub struct Options<'a> {
     pub level: Option<&'a str>,
     /// `DYNAMIC_MCP_LOG`: a level, or directives such as `warn,dynamic_mcp::upstream=debug`.
     pub filter: Option<&'a str>,
-    /// `--log-file`: a file to append to, in place of stderr.
+    /// `--log-file`: a file to append to, in place of stderr and the file in `dir`.
     pub file: Option<&'a Path>,
+    /// The directory of the file that the log is also written to; `None` for stderr alone.
+    pub dir: Option<&'a Path>,
     /// Whether `NO_COLOR` is set and not empty.
     pub no_color: bool,
+}
+
+/// The log of this process. Keep it until the process ends: its drop waits a moment for events that are not written yet.
+#[must_use = "without it the last events are lost"]
+pub struct Log {
+    _guards: Vec<FlushGuard>,
+    /// The path of the log file, once it is known that it can be written.
+    pub file: Arc<OnceLock<PathBuf>>,
+    /// What is wrong with the options. The log is written nevertheless.
+    pub errors: Vec<String>,
 }
 
 /// rmcp logs authorization codes and id tokens. We log what matters of a login ourselves.
 const SECRET_EVENTS_OFF: &str = "rmcp::transport::auth=off";
 
-/// Starts the log of this process. Keep the guard until the process ends: its drop waits a moment for events that are
-/// not written yet. A log file needs no guard.
-///
-/// # Errors
-///
-/// Fails if an option is invalid or the log file cannot be opened.
-pub fn init(options: Options<'_>) -> anyhow::Result<Option<FlushGuard>> {
-    let filter = filter(options)?;
-    let (writer, guard, ansi) = match options.file {
-        Some(path) => (BoxMakeWriter::new(Arc::new(open_log_file(path)?)), None, false),
+/// Starts the log of this process. An option that is wrong is replaced by its default.
+pub fn init(options: Options<'_>) -> Log {
+    let (filter, error) = filter(options);
+    let mut log = Log { _guards: Vec::new(), file: Arc::default(), errors: Vec::from_iter(error) };
+    let chosen = options.file.and_then(|path| match open_log_file(path) {
+        Ok(file) => {
+            log.file.set(path.to_owned()).ok();
+            Some(BoxMakeWriter::new(Arc::new(file)))
+        }
+        Err(error) => {
+            log.errors.push(format!("the log file {} cannot be written: {error}", path.display()));
+            None
+        }
+    });
+    let (first, second, ansi) = match chosen {
+        Some(file) => (Some(file), None, false),
         None => {
-            let (writer, guard) =
-                lossy::writer(io::stderr()).context("failed to start the thread that writes the log")?;
-            (BoxMakeWriter::new(writer), Some(guard), io::stderr().is_terminal() && !options.no_color)
+            let ansi = io::stderr().is_terminal() && !options.no_color;
+            let file = options.dir.and_then(|dir| log.default_file(dir));
+            (log.writer(lossy::writer("log", || Some(io::stderr()))), file, ansi)
         }
     };
-    subscriber(filter, writer, ansi).try_init().context("failed to start the log")?;
-    Ok(guard)
+    let first = first.map(|writer| layer(writer, ansi));
+    let second = second.map(|writer| layer(writer, false));
+    let subscriber = tracing_subscriber::registry().with(filter).with(first).with(second);
+    // Fails only if a log was started before.
+    subscriber.try_init().ok();
+    log
 }
 
-fn open_log_file(path: &Path) -> anyhow::Result<std::fs::File> {
+impl Log {
+    /// Starts to write to the file that is kept by default.
+    fn default_file(&mut self, dir: &Path) -> Option<BoxMakeWriter> {
+        let (dir, path) = (dir.to_owned(), self.file.clone());
+        self.writer(lossy::writer("log-file", move || match log_file::LogFile::open(&dir) {
+            Ok(file) => {
+                path.set(log_file::path_in(&dir)).ok();
+                Some(file)
+            }
+            Err(error) => {
+                tracing::info!("no log file is kept: {error}");
+                None
+            }
+        }))
+    }
+
+    /// Keeps the guard of a writer. Without a thread there is no writer.
+    fn writer<F>(&mut self, started: io::Result<(F, FlushGuard)>) -> Option<BoxMakeWriter>
+    where
+        F: Fn() -> lossy::LossyWriter + Send + Sync + 'static,
+    {
+        let (writer, guard) = started.ok()?;
+        self._guards.push(guard);
+        Some(BoxMakeWriter::new(writer))
+    }
+}
+
+fn open_log_file(path: &Path) -> io::Result<std::fs::File> {
     let mut file = OpenOptions::new();
     file.create(true).append(true);
     // Other users must not read what upstreams write to stderr.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
-    file.open(path).with_context(|| format!("failed to open the log file {}", path.display()))
+    file.open(path)
 }
 
-/// Makes the filter. A plain level applies to us and to the stderr of upstreams; dependencies stay at `warn` or below
-/// unless directives name them.
-fn filter(options: Options<'_>) -> anyhow::Result<EnvFilter> {
+/// Makes the filter, and says what is wrong if it is not the one that the options ask for. A plain level applies to us
+/// and to the stderr of upstreams; dependencies stay at `warn` or below unless directives name them.
+fn filter(options: Options<'_>) -> (EnvFilter, Option<String>) {
     let (name, text) = match (options.level, options.filter) {
         (Some(level), _) => ("--log-level", level),
         (None, Some(filter)) if !filter.trim().is_empty() => ("DYNAMIC_MCP_LOG", filter),
-        (None, _) => ("the default level", "info"),
+        (None, _) => ("", DEFAULT_LEVEL),
     };
-    let text = text.trim();
-    if let Ok(level) = text.parse::<LevelFilter>() {
-        let dependencies = level.min(LevelFilter::WARN);
-        let directives = format!("{dependencies},dynamic_mcp={level},upstream={level}");
-        return Ok(EnvFilter::builder().parse(directives)?.add_directive(SECRET_EVENTS_OFF.parse()?));
-    }
-    // EnvFilter takes any word for the name of a module, so a misspelled level would silence everything.
-    let is_directive = |part: &str| part.contains(['=', '[']) || part.trim().parse::<LevelFilter>().is_ok();
-    let filter = text.split(',').all(is_directive).then(|| EnvFilter::builder().parse(text).ok()).flatten();
-    match filter {
-        Some(filter) if options.level.is_none() => Ok(filter.add_directive(SECRET_EVENTS_OFF.parse()?)),
-        _ => bail!(
-            "{name} is {text:?}, but must be off, error, warn, info, debug or trace{}",
-            if options.level.is_none() { ", or directives such as warn,dynamic_mcp=debug" } else { "" }
-        ),
+    match parse_filter(text.trim(), options.level.is_none()) {
+        Some(filter) => (filter, None),
+        None => {
+            let directives = match options.level {
+                Some(_) => "",
+                None => ", or directives such as warn,dynamic_mcp=debug",
+            };
+            let error = format!("{name} must be off, error, warn, info, debug or trace{directives}");
+            (parse_filter(DEFAULT_LEVEL, false).unwrap_or_default(), Some(error))
+        }
     }
 }
 
-/// Makes the subscriber. Its format escapes all fields: many hold text of upstreams, and tracing-subscriber keeps line
-/// breaks in all of them and terminal escapes in most.
-fn subscriber<W>(filter: EnvFilter, writer: W, ansi: bool) -> impl tracing::Subscriber + Send + Sync
+/// The level of the log, if no option sets it.
+const DEFAULT_LEVEL: &str = "info";
+
+/// Makes a filter of a level, or of directives if they are allowed.
+fn parse_filter(text: &str, may_be_directives: bool) -> Option<EnvFilter> {
+    let secrets_off = SECRET_EVENTS_OFF.parse().ok()?;
+    if let Ok(level) = text.parse::<LevelFilter>() {
+        let dependencies = level.min(LevelFilter::WARN);
+        let directives = format!("{dependencies},dynamic_mcp={level},upstream={level}");
+        return Some(EnvFilter::builder().parse(directives).ok()?.add_directive(secrets_off));
+    }
+    // EnvFilter takes any word for the name of a module, so a misspelled level would silence everything.
+    let is_directive = |part: &str| part.contains(['=', '[']) || part.trim().parse::<LevelFilter>().is_ok();
+    let filter = EnvFilter::builder().parse(text).ok().filter(|_| may_be_directives);
+    filter.filter(|_| text.split(',').all(is_directive)).map(|filter| filter.add_directive(secrets_off))
+}
+
+/// Makes the layer that writes events. Its format escapes all fields: many hold text of upstreams, and
+/// tracing-subscriber keeps line breaks in all of them and terminal escapes in most.
+fn layer<S, W>(writer: W, ansi: bool) -> impl Layer<S>
 where
+    S: tracing::Subscriber + for<'s> LookupSpan<'s>,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let fields = debug_fn(|writer, field, value| match field.name() {
         "message" => write!(Escaped(writer), "{value:?}"),
         name => write!(Escaped(writer), "{name}={value:?}"),
     });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    tracing_subscriber::fmt::layer()
         .with_writer(writer)
         .with_ansi(ansi)
         .fmt_fields(fields.delimited(" "))
         // They are written by a macro that panics if stderr is closed.
         .log_internal_errors(false)
         .compact()
-        .finish()
 }
 
 /// Escapes what ends a line, controls a terminal or hides text.

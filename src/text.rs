@@ -115,6 +115,24 @@ pub fn shorten(text: &str, max: usize) -> String {
     format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
 }
 
+/// Quotes a word for a POSIX shell, if it needs that. `None` if it is not one plain line, or looks like an option.
+pub fn shell_word(word: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if word.is_empty() || word.starts_with('-') || !word.chars().all(|c| c == ' ' || is_visible(c)) {
+        return None;
+    }
+    Some(if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    })
+}
+
+/// Returns whether the character is shown as it is when a text is quoted.
+fn is_visible(c: char) -> bool {
+    matches!(c, '\'' | '"' | '\\') || c.escape_debug().count() == 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +204,23 @@ mod tests {
                 prop_assert!(!shown.chars().any(|c| is_hidden(c) && !joins(c)), "{:?}", shown);
                 prop_assert_eq!(visible(&shown), shown);
             }
+        }
+    }
+
+    #[test]
+    fn a_word_of_a_command_is_quoted_if_a_shell_would_read_it_otherwise() {
+        for (word, expected) in [
+            ("read_file", Some("read_file")),
+            ("/a b/c.json", Some("'/a b/c.json'")),
+            ("it's", Some(r"'it'\''s'")),
+            ("$(rm)", Some("'$(rm)'")),
+            ("", None),
+            ("-x", None),
+            ("a\nb", None),
+            ("a\u{202e}b", None),
+            ("a\u{e0041}b", None),
+        ] {
+            assert_eq!(shell_word(word).as_deref(), expected, "{word:?}");
         }
     }
 }

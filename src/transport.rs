@@ -165,7 +165,7 @@ impl Transport {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
                 let opened =
-                    ChildTransport::open(&self.warden, &self.process_env, stdio, connect_timeout, log)
+                    ChildTransport::open(&self.warden, &self.process_env, group, stdio, connect_timeout, log)
                         .await?;
                 Ok(opened.map_handle(TransportHandle::Child))
             }

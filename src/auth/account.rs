@@ -85,9 +85,8 @@ impl Account {
     pub(super) fn login_needed(&self, reason: &str) -> AuthError {
         match self.oauth.flow {
             OAuthFlow::Browser => AuthError::LoginNeeded(format!(
-                "run `dynamic-mcp login {}` ({reason}); \
-                 with `--no-browser` it prints the URL instead of opening a browser",
-                self.group
+                "run {} ({reason}); with `--no-browser` it prints the URL instead of opening a browser",
+                self.store.command("login", &self.group)
             )),
             // A login does not help: the credentials are in the config.
             OAuthFlow::ClientCredentials => {

@@ -7,7 +7,6 @@
 
 use super::error::KeyringError;
 use super::secret::Secret;
-use crate::config::GroupName;
 use crate::config::vars::Env;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -37,8 +36,10 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 pub struct KeyringEntry {
     /// The entry's user name, which is unique among the entries of this program.
     pub username: String,
-    /// The group whose login it is, for the label that the user sees.
-    pub group: GroupName,
+    /// What the user sees of the entry, after the name of this program: "login to g".
+    pub label: String,
+    /// The media type of its text.
+    pub content_type: &'static str,
 }
 
 /// A kind of keyring: stores one text for each entry.
@@ -51,6 +52,17 @@ pub trait KeyringBackend: Send + Sync {
     fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>>;
     /// Removes an entry, if there is one.
     fn remove<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
+
+    /// Reads an entry, and has the user unlock the keyring before, if it is locked.
+    fn unlock_and_get<'a>(
+        &'a self,
+        entry: &'a KeyringEntry,
+    ) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>> {
+        Box::pin(async {
+            self.unlock(entry).await?;
+            self.get(entry).await
+        })
+    }
 }
 
 /// The user's keyring, or why there is none. Clones share its state.
@@ -97,6 +109,11 @@ impl Keyring {
     /// Reads an entry. `None` if there is none.
     pub(super) async fn get(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
         self.call(CALL_TIMEOUT, |backend| backend.get(entry)).await
+    }
+
+    /// Reads an entry, and asks the user to unlock the keyring before, if prompts are allowed. This may take a minute.
+    pub(super) async fn get_from_user(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
+        self.call(UNLOCK_TIMEOUT, |backend| backend.unlock_and_get(entry)).await
     }
 
     /// Writes an entry, in place of an earlier one.

@@ -5,7 +5,7 @@ use super::discovery::AuthorizationServer;
 use super::egress::describe_error_response;
 use super::error::{AuthError, KeyringError};
 use super::secret::Secret;
-use super::token_store::{StoredLogin, logout_blocked};
+use super::token_store::StoredLogin;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
@@ -34,7 +34,7 @@ impl Account {
         let login = match self.read_login().await {
             // Such a keyring cannot be asked, and no process here uses what is in it.
             Err(AuthError::Keyring(KeyringError::Disabled | KeyringError::Unavailable, _)) => None,
-            Err(AuthError::Keyring(why, _)) => return Err(logout_blocked(&self.key, why)),
+            Err(AuthError::Keyring(why, _)) => return Err(self.store.logout_blocked(&self.key, why)),
             login => login?,
         };
         let has_tokens = |login: &StoredLogin| login.access_token.is_some() || login.refresh_token.is_some();

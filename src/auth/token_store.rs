@@ -17,11 +17,14 @@ use super::error::{AuthError, KeyringError};
 use super::keyring::{Keyring, KeyringEntry};
 use super::secret::Secret;
 use super::shutdown_guard::ShutdownTracker;
+use crate::config::GroupName;
 use crate::private_files::private_dir;
+use crate::text::shell_word;
 use files::{blocking, check_writable, io_error};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 use stored_login::{KeyringMarker, LoginFile};
 use unsaved::UnsavedLogins;
@@ -47,12 +50,26 @@ pub struct TokenStore {
     pub(super) shutdown: ShutdownTracker,
     /// Logins that could not be written yet.
     unsaved: UnsavedLogins,
+    /// The options with which a command finds the same config, with a space before them.
+    command_options: Arc<str>,
 }
 
 impl TokenStore {
     /// Makes a store with its files in `dir`. Nothing is read or written yet.
     pub fn new(dir: PathBuf, keyring: Keyring) -> Self {
-        Self { dir, keyring, shutdown: ShutdownTracker::default(), unsaved: UnsavedLogins::default() }
+        let (shutdown, unsaved) = (ShutdownTracker::default(), UnsavedLogins::default());
+        Self { dir, keyring, shutdown, unsaved, command_options: "".into() }
+    }
+
+    /// Adds these options to the commands that errors name.
+    pub fn with_command_options(self, options: &str) -> Self {
+        Self { command_options: options.into(), ..self }
+    }
+
+    /// A command about the login of a group, which can be typed in a shell as it is.
+    pub(super) fn command(&self, command: &str, group: &GroupName) -> String {
+        let name = shell_word(group.as_str()).unwrap_or_else(|| group.to_string());
+        format!("`dynamic-mcp {command} {name}{}`", self.command_options)
     }
 
     /// The path of a login's file.
@@ -81,7 +98,7 @@ impl TokenStore {
             Some(LoginFile::Inline(login)) => Some(*login),
             Some(LoginFile::InKeyring(marker)) if marker.url == url => {
                 let entry = self.keyring_entry(key).await?;
-                let text = self.keyring.get(&entry).await.map_err(|why| unreadable_keyring(key, why))?;
+                let text = self.keyring.get(&entry).await.map_err(|why| self.unreadable_keyring(key, why))?;
                 text.and_then(|text| serde_json::from_str(text.expose()).ok())
             }
             Some(LoginFile::InKeyring(_)) | None => None,
@@ -230,7 +247,7 @@ impl TokenStore {
         let is_in_keyring = matches!(self.read_file(key).await, Ok(Some(LoginFile::InKeyring(_))));
         let entry_left = match self.keyring.remove(&self.keyring_entry(key).await?).await {
             Err(why @ (KeyringError::Disabled | KeyringError::Unavailable)) if is_in_keyring => Some(why),
-            Err(why) if is_in_keyring => return Err(logout_blocked(key, why)),
+            Err(why) if is_in_keyring => return Err(self.logout_blocked(key, why)),
             // At worst an old entry is left, whose tokens have been used up or replaced since.
             Err(_) | Ok(()) => None,
         };
@@ -248,6 +265,34 @@ impl TokenStore {
         blocking(move || check_writable(&dir)).await
     }
 
+    /// The error for a login in a keyring that cannot be read.
+    fn unreadable_keyring(&self, key: &StoreKey, why: KeyringError) -> AuthError {
+        let login = format!("run {}", self.command("login", key.group()));
+        let way_out = match why {
+            KeyringError::Locked => format!("unlock it, or {login}"),
+            // A login in a shell that reaches the keyring would be stored in the same keyring.
+            KeyringError::Unavailable => {
+                format!("set DBUS_SESSION_BUS_ADDRESS, or set `\"keyring\": false` in `settings` and {login}")
+            }
+            KeyringError::Disabled | KeyringError::TimedOut | KeyringError::Failed(_) => login,
+        };
+        let message = format!("its login is in the system's keyring, which {why}: {way_out}");
+        AuthError::Keyring(why, message)
+    }
+
+    /// The error for a logout whose login is in a keyring that does not remove it.
+    pub(super) fn logout_blocked(&self, key: &StoreKey, why: KeyringError) -> AuthError {
+        let repair = match why {
+            KeyringError::Locked | KeyringError::TimedOut => "unlock it",
+            _ => "repair it",
+        };
+        let message = format!(
+            "its login is in the system's keyring, which {why}: {repair}, then run {} again",
+            self.command("logout", key.group())
+        );
+        AuthError::Keyring(why, message)
+    }
+
     /// Waits until no other process changes the login.
     ///
     /// # Errors
@@ -256,34 +301,6 @@ impl TokenStore {
     pub async fn lock(&self, key: &StoreKey) -> Result<LoginLock, AuthError> {
         LoginLock::acquire(&self.lock_file(key)).await
     }
-}
-
-/// The error for a login in a keyring that cannot be read.
-fn unreadable_keyring(key: &StoreKey, why: KeyringError) -> AuthError {
-    let login = format!("run `dynamic-mcp login {}`", key.group());
-    let way_out = match why {
-        KeyringError::Locked => format!("unlock it, or {login}"),
-        // A login in a shell that reaches the keyring would be stored in the same keyring.
-        KeyringError::Unavailable => {
-            format!("set DBUS_SESSION_BUS_ADDRESS, or set `\"keyring\": false` in `settings` and {login}")
-        }
-        KeyringError::Disabled | KeyringError::TimedOut | KeyringError::Failed(_) => login,
-    };
-    let message = format!("its login is in the system's keyring, which {why}: {way_out}");
-    AuthError::Keyring(why, message)
-}
-
-/// The error for a logout whose login is in a keyring that does not remove it.
-pub(super) fn logout_blocked(key: &StoreKey, why: KeyringError) -> AuthError {
-    let repair = match why {
-        KeyringError::Locked | KeyringError::TimedOut => "unlock it",
-        _ => "repair it",
-    };
-    let message = format!(
-        "its login is in the system's keyring, which {why}: {repair}, then run `dynamic-mcp logout {}` again",
-        key.group()
-    );
-    AuthError::Keyring(why, message)
 }
 
 #[cfg(test)]

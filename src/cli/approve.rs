@@ -2,10 +2,9 @@
 
 use super::Cli;
 use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, find_server};
-use super::paths::{config_files, pins_dir};
-use crate::config::load;
+use super::paths::{load_config, pins_dir};
+use crate::config::GroupName;
 use crate::config::vars::Env;
-use crate::config::{GroupName, Overrides};
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
 use crate::text::{quoted, shorten, visible};
@@ -57,7 +56,7 @@ pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitC
 }
 
 fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<ApprovedTool>, CommandError> {
-    let config = load::load(&config_files(cli, env), env, &Overrides::default());
+    let config = load_config(cli, env);
     let group = GroupName::new(&args.group);
     let server = find_server(&config, &group)?;
     let dir = pins_dir(env).ok_or_else(|| {

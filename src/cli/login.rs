@@ -1,13 +1,12 @@
 //! `dynamic-mcp login NAME` and `dynamic-mcp logout NAME`.
 
 use super::Cli;
-use super::paths::{config_files, token_store};
+use super::paths::{load_config, token_store};
 use crate::auth::{
     Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header,
 };
-use crate::config::load;
 use crate::config::vars::Env;
-use crate::config::{Config, Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides, ServerConfig};
+use crate::config::{Config, Endpoint, GroupName, HttpConfig, OAuthFlow, ServerConfig};
 use crate::text;
 use clap::Args;
 use std::cell::Cell;
@@ -171,7 +170,7 @@ pub(super) fn find_server<'c>(
 
 /// Returns the config and the account of the remote server with this name.
 fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load::load(&config_files(cli, env), env, &Overrides::default());
+    let config = load_config(cli, env);
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
     let Endpoint::Http(http) = &server.endpoint else {
@@ -182,7 +181,7 @@ fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Acc
         let message = "the config sets its `Authorization` header, which is sent in place of a login";
         return Err(CommandError::new(EXIT_USAGE, message));
     }
-    let store = token_store(env, &config.settings, true);
+    let store = token_store(cli, env, &config.settings, true);
     let store = store.ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for logins because HOME is not set")
     })?;

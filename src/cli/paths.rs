@@ -2,17 +2,52 @@
 
 use super::Cli;
 use crate::auth::keyring::Keyring;
+use crate::auth::secret_store::SecretStore;
 use crate::auth::token_store::TokenStore;
-use crate::config::Settings;
 use crate::config::vars::Env;
-use crate::dirs;
-use std::path::PathBuf;
+use crate::config::{Config, Overrides, Settings, load, secrets};
+use crate::{dirs, text};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// The config files of the command line, or else the default one.
 pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
     match cli.config.is_empty() {
         true => dirs::default_config_file(env).into_iter().collect(),
-        false => cli.config.clone(),
+        false => cli.config.iter().map(|path| config_file(path, env).0).collect(),
+    }
+}
+
+/// The config files of the command line that may be absent.
+pub(super) fn optional_files(cli: &Cli, env: &Env) -> BTreeSet<PathBuf> {
+    let files = cli.config.iter().map(|path| config_file(path, env));
+    files.filter(|(_, is_optional)| *is_optional).map(|(path, _)| path).collect()
+}
+
+/// Reads the config files of the command line, for a command.
+pub(super) fn load_config(cli: &Cli, env: &Env) -> Config {
+    let overrides = Overrides { optional_files: optional_files(cli, env), ..Overrides::default() };
+    load::load(&config_files(cli, env), env, &overrides)
+}
+
+/// The options with which another command reads the same config files, with a space before them; empty for the default
+/// file. A path that cannot be typed is left out.
+fn config_options(cli: &Cli, env: &Env) -> String {
+    let files = cli.config.iter().map(|path| env.cwd().join(config_file(path, env).0));
+    files.filter_map(|file| Some(format!(" --config {}", text::shell_word(file.to_str()?)?))).collect()
+}
+
+/// The path that `--config` means, and whether its file may be absent: a `?` at its end says so.
+fn config_file(path: &Path, env: &Env) -> (PathBuf, bool) {
+    let optional = path.to_str().and_then(|path| path.strip_suffix('?')).filter(|path| !path.is_empty());
+    (expand_home(optional.map_or(path, Path::new), env), optional.is_some())
+}
+
+/// Replaces a leading `~` by the home directory, because a client that starts us does not.
+pub fn expand_home(path: &Path, env: &Env) -> PathBuf {
+    match (path.strip_prefix("~"), env.home()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
     }
 }
 
@@ -23,10 +58,39 @@ pub(super) fn pins_dir(env: &Env) -> Option<PathBuf> {
 
 /// The logins of this user: files in `logins` of the data directory, and the system's keyring, unless the settings turn
 /// it off. `may_prompt` says whether the user may be asked to unlock it. `None` if the home directory is not known.
-pub(super) fn token_store(env: &Env, settings: &Settings, may_prompt: bool) -> Option<TokenStore> {
+pub(super) fn token_store(cli: &Cli, env: &Env, settings: &Settings, may_prompt: bool) -> Option<TokenStore> {
     let keyring = match settings.keyring {
         true => Keyring::of_system(env, may_prompt),
         false => Keyring::disabled(),
     };
-    Some(TokenStore::new(dirs::data_dir(env)?.join("logins"), keyring))
+    let store = TokenStore::new(dirs::data_dir(env)?.join("logins"), keyring);
+    Some(store.with_command_options(&config_options(cli, env)))
+}
+
+/// The secrets of this user, in the system's keyring, whatever the settings say about logins. `None` if the home
+/// directory is not known.
+pub(super) fn secret_store(env: &Env) -> Option<SecretStore> {
+    Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_path_may_start_with_a_tilde_and_end_with_a_question_mark() {
+        let env = Env::new([("HOME", "/h")], "/w");
+        for (path, expected) in [
+            ("~/a.json", ("/h/a.json", false)),
+            ("~/a.json?", ("/h/a.json", true)),
+            ("a.json", ("a.json", false)),
+            ("/x/~/a.json", ("/x/~/a.json", false)),
+            ("~a.json", ("~a.json", false)),
+            ("?", ("?", false)),
+        ] {
+            let (file, is_optional) = config_file(Path::new(path), &env);
+            assert_eq!((file.to_str().unwrap(), is_optional), expected, "{path}");
+        }
+        assert_eq!(config_file(Path::new("~/a"), &Env::default()).0, Path::new("~/a"));
+    }
 }

@@ -18,10 +18,11 @@ use crate::cache::Cache;
 use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
-use crate::config::{Config, ConfigError, Mode, Overrides, Settings};
+use crate::config::{Config, ConfigError, Settings};
 use crate::front::interaction::clients::ClientRegistry;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
+use crate::groups::startup::Startup;
 use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
@@ -35,7 +36,6 @@ use crate::wire::peer::Peer;
 use crate::wire::stdio::{self, Input};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -56,8 +56,14 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 ///
-/// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config that cannot be used is logged and shown by `get_status`.
-pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+/// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config
+/// that cannot be used is logged and shown by `get_status`, and so are the errors in `startup`.
+pub async fn serve(
+    cli: &Cli,
+    env: &Env,
+    mut ambient: ProcessEnv,
+    startup: Startup,
+) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = Signals::listen()?;
     if io::stdin().is_terminal() {
@@ -71,6 +77,7 @@ pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Res
         refusal = nesting.refusal(&mut lines) => refusal,
         signal = signals.next() => return Ok(stopped_at_start(signal)),
     };
+    startup.errors.iter().for_each(|error| tracing::error!("{error}"));
     if let Some(reason) = refusal {
         let writing = tokio::spawn(writer.run());
         nesting::refuse(&reason, &mut lines, &output).await;
@@ -80,15 +87,37 @@ pub async fn serve(cli: &Cli, env: &Env, mut ambient: ProcessEnv) -> anyhow::Res
     }
     let loaded = tokio::select! {
         loaded = load_files(files.clone(), cli, env) => loaded,
-        () = end_of_input(&mut lines) => return Ok(stopped_at_start("EOF")),
+        () = end_of_input(&mut lines) => return Ok(stopped_at_start(EOF)),
         signal = signals.next() => return Ok(stopped_at_start(signal)),
     };
     log_config(&loaded.config);
     lines.set_limit(loaded.config.settings.max_message_bytes);
-    let stdio = (lines, output, writer);
-    run_session(loaded, stdio, signals, ambient, &files, cli, env).await?;
-    Ok(ExitCode::SUCCESS)
+    let launch = LaunchContext { cli, env, files: &files, ambient, startup };
+    run_session(loaded, (lines, output, writer), signals, launch).await
 }
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServeOutcome {
+    /// A client came, or a signal ended it.
+    Served,
+    /// stdin ended before any request came.
+    NoClient,
+}
+
+/// How this instance was started.
+struct LaunchContext<'a> {
+    cli: &'a Cli,
+    env: &'a Env,
+    /// The config files.
+    files: &'a [PathBuf],
+    /// The environment that servers inherit.
+    ambient: ProcessEnv,
+    startup: Startup,
+}
+
+/// The cause of an end before any request came.
+const EOF: &str = "EOF";
 
 /// What is read at the start.
 struct LoadedFiles {
@@ -100,7 +129,7 @@ struct LoadedFiles {
 
 /// Reads the config files and the cache.
 async fn load_files(files: Vec<PathBuf>, cli: &Cli, env: &Env) -> LoadedFiles {
-    let (env, overrides, cache) = (env.clone(), cli.overrides(), cache_dir(cli, env));
+    let (env, overrides, cache) = (env.clone(), cli.overrides(env), cache_dir(cli, env));
     let first_file = files.first().cloned().unwrap_or_default();
     let loading = blocking::run(LOAD_TIMEOUT, move || {
         // The watcher first, so that no change after `load` is missed.
@@ -128,9 +157,9 @@ async fn end_of_input(lines: &mut LineReader<Input>) {
 }
 
 /// Logs why the process ends before it has served anyone.
-fn stopped_at_start(cause: &str) -> ExitCode {
+fn stopped_at_start(cause: &str) -> ServeOutcome {
     tracing::info!(cause, "stopped while starting");
-    ExitCode::SUCCESS
+    if cause == EOF { ServeOutcome::NoClient } else { ServeOutcome::Served }
 }
 
 /// Serves the client until it disconnects or a signal comes.
@@ -138,27 +167,25 @@ async fn run_session(
     loaded: LoadedFiles,
     stdio: (LineReader<Input>, Output, Writer),
     mut signals: Signals,
-    ambient: ProcessEnv,
-    files: &[PathBuf],
-    cli: &Cli,
-    env: &Env,
-) -> anyhow::Result<()> {
+    launch: LaunchContext<'_>,
+) -> anyhow::Result<ServeOutcome> {
     let LoadedFiles { config, watcher, cache } = loaded;
+    let LaunchContext { cli, env, files, ambient, startup } = launch;
     let (mut lines, output, writer) = stdio;
-    let logins = Arc::new(OAuthLogins::new(token_store(env, &config.settings, false)));
+    let logins = Arc::new(OAuthLogins::new(token_store(cli, env, &config.settings, false)));
     let process_env = Arc::new(ambient);
     let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
     let shared = SharedServers::new(process_env.clone());
     let transport = Transport { shared, process_env, warden: Warden::new(), logins: logins.clone() };
     let clients = Arc::new(ClientRegistry::default());
-    let groups = GroupManager::new(config, transport, clients.clone(), cache, PinStore::new(pins_dir(env)));
+    let pins = PinStore::new(pins_dir(env));
+    let groups = GroupManager::new(config, transport, clients.clone(), cache, pins, startup);
     let config = groups.config();
     tokio::select! {
         () = groups.load_pins(&config) => {}
         signal = signals.next() => {
-            stopped_at_start(signal);
-            return Ok(());
+            return Ok(stopped_at_start(signal));
         }
     }
     let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
@@ -174,17 +201,18 @@ async fn run_session(
                 _ = &mut writing => tracing::info!("the client has disconnected"),
             }
         };
-        session.run(&mut lines, when_woken(stop), closing.shutdown()).await;
+        let was_asked = session.run(&mut lines, when_woken(stop), closing.shutdown()).await;
         output.close();
         if !writing.is_finished() {
             flush(&output, writing).await;
         }
+        if was_asked { ServeOutcome::Served } else { ServeOutcome::NoClient }
     });
     let served = tokio::select! {
         served = serving => served,
-        () = groups.run() => Ok(()),
-        () = socket::serve(info, &groups) => Ok(()),
-        () = follow_config(watcher, files, &groups, cli, env) => Ok(()),
+        () = groups.run() => Ok(ServeOutcome::Served),
+        () = socket::serve(info, &groups) => Ok(ServeOutcome::Served),
+        () = follow_config(watcher, files, &groups, cli, env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;
     Ok(served?)
@@ -240,7 +268,7 @@ async fn follow_config(
     let Some(mut watcher) = watcher else { return std::future::pending().await };
     loop {
         watcher.changed().await;
-        let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides());
+        let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides(env));
         // It runs on another thread, so that a large file or a slow disk delays no call.
         match blocking::run(LOAD_TIMEOUT, move || load::load(&files, &env, &overrides)).await {
             Ok(config) => {
@@ -262,25 +290,10 @@ fn log_config(config: &Config) {
     }
     for (name, server) in &config.servers {
         if let Err(error) = server {
-            tracing::error!(group = %name, "{error}");
+            error.to_string().lines().for_each(|line| tracing::error!(group = %name, "{line}"));
         }
     }
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
-}
-
-impl Cli {
-    /// The settings that the command line overrides.
-    fn overrides(&self) -> Overrides {
-        let mode = match (self.eager_startup, self.pure_lazy, self.hybrid_lazy) {
-            (true, ..) => Some(Mode::Eager),
-            (_, true, _) => Some(Mode::Pure),
-            (_, _, true) => Some(Mode::Hybrid),
-            _ => None,
-        };
-        let idle_timeout =
-            self.idle_timeout.map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds)));
-        Overrides { mode, idle_timeout, surface: None }
-    }
 }
 
 /// The signals that end the process.

@@ -1,4 +1,4 @@
-//! Durations in config files: a number of seconds, or a number with a unit.
+//! Durations in config files and on the command line: a number of seconds, or a number with a unit.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What error messages say is expected.
-pub(super) const EXPECTED: &str =
+pub const EXPECTED: &str =
     "a number of seconds, or a duration such as \"500ms\", \"90s\", \"5m\" or \"1h\", of at most 365 days";
 
 /// Returns `None` if the number is negative, not finite or too large.
@@ -15,7 +15,7 @@ pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
 }
 
 /// Parses a duration such as `300`, `500ms`, `90s`, `5m` or `1.5h`. A number without a unit counts seconds.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(number_ends);

@@ -11,8 +11,11 @@
 //! its position, and everything else still counts. Only the config files and the files they name are read.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
+pub use self::client_files::parse_client_file;
+pub use self::json_text::PARSE_OPTIONS;
 use self::parse::{NamedEntry, ParsedFile};
 use self::resolve::ServerDefaults;
 use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
@@ -20,7 +23,11 @@ use super::referenced::ReferencedFiles;
 use super::vars::Env;
 use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConfig, Settings, SurfaceKind};
 
+mod client_files;
+mod codex;
 mod env_file;
+mod findings;
+mod json_text;
 mod parse;
 mod resolve;
 mod source_text;
@@ -35,6 +42,9 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut tools_error = None;
     let referenced = ReferencedFiles::default();
     for path in files {
+        if overrides.optional_files.contains(path) && is_absent(&env.cwd().join(path)) {
+            continue;
+        }
         let ParsedFile { servers: entries, settings: later, tools_error: later_error, errors, warnings } =
             parse::parse_file(path, env, &referenced);
         config.errors.extend(errors);
@@ -58,13 +68,27 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     config
 }
 
+/// Returns whether there is no file of this name. One that cannot be reached is not absent.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
 /// Returns `None` if the entry is disabled.
 fn resolve_entry(
     server: NamedEntry,
     defaults: &ServerDefaults<'_>,
 ) -> Option<(GroupName, Result<ServerConfig, ConfigError>)> {
-    let entry = server.entry.transpose()?;
-    let resolved = entry.and_then(|entry| resolve::resolve_server(entry, &server.source, defaults));
+    let mut errors = server.errors;
+    let resolved = match server.entry {
+        None if errors.is_empty() => return None,
+        None => None,
+        Some(entry) => resolve::resolve_server(entry, &server.source, defaults, &mut errors),
+    };
+    let resolved = match (resolved, ConfigError::joined(errors)) {
+        (_, Some(error)) => Err(error),
+        (Some(config), None) => Ok(config),
+        (None, None) => return None,
+    };
     Some((GroupName::new(&server.name), resolved))
 }
 

@@ -58,6 +58,25 @@ impl Env {
         ["HOME", "USERPROFILE"].iter().find_map(|name| self.get_non_empty(name)).map(Path::new)
     }
 
+    /// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`.
+    pub fn config_dir(&self) -> Option<PathBuf> {
+        self.app_dir(if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" }, ".config")
+    }
+
+    /// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else
+    /// `~/.local/share/dynamic-mcp`.
+    pub fn data_dir(&self) -> Option<PathBuf> {
+        self.app_dir(if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_DATA_HOME" }, ".local/share")
+    }
+
+    /// Our directory in the base directory that `variable` names, else in `below_home` of the home directory. A variable
+    /// counts only if it is an absolute path (XDG Base Directory Specification).
+    pub fn app_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let base = self.get(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let base = base.or_else(|| Some(self.home()?.join(below_home)))?;
+        Some(base.join("dynamic-mcp"))
+    }
+
     /// The value of a variable; `None` if it is not set or empty.
     pub(crate) fn get_non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())

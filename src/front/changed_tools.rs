@@ -84,50 +84,15 @@ fn difference(parts: &[String]) -> String {
 pub fn approve_command(group: &GroupName, server: &ServerConfig, tool: Option<&str>) -> String {
     let words = [Some(group.as_str()), tool].into_iter().flatten();
     // A name that cannot be typed is approved with the rest of the group.
-    let words: Vec<_> = words.map_while(shell_word).collect();
-    let file = server.origin.file.to_str().and_then(shell_word);
+    let words: Vec<_> = words.map_while(text::shell_word).collect();
+    let file = server.origin.file.to_str().and_then(text::shell_word);
     let file = file.map(|file| format!(" --config {file}")).unwrap_or_default();
     format!("dynamic-mcp approve {}{file}", words.join(" "))
-}
-
-/// Quotes a word for a POSIX shell, if it needs that. `None` if it is not one plain line, or looks like an option.
-fn shell_word(word: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
-    if word.is_empty() || word.starts_with('-') || !word.chars().all(|c| c == ' ' || is_visible(c)) {
-        return None;
-    }
-    Some(if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    })
-}
-
-/// Returns whether the character is shown as it is when a text is quoted.
-fn is_visible(c: char) -> bool {
-    matches!(c, '\'' | '"' | '\\') || c.escape_debug().count() == 1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_of_a_command_is_quoted_if_a_shell_would_read_it_otherwise() {
-        for (word, expected) in [
-            ("read_file", Some("read_file")),
-            ("/a b/c.json", Some("'/a b/c.json'")),
-            ("it's", Some(r"'it'\''s'")),
-            ("$(rm)", Some("'$(rm)'")),
-            ("", None),
-            ("-x", None),
-            ("a\nb", None),
-            ("a\u{202e}b", None),
-            ("a\u{e0041}b", None),
-        ] {
-            assert_eq!(shell_word(word).as_deref(), expected, "{word:?}");
-        }
-    }
 
     #[test]
     fn names_of_upstreams_are_one_visible_line_and_their_number_is_bounded() {

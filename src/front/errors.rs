@@ -12,6 +12,7 @@ use crate::wire::peer::CallError;
 use crate::wire::{MessageError, Raw, error_object};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// The method is not allowed in this phase of the session.
 const WRONG_PHASE: i64 = -32005;
@@ -123,11 +124,16 @@ pub fn resource_not_found(uri: &str) -> RpcError {
 }
 
 /// A group that could not be connected for a request other than `tools/call`.
-pub fn group_unavailable(group: &Upstream, error: &AcquireError, login: Option<String>) -> RpcError {
+pub fn group_unavailable(
+    group: &Upstream,
+    error: &AcquireError,
+    login: Option<String>,
+    log_file: Option<&Path>,
+) -> RpcError {
     let snapshot = group.snapshot();
     let (attempts, cause) = match (&snapshot.state, error) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
-        (_, error) => (0, tool_errors::unavailable(&group.name, error, None)),
+        (_, error) => (0, tool_errors::unavailable(&group.name, error, None, None)),
     };
     let retry_after = match error {
         AcquireError::Failed(error) if !error.retryable() => None,
@@ -140,6 +146,7 @@ pub fn group_unavailable(group: &Upstream, error: &AcquireError, login: Option<S
             "attempts": attempts,
             "retryAfterMs": retry_after,
             "cause": cause,
+            "logFile": log_file,
         }))
         .with_login(login)
 }

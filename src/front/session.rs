@@ -13,7 +13,7 @@ use crate::front::interaction::clients::ClientRegistry;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::list_changes::{ListChanges, ListContents};
 use crate::front::tools::protocol_extensions;
-use crate::front::tools::tool_list::ToolList;
+use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
@@ -79,6 +79,8 @@ pub struct ClientSession {
     start_due: bool,
     /// Whether the groups were started.
     started: bool,
+    /// Whether the client has sent a request.
+    was_asked: bool,
     /// Starts the groups, which may have to wait for full mailboxes.
     starting: JoinSet<()>,
 }
@@ -97,6 +99,7 @@ impl ClientSession {
             list_changes,
             start_due: false,
             started: false,
+            was_asked: false,
             starting: JoinSet::new(),
             requests: InboundRequests::new(peer.clone(), errors::internal().into()),
             groups,
@@ -108,18 +111,19 @@ impl ClientSession {
     }
 
     /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new
-    /// request is rejected, and open ones get a moment to be answered.
+    /// request is rejected, and open ones get a moment to be answered. Returns whether there was a request, or `stop`
+    /// resolved.
     pub async fn run<R: AsyncRead + Unpin>(
         mut self,
         lines: &mut LineReader<R>,
         stop: impl Future<Output = ()>,
         closing: impl Future<Output = ()>,
-    ) {
+    ) -> bool {
         let mut reading = true;
         tokio::select! {
             biased;
             () = self.serve(lines) => {}
-            () = stop => {}
+            () = stop => self.was_asked = true,
         }
         self.phase = Phase::Shutdown;
         self.dispatcher.close();
@@ -140,6 +144,7 @@ impl ClientSession {
                 },
             }
         }
+        self.was_asked
     }
 
     async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
@@ -194,6 +199,7 @@ impl ClientSession {
     }
 
     fn request(&mut self, request: Request) {
+        self.was_asked = true;
         if request.method != Method::Ping.name() && self.is_full() {
             return self.reject(&request.id, &errors::too_many_requests());
         }
@@ -334,7 +340,7 @@ impl ClientSession {
     }
 
     fn list_tools(&mut self, params: Option<&Raw>, era: Era) -> Reply {
-        check_list_params(params)?;
+        tool_list::check_params(params)?;
         if let Some(lazy) = protocol_extensions::parse_lazy(params)? {
             return Ok(protocol_extensions::list(&self.groups, lazy, era));
         }
@@ -382,18 +388,4 @@ fn lists(groups: &GroupManager) -> (ToolList, ListChanges) {
     let mut tool_list = ToolList::new(groups);
     let known = tool_list.contents(groups);
     (tool_list, ListChanges::new(groups.list_version(), known))
-}
-
-/// Checks the params of `tools/list`. The list has one page, so every cursor is unknown.
-fn check_list_params(params: Option<&Raw>) -> Result<(), RpcError> {
-    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
-    if raw::entries(params).is_none() {
-        return Err(errors::invalid_params("params must be an object"));
-    }
-    match raw::get(params, "cursor") {
-        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
-            Err(errors::invalid_params("unknown cursor"))
-        }
-        _ => Ok(()),
-    }
 }

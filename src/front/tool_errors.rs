@@ -8,6 +8,7 @@ use crate::upstream::lifecycle::cool_down;
 use crate::wire::Raw;
 use crate::wire::peer::CallError;
 use serde_json::json;
+use std::path::Path;
 use std::time::Duration;
 
 /// A longer name of a tool is cut where the name is what is too long.
@@ -18,8 +19,14 @@ pub fn result(text: &str) -> Raw {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
 }
 
-/// A group without a connection. `login`: the outcome of the login offer, if a login is what is missing.
-pub fn unavailable(group: &GroupName, error: &AcquireError, login: Option<&str>) -> String {
+/// A group without a connection. `login`: the outcome of the login offer, if a login is what is missing. `log_file`: the
+/// log, which may say more.
+pub fn unavailable(
+    group: &GroupName,
+    error: &AcquireError,
+    login: Option<&str>,
+    log_file: Option<&Path>,
+) -> String {
     match error {
         AcquireError::Failed(error) => {
             let advice = match login {
@@ -30,7 +37,8 @@ pub fn unavailable(group: &GroupName, error: &AcquireError, login: Option<&str>)
                 }
                 None => "A retry does not help until this is fixed; tell the user.".to_owned(),
             };
-            format!("Group {group} is not available: {error}\n{advice}")
+            let log = log_file.map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
+            format!("Group {group} is not available: {error}\n{advice}{log}")
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
         AcquireError::StillConnecting { waited, last_failure } => {

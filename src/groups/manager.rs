@@ -1,5 +1,6 @@
 //! The manager: creates groups, hands out their handles, and shuts them down.
 
+use super::startup::Startup;
 use super::surface::{Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
@@ -24,7 +25,7 @@ use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct GroupManager {
     pub(super) tasks: GroupTasks,
     /// The parts of the program that the groups use.
     pub(super) environment: Environment,
+    /// What is known of this instance before any config is read.
+    startup: Startup,
     /// What the lists of the client depend on.
     pub(super) lists: Lists,
     /// The catalogs that the cache has, until the groups are started with them.
@@ -91,6 +94,7 @@ impl GroupManager {
         clients: Arc<dyn Clients>,
         cache: Cache,
         pins: PinStore,
+        startup: Startup,
     ) -> Arc<Self> {
         let shared = SharedState::new(START_SLOTS);
         Arc::new(Self {
@@ -99,6 +103,7 @@ impl GroupManager {
             groups: DashMap::new(),
             tasks: GroupTasks::default(),
             environment: Environment { transport, clients, cache, pins, shared },
+            startup,
             lists: Lists::default(),
             restored: Mutex::default(),
             started: AtomicBool::new(false),
@@ -119,6 +124,16 @@ impl GroupManager {
     /// What is wrong with the config file, while its last valid content is in force.
     pub fn reload_errors(&self) -> Vec<ConfigError> {
         self.reload_errors.lock().clone()
+    }
+
+    /// What is wrong with the command line and the environment variables of its options.
+    pub fn usage_errors(&self) -> &[String] {
+        &self.startup.errors
+    }
+
+    /// The log file, if one is written.
+    pub fn log_file(&self) -> Option<&Path> {
+        self.startup.log_file.get().map(PathBuf::as_path)
     }
 
     /// All groups, in config order.

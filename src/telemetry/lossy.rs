@@ -28,25 +28,30 @@ pub(super) struct LossyWriter(SyncSender<QueueItem>);
 #[must_use = "without it the last events are lost"]
 pub struct FlushGuard(SyncSender<QueueItem>);
 
-/// Starts a thread that writes events to `to`. Returns a factory of writers to it, and a guard that waits for it.
+/// Starts a thread called `name` that writes events to what `open` returns; without that, events are lost. `open` runs on
+/// the thread, because it may block. Returns a factory of writers to it, and a guard that waits for it.
 ///
 /// # Errors
 ///
 /// Fails if the thread cannot be started.
-pub(super) fn writer(to: impl Write + Send + 'static) -> io::Result<(impl Fn() -> LossyWriter, FlushGuard)> {
+pub(super) fn writer<W: Write>(
+    name: &str,
+    open: impl FnOnce() -> Option<W> + Send + 'static,
+) -> io::Result<(impl Fn() -> LossyWriter, FlushGuard)> {
     let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
     // Detached, because it may be blocked in a write when the process ends.
-    let _thread = thread::Builder::new().name("log".to_owned()).spawn(|| write_all(receiver, to))?;
+    let _thread = thread::Builder::new().name(name.to_owned()).spawn(|| write_all(receiver, open()))?;
     let writer = LossyWriter(sender.clone());
     Ok((move || writer.clone(), FlushGuard(sender)))
 }
 
-fn write_all(queue: Receiver<QueueItem>, mut to: impl Write) {
+fn write_all(queue: Receiver<QueueItem>, mut to: Option<impl Write>) {
     for item in queue {
-        match item {
-            // If stderr is closed, there is nowhere to report it.
-            QueueItem::Event(event) => drop(to.write_all(&event)),
-            QueueItem::Flush(done) => drop(done.try_send(())),
+        match (item, &mut to) {
+            // If stderr is closed or the disk is full, there is nowhere to report it.
+            (QueueItem::Event(event), Some(to)) => drop(to.write_all(&event)),
+            (QueueItem::Event(_), None) => {}
+            (QueueItem::Flush(done), _) => drop(done.try_send(())),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::launch::{self, ProcessEnv};
 use super::server_log::ServerLog;
 use super::stderr::StderrTail;
 use super::warden::{Exit, ProcessHandle, StopTimeouts, Warden};
-use crate::config::StdioConfig;
+use crate::config::{GroupName, StdioConfig};
 use crate::wire::output::{Output, PollableFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,9 @@ struct ChildInner {
     stderr: StderrTail,
     /// Reads stderr.
     stderr_task: tokio::task::JoinHandle<()>,
-    /// For the variables that the process did not inherit, together with `stdio`.
+    /// For the variables that the process did not inherit, together with `group` and `stdio`.
     process_env: Arc<ProcessEnv>,
+    group: GroupName,
     stdio: StdioConfig,
 }
 
@@ -49,6 +50,7 @@ impl ChildTransport {
     pub async fn open(
         warden: &Warden,
         process_env: &Arc<ProcessEnv>,
+        group: &GroupName,
         stdio: &StdioConfig,
         connect_timeout: Duration,
         log: &ServerLog,
@@ -66,6 +68,7 @@ impl ChildTransport {
             stderr,
             stderr_task,
             process_env: process_env.clone(),
+            group: group.clone(),
             stdio: stdio.clone(),
         };
         Ok(OpenTransport {
@@ -99,7 +102,10 @@ impl ChildTransport {
         let stderr = self.stderr_tail();
         let withheld = match exit {
             Ok(Exit::Code(0)) => Vec::new(),
-            _ => launch::withheld_vars(&self.0.process_env, &self.0.stdio, &stderr),
+            _ => {
+                let inner = &self.0;
+                launch::withheld_vars(&inner.process_env, inner.group.as_str(), &inner.stdio, &stderr)
+            }
         };
         let how =
             exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));

@@ -47,7 +47,7 @@ pub enum ConnectionEnd {
         how: String,
         /// The last lines of its stderr.
         stderr: String,
-        /// Variables of ours that the process did not inherit and that its stderr mentions.
+        /// Variables of ours that the process did not inherit and may have wanted.
         withheld: Vec<String>,
     },
     /// The upstream is a remote server.

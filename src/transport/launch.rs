@@ -7,7 +7,7 @@
 //! fails with an error that says what to change, not with an errno.
 //!
 //! - `process_env` is our own environment, which `main` reads once.
-//! - `env` decides which of our variables the child gets.
+//! - `child_env` decides which of our variables the child gets; `launcher_vars` has those of launchers.
 //! - `path` decides on the child's PATH and finds its command there.
 //!
 //! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
@@ -24,6 +24,7 @@ use crate::config::StdioConfig;
 use process_env::{get_var, set_var};
 
 mod child_env;
+mod launcher_vars;
 mod path;
 mod process_env;
 

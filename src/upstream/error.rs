@@ -45,7 +45,7 @@ pub enum UpstreamError {
         how: String,
         /// The last lines of the process's stderr; empty if there are none.
         stderr: String,
-        /// Variables of ours that the process did not inherit and that its stderr mentions.
+        /// Variables of ours that the process did not inherit and may have wanted.
         withheld: Vec<String>,
     },
     /// A remote server, or the network to it, failed.
@@ -169,8 +169,10 @@ fn withheld_hint(names: &[String]) -> String {
     match names {
         [] => String::new(),
         names => format!(
-            "\nthese variables are set but were not passed to it: {}; if it needs them, add them to \"env\" or \"inherit_env\"",
-            names.join(", ")
+            "\nthese variables are set but were not passed to it: {}; if it needs them, add \"inherit_env\": {} to its \
+             config entry",
+            names.join(", "),
+            serde_json::json!(names)
         ),
     }
 }

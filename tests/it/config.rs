@@ -40,8 +40,12 @@ fn loaded_config(path: &Path) -> Config {
 fn messages(config: &Config) -> Vec<String> {
     let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
     let message = |error: &ConfigError| {
-        let file = error.file.file_name().unwrap().into();
-        ConfigError { file, ..error.clone() }.to_string()
+        let dir = error.file.parent().unwrap();
+        if dir.as_os_str().is_empty() {
+            error.to_string()
+        } else {
+            error.to_string().replace(&format!("{}/", dir.display()), "")
+        }
     };
     config.errors.iter().chain(servers).chain(&config.warnings).map(message).collect()
 }

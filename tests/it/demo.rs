@@ -29,7 +29,7 @@ fn the_demo_shows_every_step_and_leaves_nothing_behind() {
         r#"← Group archive is not available: command "notes-archive" not found"#,
         "- team: discovered",
         r#"← {"id":"note-1","title":"Offsite: ideas","body":"Budget 4000."#,
-        &format!(r#""mcpServers": {{ "dynamic-mcp": {{ "command": {},"#, json!(PROGRAM)),
+        &format!(r#""mcpServers": {{ "dyn": {{ "command": {},"#, json!(PROGRAM)),
     ] {
         assert!(unwrapped.contains(part), "{part} is missing:\n{text}");
     }

@@ -18,7 +18,7 @@ use fixture::{Fixture, get};
 mod attacks;
 mod auth_server;
 mod fixture;
-mod keyring;
+pub(crate) mod keyring;
 mod long_session;
 mod offered_logins;
 mod refresh;
@@ -104,7 +104,7 @@ fn the_status_says_how_to_log_in_and_get_the_url() {
     let answer = proxy.call_meta_tool("get_status", json!({}));
     let structured = &answer["structuredContent"]["groups"][0]["error"];
     for text in [text_of(&answer), structured.as_str().unwrap()] {
-        assert!(text.contains("login needed: run `dynamic-mcp login g`"), "{text}");
+        assert!(text.contains("login needed: run `dynamic-mcp login g "), "{text}");
         assert!(text.contains("with `--no-browser` it prints the URL"), "{text}");
     }
     // The command does what the text says.

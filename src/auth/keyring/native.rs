@@ -66,6 +66,14 @@ impl KeyringBackend for NativeKeyring {
         })
     }
 
+    /// Reads the entry once, so that the user is asked once.
+    fn unlock_and_get<'a>(
+        &'a self,
+        entry: &'a KeyringEntry,
+    ) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>> {
+        self.get(entry)
+    }
+
     fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>> {
         self.call(entry, move |entry| entry.set_secret(text.expose().as_bytes()))
     }
@@ -82,7 +90,7 @@ impl KeyringBackend for NativeKeyring {
 fn keyring_error(error: &Error) -> KeyringError {
     match error {
         Error::NoStorageAccess(_) => KeyringError::Locked,
-        Error::TooLong(..) => KeyringError::Failed("the login is too large for it".to_owned()),
+        Error::TooLong(..) => KeyringError::Failed("the text is too large for it".to_owned()),
         Error::PlatformFailure(error) => KeyringError::Failed(error.to_string()),
         _ => KeyringError::Failed("it rejected the entry".to_owned()),
     }

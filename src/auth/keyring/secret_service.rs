@@ -64,13 +64,13 @@ impl KeyringBackend for SecretService {
     fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>> {
         Box::pin(async move {
             let session = self.open_session(false).await?;
-            let label = format!("{SERVICE_NAME}: login to {}", entry.group);
+            let label = format!("{SERVICE_NAME}: {}", entry.label);
             let properties = HashMap::from([
                 ("org.freedesktop.Secret.Item.Label", Variant::from(label)),
                 ("org.freedesktop.Secret.Item.Attributes", Variant::from(attributes(entry))),
             ]);
             let value = text.expose().as_bytes().to_vec();
-            let secret: WireSecret = (session.path.clone(), Vec::new(), value, "application/json".to_owned());
+            let secret: WireSecret = (session.path.clone(), Vec::new(), value, entry.content_type.to_owned());
             let (_, prompt): (OwnedObjectPath, OwnedObjectPath) = session
                 .call(
                     session.collection.as_str(),

@@ -66,7 +66,7 @@ impl KeyringBackend for FakeKeyring {
 }
 
 fn entry() -> KeyringEntry {
-    KeyringEntry { username: "a-1".to_owned(), group: GroupName::new("a") }
+    KeyringEntry { username: "a-1".to_owned(), label: "login to a".to_owned(), content_type: "text/plain" }
 }
 
 #[tokio::test(start_paused = true)]

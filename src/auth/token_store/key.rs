@@ -47,7 +47,7 @@ impl StoreKey {
         let mut hash = Sha256::new();
         hash.update(canonical.as_deref().unwrap_or(dir).as_os_str().as_encoded_bytes());
         let username = format!("{}-{}", self.file_stem, hex_prefix(hash, 6));
-        KeyringEntry { username, group: self.group.clone() }
+        KeyringEntry { username, label: format!("login to {}", self.group), content_type: "application/json" }
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn run(
     ))?;
     let server =
         json!({ "command": std::env::current_exe()?.to_string_lossy(), "args": ["--config", config] });
-    out.verbatim(&format!("{:#}", json!({ "mcpServers": { "dynamic-mcp": server } })))?;
+    out.verbatim(&format!("{:#}", json!({ "mcpServers": { "dyn": server } })))?;
     Ok(())
 }
 

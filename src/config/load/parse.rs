@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::DeserializeOwned;
 
+use super::client_files::{self, GeminiLists};
+use super::codex;
+use super::findings::{read_entry, unexpanded_args, unknown_field};
+use super::json_text::{expected_an_object, parse_json};
 use super::source_text::SourceText;
-use crate::config::de::{ValueReader, json_type};
+use crate::config::de::ValueReader;
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::nearest::nearest;
@@ -38,8 +41,10 @@ pub(super) struct ParsedFile {
 pub(super) struct NamedEntry {
     /// The server's name.
     pub(super) name: String,
-    /// The entry's fields; `None` if it is disabled.
-    pub(super) entry: Result<Option<ServerEntry>, ConfigError>,
+    /// The fields that could be read; `None` if the server is disabled, or if nothing of the entry could be read.
+    pub(super) entry: Option<ServerEntry>,
+    /// What is wrong with the entry, in the order in which it was found.
+    pub(super) errors: Vec<ConfigError>,
     /// Where the entry is in the file.
     pub(super) source: EntrySource,
 }
@@ -53,6 +58,8 @@ pub(super) struct EntrySource {
     offset: usize,
     /// The known fields that are not empty, in the order of the file.
     fields: Vec<FieldSource>,
+    /// The fields that could not be read.
+    wrong: Vec<&'static str>,
     /// The fields that decide what is launched or contacted, as the file writes them.
     pub(super) launch_text: LaunchText,
     /// What identifies the server for its pins.
@@ -70,10 +77,15 @@ pub(super) struct FieldSource {
 }
 
 impl EntrySource {
-    /// The first field that applies only to servers of this kind, in the order of the table.
-    pub(super) fn field_of(&self, kind: AppliesTo) -> Option<&FieldSource> {
-        let mut of_kind = fields::SERVER.iter().filter(|field| field.applies_to == kind);
-        of_kind.find_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
+    /// The fields that apply only to servers of this kind, in the order of the table.
+    pub(super) fn fields_of(&self, kind: AppliesTo) -> impl Iterator<Item = &FieldSource> {
+        let of_kind = fields::SERVER.iter().filter(move |field| field.applies_to == kind);
+        of_kind.filter_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
+    }
+
+    /// Returns whether one of these fields could not be read.
+    pub(super) fn is_wrong(&self, fields: &[&str]) -> bool {
+        fields.iter().any(|field| self.wrong.contains(field))
     }
 
     /// Makes an error at the first of these fields that the entry has, otherwise at the whole entry.
@@ -98,64 +110,56 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     let dir = absolute.parent().unwrap_or(&absolute);
     let context = ExpandContext { env, dir, files };
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
-    let mut parser = FileParser { text: &text, path: &canonical, context, file: ParsedFile::default() };
-    match parse_json(&text) {
+    let is_toml = client_files::is_toml(path);
+    let mut parser = FileParser {
+        text: &text,
+        path: &canonical,
+        is_toml,
+        context,
+        gemini_lists: None,
+        file: ParsedFile::default(),
+    };
+    let root = match is_toml {
+        true => codex::parse(&text),
+        false => parse_json(&text),
+    };
+    match root {
         Ok(root) => parser.parse_root(&root),
         Err(error) => parser.file.errors.push(error),
     }
     parser.file
 }
 
-/// Parses the text as JSON with comments and trailing commas. Returns the top-level object.
-fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
-    const HINT: &str =
-        r#"a config file looks like {"mcpServers": {NAME: {"command": …}}}, and may have comments"#;
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let parsed = parse_to_ast(text.as_str(), &CollectOptions::default(), &options).map_err(|error| {
-        let message = format!("not valid JSON: {}", error.kind().to_string().to_lowercase());
-        text.error(error.range().start, message, None)
-    })?;
-    match parsed.value {
-        Some(Value::Object(root)) => Ok(root),
-        Some(other) => Err(text.error(other.start(), expected_an_object(&other), Some(HINT.to_owned()))),
-        None => Err(text.error(0, "the file is empty", Some(HINT.to_owned()))),
-    }
-}
-
 struct FileParser<'f> {
     text: &'f Arc<SourceText>,
     /// The absolute path of the file.
     path: &'f Path,
+    /// Whether the file is Codex's, and not JSON.
+    is_toml: bool,
     context: ExpandContext<'f>,
+    /// Which servers Gemini CLI starts, in its own file.
+    gemini_lists: Option<GeminiLists>,
     /// What was parsed so far.
     file: ParsedFile,
 }
 
 impl FileParser<'_> {
     fn parse_root(&mut self, root: &Object<'_>) {
-        // An OpenCode config is about much more than servers.
-        let is_opencode = root.properties.iter().any(|member| member.name.as_str() == "mcp");
+        // The settings of a client are about much more than servers.
+        let mcp = root.get("mcp").map(|member| &member.value);
+        self.gemini_lists = mcp.and_then(GeminiLists::of);
+        let has_other_members = mcp.is_some() || client_files::is_settings_file(self.path);
         let mut is_config = false;
         let mut unknown = Vec::new();
         for member in &root.properties {
             let name = member.name.as_str();
             match fields::find(fields::FILE, name).map(|field| field.name) {
+                Some("mcp") if self.gemini_lists.is_some() => {}
                 Some("mcp") => self.parse_opencode(&member.value),
                 Some("settings") => self.parse_settings(&member.value),
                 Some(_) => self.parse_servers(name, &member.value),
                 None => {
-                    if !is_opencode && !matches!(name, "$schema" | "inputs") {
+                    if !has_other_members && !matches!(name, "$schema" | "inputs") {
                         let nearest = nearest(name, fields::all_names(fields::FILE));
                         unknown.push((name, member.name.start(), nearest));
                     }
@@ -165,8 +169,9 @@ impl FileParser<'_> {
             is_config = true;
         }
         if is_config {
-            let warnings =
-                unknown.into_iter().map(|(name, offset, nearest)| self.unknown_field(name, offset, nearest));
+            let warnings = unknown
+                .into_iter()
+                .map(|(name, offset, nearest)| unknown_field(self.text, name, offset, nearest));
             self.file.warnings.extend(warnings.collect::<Vec<_>>());
             return;
         }
@@ -206,7 +211,8 @@ impl FileParser<'_> {
                     let message =
                         format!("the server `{}` is defined twice, first at {line}:{column}", server.name);
                     let hint = Some("rename or remove one of them".to_owned());
-                    first.entry = Err(self.text.error(member.name.start(), message, hint));
+                    first.entry = None;
+                    first.errors = vec![self.text.error(member.name.start(), message, hint)];
                 }
                 None => {
                     known.insert(server.name.clone(), self.file.servers.len());
@@ -217,20 +223,28 @@ impl FileParser<'_> {
     }
 
     fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {
+        let translated = client_files::translated(&member.value);
+        let translated = translated.map(|value| ObjectProp { value, ..member.clone() });
+        let member = translated.as_ref().unwrap_or(member);
         let name = member.name.as_str().to_owned();
-        let entry = if name.trim().is_empty() {
-            Err(self.text.error(member.name.start(), "the server's name is empty", None))
-        } else if is_disabled(&member.value) {
-            Ok(None)
+        let mut wrong = Vec::new();
+        let (entry, errors) = if name.trim().is_empty() {
+            (None, vec![self.text.error(member.name.start(), "the server's name is empty", None)])
+        } else if is_disabled(&member.value)
+            || self.gemini_lists.as_ref().is_some_and(|lists| !lists.allow(&name))
+        {
+            (None, Vec::new())
         } else {
-            let (entry, warnings) = self.read(&member.value);
-            self.file.warnings.extend(warnings);
-            entry.map(Some)
+            let read = read_entry(&member.value, self.text, self.context);
+            self.file.warnings.extend(read.warnings);
+            self.file.warnings.extend(unexpanded_args(&member.value, self.text, self.context.env));
+            wrong = read.wrong;
+            (read.value, read.errors)
         };
-        NamedEntry { name, entry, source: self.entry_source(member) }
+        NamedEntry { name, entry, errors, source: self.entry_source(member, &wrong) }
     }
 
-    fn entry_source(&self, member: &ObjectProp<'_>) -> EntrySource {
+    fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {
         let members = member.value.as_object().map_or(&[][..], |server| &server.properties);
         let known: Vec<_> = members
             .iter()
@@ -240,7 +254,11 @@ impl FileParser<'_> {
         let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
         let program = known.iter().filter(|(field, _)| PROGRAM_FIELDS.contains(&field.name));
         let program: Vec<_> = program.map(|(field, member)| (field.name, compact(&member.value))).collect();
+        let is_wrong = |member: &ObjectProp<'_>| {
+            wrong.iter().any(|offset| (member.start()..=member.end()).contains(offset))
+        };
         EntrySource {
+            wrong: known.iter().filter(|(_, member)| is_wrong(member)).map(|(field, _)| field.name).collect(),
             dir: self.context.dir.to_owned(),
             text: self.text.clone(),
             offset: member.name.start(),
@@ -251,14 +269,26 @@ impl FileParser<'_> {
                     offset: member.name.start(),
                 })
                 .collect(),
-            launch_text: LaunchText::new(
-                written.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))),
-            ),
+            launch_text: self.launch_text(written),
             origin: ServerOrigin {
                 file: self.path.to_owned(),
                 program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),
             },
         }
+    }
+
+    fn launch_text<'v>(
+        &self,
+        fields: impl Iterator<Item = &'v (&'static ConfigField, &'v ObjectProp<'v>)>,
+    ) -> LaunchText {
+        if self.is_toml {
+            // A table may be written in several places.
+            let texts: Vec<_> = fields
+                .map(|(field, member)| (field.name, client_files::to_json(&member.value).to_string()))
+                .collect();
+            return LaunchText::new(texts.iter().map(|(name, text)| (*name, text.as_str())));
+        }
+        LaunchText::new(fields.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))))
     }
 
     /// Reads a value as a `T`. Also returns a warning for each unknown field.
@@ -270,13 +300,8 @@ impl FileParser<'_> {
         });
         let unknown = reader.into_unknown();
         let warnings =
-            unknown.iter().map(|field| self.unknown_field(&field.name, field.offset, field.nearest));
+            unknown.iter().map(|field| unknown_field(self.text, &field.name, field.offset, field.nearest));
         (read, warnings.collect())
-    }
-
-    fn unknown_field(&self, name: &str, offset: usize, nearest: Option<&str>) -> ConfigError {
-        let hint = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
-        self.text.error(offset, format_args!("unknown field `{name}`"), hint)
     }
 
     /// Reads the settings one by one, so that the others count if one is wrong.
@@ -325,10 +350,6 @@ fn compact(value: &Value<'_>) -> String {
         Value::Array(list) => list.elements.iter().map(compact).collect::<Vec<_>>().join(","),
         _ => String::new(),
     }
-}
-
-fn expected_an_object(found: &Value<'_>) -> String {
-    format!("expected an object, found {}", json_type(found))
 }
 
 /// Returns whether an object is one server, as opposed to servers by name.

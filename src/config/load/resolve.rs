@@ -1,6 +1,7 @@
 //! Makes the configuration of a server from its entry: checks rules that concern several fields, and applies defaults.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::env_file;
@@ -11,7 +12,7 @@ use crate::config::file::{
     FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry, ToolsEntry,
 };
 use crate::config::referenced::ReferencedFiles;
-use crate::config::vars::{Env, ExpandContext, VarError};
+use crate::config::vars::{Env, ExpandContext};
 use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
     ServerConfig, Share, StdioConfig, Timeouts, ToolRules,
@@ -35,21 +36,46 @@ pub(super) struct ServerDefaults<'d> {
     pub(super) tools_error: Option<ConfigError>,
 }
 
-/// Resolves one entry.
-///
-/// # Errors
-///
-/// Returns the first error in the entry, or the error in the rules for tools.
+/// What is wrong with an entry.
+struct EntryErrors<'s> {
+    /// Where the fields are.
+    source: &'s EntrySource,
+    /// The errors so far.
+    errors: &'s mut Vec<ConfigError>,
+}
+
+impl EntryErrors<'_> {
+    /// Adds an error at the first of these fields that the entry has, else at the whole entry. Leaves it out if one of
+    /// them could not be read: that is reported, and this may follow from it.
+    fn add(&mut self, fields: &[&str], message: impl ToString, hint: Option<String>) {
+        if !self.source.is_wrong(fields) {
+            self.errors.push(self.source.error(fields, message, hint));
+        }
+    }
+
+    /// Resolves a path of this field. A path that cannot be resolved is an error.
+    fn path(&mut self, field: &str, path: Option<String>, context: ExpandContext<'_>) -> Option<PathBuf> {
+        match context.resolve_path(&path?) {
+            Ok(path) => Some(path),
+            Err(error) => {
+                self.add(&[field], format_args!("`{field}`: {error}"), Some(error.hint()));
+                None
+            }
+        }
+    }
+}
+
+/// Resolves one entry. Adds everything that is wrong with it to `errors`, and the error in the rules for tools if there is
+/// one. The result counts only if there are no errors, and is `None` if there is nothing to start or contact.
 pub(super) fn resolve_server(
     entry: ServerEntry,
     source: &EntrySource,
     defaults: &ServerDefaults<'_>,
-) -> Result<ServerConfig, ConfigError> {
-    if let Some(error) = &defaults.tools_error {
-        return Err(error.clone());
-    }
+    errors: &mut Vec<ConfigError>,
+) -> Option<ServerConfig> {
+    errors.extend(defaults.tools_error.clone());
     let settings = &defaults.settings;
-    Ok(ServerConfig {
+    Some(ServerConfig {
         mode: resolve_mode(&entry, defaults),
         idle_timeout: resolve_idle_timeout(entry.idle_timeout, defaults),
         stateful: entry.stateful.or(settings.stateful).unwrap_or_default(),
@@ -63,7 +89,7 @@ pub(super) fn resolve_server(
         launch_text: source.launch_text.clone(),
         origin: source.origin.clone(),
         description: entry.description.clone(),
-        endpoint: resolve_endpoint(entry, source, defaults)?,
+        endpoint: resolve_endpoint(entry, defaults, &mut EntryErrors { source, errors })?,
     })
 }
 
@@ -151,95 +177,85 @@ fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
 
 fn resolve_endpoint(
     entry: ServerEntry,
-    source: &EntrySource,
     defaults: &ServerDefaults<'_>,
-) -> Result<Endpoint, ConfigError> {
+    errors: &mut EntryErrors<'_>,
+) -> Option<Endpoint> {
     const EITHER: &str = "`command` is for a local program, `url` for a remote server";
     let has_url = entry.url.is_some() || entry.http_url.is_some();
     match (entry.command.is_some(), has_url) {
         (true, true) => {
             let message = "a server cannot have both `command` and `url`";
-            Err(source.error(URL_FIELDS, message, Some(EITHER.to_owned())))
+            errors.add(URL_FIELDS, message, Some(EITHER.to_owned()));
+            None
         }
         (false, false) => {
             let message = "a server must have `command` or `url`";
-            Err(source.error(&[], message, Some(EITHER.to_owned())))
+            errors.add(&["command", "url", "httpUrl"], message, Some(EITHER.to_owned()));
+            None
         }
         (true, false) => {
-            refuse_fields(source, AppliesTo::Remote, "url", "command")?;
-            resolve_stdio(entry, source, defaults).map(Endpoint::Stdio)
+            refuse_fields(AppliesTo::Remote, "url", "command", errors);
+            Some(Endpoint::Stdio(resolve_stdio(entry, defaults, errors)))
         }
         (false, true) => {
-            refuse_fields(source, AppliesTo::Stdio, "command", "url")?;
-            resolve_http(entry, source, defaults).map(Endpoint::Http)
+            refuse_fields(AppliesTo::Stdio, "command", "url", errors);
+            Some(Endpoint::Http(resolve_http(entry, defaults, errors)))
         }
     }
 }
 
 const URL_FIELDS: &[&str] = &["url", "httpUrl"];
 
-/// Returns an error if the entry has a field of the other kind of server, which would otherwise be ignored.
-fn refuse_fields(
-    source: &EntrySource,
-    other_kind: AppliesTo,
-    needed: &str,
-    present: &str,
-) -> Result<(), ConfigError> {
-    match source.field_of(other_kind) {
-        Some(found) => {
-            let message = format!("`{}` applies only to servers with a `{needed}`", found.name);
-            Err(source.error(&[found.field.name], message, Some(format!("this one has a `{present}`"))))
-        }
-        None => Ok(()),
+/// Refuses the fields of the other kind of server, which would otherwise be ignored.
+fn refuse_fields(other_kind: AppliesTo, needed: &str, present: &str, errors: &mut EntryErrors<'_>) {
+    let source = errors.source;
+    for found in source.fields_of(other_kind) {
+        let message = format!("`{}` applies only to servers with a `{needed}`", found.name);
+        errors.add(&[found.field.name], message, Some(format!("this one has a `{present}`")));
     }
 }
 
 fn resolve_stdio(
     entry: ServerEntry,
-    source: &EntrySource,
     defaults: &ServerDefaults<'_>,
-) -> Result<StdioConfig, ConfigError> {
+    errors: &mut EntryErrors<'_>,
+) -> StdioConfig {
     if entry.transport_type.is_some_and(|transport| transport != TransportType::Stdio) {
         let message = "`type` names a remote transport, but the server has a `command`";
-        return Err(source.error(&["type"], message, Some("remove `type`".to_owned())));
+        errors.add(&["type"], message, Some("remove `type`".to_owned()));
     }
-    let context = ExpandContext { env: defaults.env, dir: &source.dir, files: defaults.files };
+    let context = ExpandContext { env: defaults.env, dir: &errors.source.dir, files: defaults.files };
     let mut env = BTreeMap::new();
-    if let Some(file) = &entry.env_file {
-        let file = context.resolve_path(file).map_err(|error| path_error(source, "env_file", &error))?;
+    if let Some(file) = errors.path("env_file", entry.env_file, context) {
         context.files.add(&file);
-        env.extend(env_file::read(&file).map_err(|error| match error.at {
-            Some(_) => error,
-            None => source.error(&["env_file"], format!("`env_file` {}", error.message), error.hint),
-        })?);
+        match env_file::read(&file) {
+            Ok(variables) => env.extend(variables),
+            Err(error) if error.at.is_some() => errors.errors.push(error),
+            Err(error) => errors.add(&["env_file"], format!("`env_file` {}", error.message), error.hint),
+        }
     }
     env.extend(entry.env.unwrap_or_default());
-    let cwd = entry.cwd.map(|cwd| context.resolve_path(&cwd)).transpose();
-    let cwd = cwd.map_err(|error| path_error(source, "cwd", &error))?;
     let inherit_env = entry.inherit_env.or_else(|| defaults.settings.inherit_env.clone());
     let mut command = entry.command.map(|command| command.0).unwrap_or_default().into_iter();
-    Ok(StdioConfig {
+    StdioConfig {
         command: command.next().unwrap_or_default(),
         args: command.chain(entry.args.unwrap_or_default()).collect(),
         env,
-        cwd,
+        cwd: errors.path("cwd", entry.cwd, context),
         inherit_env: inherit_env.map(|inherit| inherit.0).unwrap_or_default(),
-    })
-}
-
-fn path_error(source: &EntrySource, field: &str, error: &VarError) -> ConfigError {
-    source.error(&[field], format_args!("`{field}`: {error}"), Some(error.hint()))
+    }
 }
 
 fn resolve_http(
     entry: ServerEntry,
-    source: &EntrySource,
     defaults: &ServerDefaults<'_>,
-) -> Result<HttpConfig, ConfigError> {
+    errors: &mut EntryErrors<'_>,
+) -> HttpConfig {
     let kind = match entry.transport_type {
         Some(TransportType::Stdio) => {
             let message = "`type` names the transport of a local program, but the server has a `url`";
-            return Err(source.error(&["type"], message, Some("remove `type`".to_owned())));
+            errors.add(&["type"], message, Some("remove `type`".to_owned()));
+            None
         }
         Some(TransportType::Sse) => Some(HttpTransportKind::Sse),
         Some(TransportType::Streamable) => Some(HttpTransportKind::Streamable),
@@ -248,26 +264,24 @@ fn resolve_http(
             entry.http_url.is_some().then_some(HttpTransportKind::Streamable)
         }
     };
-    let url = match (entry.url, entry.http_url) {
-        (Some(_), Some(_)) => {
-            let message = "a server cannot have both `url` and `httpUrl`";
-            return Err(source.error(&["httpUrl"], message, Some("remove one of them".to_owned())));
-        }
-        (url, http_url) => url.or(http_url).unwrap_or_default(),
-    };
+    if entry.url.is_some() && entry.http_url.is_some() {
+        let message = "a server cannot have both `url` and `httpUrl`";
+        errors.add(&["httpUrl"], message, Some("remove one of them".to_owned()));
+    }
+    let url = entry.url.or(entry.http_url).unwrap_or_default();
     if !is_http_url(&url) {
         let message = "`url`: expected an address that starts with http:// or https:// and names a host";
-        return Err(source.error(URL_FIELDS, message, None));
+        errors.add(URL_FIELDS, message, None);
     }
     let oauth = resolve_oauth(entry.oauth, entry.oauth_client_id, entry.oauth_scopes);
     if let Some(message) = oauth.as_ref().and_then(missing_credential) {
-        return Err(source.error(&["oauth"], message, None));
+        errors.add(&["oauth"], message, None);
     }
-    let context = ExpandContext { env: defaults.env, dir: &source.dir, files: defaults.files };
-    let ca_file = entry.ca_file.map(|path| context.resolve_path(&path)).transpose();
-    let ca_file = ca_file.map_err(|error| path_error(source, "ca_file", &error))?;
-    let headers = checked_headers(entry.headers.unwrap_or_default(), source)?;
-    Ok(HttpConfig { url, kind, headers, ca_file, oauth })
+    let context = ExpandContext { env: defaults.env, dir: &errors.source.dir, files: defaults.files };
+    let ca_file = errors.path("ca_file", entry.ca_file, context);
+    let headers = entry.headers.unwrap_or_default();
+    check_headers(&headers, errors);
+    HttpConfig { url, kind, headers: headers.into_iter().collect(), ca_file, oauth }
 }
 
 /// Returns whether this can be the address of a server. A connection shows everything else that is wrong with it.
@@ -285,13 +299,10 @@ fn is_http_url(url: &str) -> bool {
     is_http && !name.is_empty() && is_port && !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Returns the headers, or an error at the first one that cannot be sent.
-fn checked_headers(
-    headers: BTreeMap<String, String>,
-    source: &EntrySource,
-) -> Result<Vec<(String, String)>, ConfigError> {
+/// Refuses headers that cannot be sent.
+fn check_headers(headers: &BTreeMap<String, String>, errors: &mut EntryErrors<'_>) {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    for (name, value) in &headers {
+    for (name, value) in headers {
         let message = if name.is_empty() || !name.chars().all(is_token) {
             format!("`headers`: {name:?} is not a valid header name")
         } else if value.contains(|c: char| c.is_control() && c != '\t') {
@@ -299,9 +310,8 @@ fn checked_headers(
         } else {
             continue;
         };
-        return Err(source.error(&["headers"], message, None));
+        errors.add(&["headers"], message, None);
     }
-    Ok(headers.into_iter().collect())
 }
 
 /// Returns `None` if the entry says nothing about OAuth. The fields of `oauth` take precedence over those beside it.

@@ -81,6 +81,25 @@ fn a_wrong_file_does_not_affect_the_others() {
 }
 
 #[test]
+fn an_optional_file_may_be_absent_and_is_read_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.json"), r#"{"mcpServers": {"a": {"command": "x"}}}"#).unwrap();
+    let files = ["a.json", "b.json", "c.json"].map(PathBuf::from);
+    let env = Env::new([("", ""); 0], dir.path());
+    let errors = |optional: &[&str]| {
+        let optional_files = optional.iter().map(PathBuf::from).collect();
+        let config = load(&files, &env, &Overrides { optional_files, ..Overrides::default() });
+        assert_eq!(names(&config), ["a"]);
+        config.errors.len()
+    };
+    assert_eq!(errors(&[]), 2);
+    assert_eq!(errors(&["a.json", "b.json"]), 1);
+    assert_eq!(errors(&["b.json", "c.json"]), 0);
+    std::fs::write(dir.path().join("b.json"), "{").unwrap();
+    assert_eq!(errors(&["b.json", "c.json"]), 1, "an error in an optional file counts");
+}
+
+#[test]
 fn a_wrong_server_does_not_affect_the_others() {
     let config = load_text(
         r#"{"mcpServers": {"a": {}, "b": {"command": "x", "env": {"T": "${NO}"}}, "c": {"command": "x"}}}"#,
@@ -108,8 +127,12 @@ fn the_command_line_overrides_every_mode_but_not_a_servers_own_idle_timeout() {
         modes_and_timeouts(&Overrides::default()),
         [(Mode::Pure, Some(MINUTE)), (Mode::Pure, None), (Mode::Eager, Some(2 * MINUTE))]
     );
-    let flags =
-        Overrides { mode: Some(Mode::Eager), idle_timeout: Some(None), surface: Some(SurfaceKind::Meta) };
+    let flags = Overrides {
+        mode: Some(Mode::Eager),
+        idle_timeout: Some(None),
+        surface: Some(SurfaceKind::Meta),
+        ..Overrides::default()
+    };
     assert_eq!(
         modes_and_timeouts(&flags),
         [(Mode::Eager, Some(MINUTE)), (Mode::Eager, None), (Mode::Eager, None)]
@@ -205,6 +228,24 @@ fn env_overrides_the_env_file_and_relative_paths_start_at_the_config() {
     assert_eq!(stdio(&config, "a").env, expected);
     assert_eq!(stdio(&config, "a").cwd, Some(dir.path().join("conf/sub")));
     assert_eq!(stdio(&config, "b").cwd, Some("/home/u/w".into()));
+}
+
+#[test]
+fn an_argument_that_only_a_shell_would_expand_is_a_warning() {
+    let config = load_text(
+        r#"{"mcpServers": {"a": {
+            "command": "x",
+            "args": ["$HOME/notes", "~/notes", "--key=pa$$word", "$NO_SUCH", "${HOME}", "a~b", "$$HOME", "x$TOKEN"]
+        }}}"#,
+    );
+    assert!(server(&config, "a").description.is_none());
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    let expected = [("args[0]", "$HOME"), ("args[1]", "~"), ("args[7]", "$TOKEN")];
+    assert_eq!(warnings.len(), expected.len(), "{warnings:#?}");
+    for (warning, (arg, what)) in warnings.iter().zip(expected) {
+        assert!(warning.contains(&format!("`{arg}`: `{what}` is not expanded")), "{warning}");
+    }
+    assert!(warnings[0].ends_with("(write `${HOME}`)"), "{warnings:?}");
 }
 
 #[test]

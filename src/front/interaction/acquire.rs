@@ -11,6 +11,7 @@ use crate::groups::login_flows::LoginPurpose;
 use crate::upstream::lease::Lease;
 use crate::upstream::{AcquireError, Upstream};
 use crate::wire::peer::Progress;
+use std::path::Path;
 
 /// How many reloads of the config one request follows.
 const MAX_SUCCESSORS: usize = 3;
@@ -23,18 +24,20 @@ pub struct Unavailable {
     pub error: AcquireError,
     /// The outcome of the login offer, as text for the model.
     pub login: Option<String>,
+    /// The log file.
+    pub log_file: Option<Box<Path>>,
 }
 
 impl From<Unavailable> for String {
     /// The text for the model.
-    fn from(Unavailable { group, error, login }: Unavailable) -> Self {
-        tool_errors::unavailable(&group.name, &error, login.as_deref())
+    fn from(Unavailable { group, error, login, log_file }: Unavailable) -> Self {
+        tool_errors::unavailable(&group.name, &error, login.as_deref(), log_file.as_deref())
     }
 }
 
 impl From<Unavailable> for RpcError {
-    fn from(Unavailable { group, error, login }: Unavailable) -> Self {
-        errors::group_unavailable(&group, &error, login)
+    fn from(Unavailable { group, error, login, log_file }: Unavailable) -> Self {
+        errors::group_unavailable(&group, &error, login, log_file.as_deref())
     }
 }
 
@@ -120,6 +123,12 @@ async fn wait_for_lease(
     progress: &mut WaitProgress<'_>,
 ) -> Result<(Upstream, Lease), Unavailable> {
     let mut group = group.clone();
+    let failed = |group: Upstream, error: AcquireError| Unavailable {
+        group,
+        error,
+        login: None,
+        log_file: groups.log_file().map(Box::from),
+    };
     for _ in 0..MAX_SUCCESSORS {
         let wait = group.snapshot().wait();
         let message = format!("group {} is starting", group.name);
@@ -129,8 +138,8 @@ async fn wait_for_lease(
                 Some(successor) => group = successor,
                 None => break,
             },
-            Err(error) => return Err(Unavailable { group, error, login: None }),
+            Err(error) => return Err(failed(group, error)),
         }
     }
-    Err(Unavailable { group, error: AcquireError::Gone, login: None })
+    Err(failed(group, AcquireError::Gone))
 }

@@ -1,13 +1,11 @@
 //! `get_status`: the states of the groups, as text and as JSON.
 
-use crate::blocking;
-use crate::config::{ServerConfig, Share};
+use crate::config::GroupName;
 use crate::front::changed_tools;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::pins::changes::{PinProblem, ToolChanges};
-use crate::processes::ProcessTree;
-use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
+use crate::processes::duplicates::DuplicateServer;
 use crate::text::{one_line, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::CatalogSource;
@@ -21,15 +19,14 @@ use tokio::time::Instant;
 const MAX_CHANGED_TOOLS: usize = 100;
 /// How many characters of their names it has.
 const MAX_TOOL_NAME: usize = 256;
-
-/// How long finding servers that run more than once may take. After that, none is named.
-const DUPLICATES_TIMEOUT: Duration = Duration::from_millis(500);
+/// How many failed groups the first line names.
+const MAX_NAMED_GROUPS: usize = 10;
 
 /// The states of groups.
 pub struct Status {
     /// The `structuredContent`.
     pub json: Value,
-    /// One line per group.
+    /// What is wrong, then one line per group.
     pub text: String,
 }
 
@@ -44,13 +41,11 @@ pub fn report(
     let all = manager.all();
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
-    let failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
-    let all_failed = !all.is_empty() && all.iter().all(failed);
-    let reload = manager.reload_errors();
-    let errors: Vec<_> = config.errors.iter().chain(&reload).map(ToString::to_string).collect();
-    let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
-    let error = match (errors.is_empty(), all_failed) {
-        (false, _) => Some(errors.join("\n")),
+    let is_failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
+    let all_failed = !all.is_empty() && all.iter().all(is_failed);
+    let problems = Problems::of(manager);
+    let error = match (problems.config.is_empty(), all_failed) {
+        (false, _) => Some(problems.config.join("\n")),
         (true, true) => Some("every group failed".to_owned()),
         (true, false) => None,
     };
@@ -62,34 +57,86 @@ pub fn report(
     // Groups that were not started saved the time that their last connection took.
     let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
     let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).sum();
+    let failed: Vec<_> = groups.iter().filter(|group| is_failed(group)).map(|group| &group.name).collect();
+    let headline = problems.headline(&failed, groups.len());
+    let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
     let json = json!({
         "status": status,
         "error": error,
+        "problems": headline.iter().chain(&problems.usage).chain(&problems.config).collect::<Vec<_>>(),
         "ready": ready,
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot, flows)).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
+        "logFile": manager.log_file(),
     });
-    let mut text = format!("{status}: the tools of {ready} of {} groups are known", snapshots.len());
-    if saved > Duration::ZERO {
-        text.push_str(&format!("; start-up time saved so far: {saved:.1?}"));
-    }
+    let mut lines = Vec::from_iter(headline);
+    let has_problems = !lines.is_empty();
+    lines.extend(problems.lines());
+    let saved = match saved {
+        Duration::ZERO => String::new(),
+        saved => format!("; start-up time saved so far: {saved:.1?}"),
+    };
+    lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()));
     for (group, snapshot) in &snapshots {
-        text.push('\n');
-        text.push_str(&group_line(group, snapshot, flows));
-        if let Some(duplicate) = duplicates.iter().find(|server| server.group == group.name.as_str()) {
-            text.push_str(&format!("\n    {}", duplicate.text()));
+        lines.push(group_line(group, snapshot, flows));
+        let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
+        lines.extend(duplicate.map(|server| format!("    {}", server.text())));
+    }
+    lines.extend(warnings.iter().map(|warning| format!("config warning: {warning}")));
+    if let Some(log) = manager.log_file().filter(|_| has_problems) {
+        lines.push(format!("log: {}", log.display()));
+    }
+    Status { json, text: lines.join("\n") }
+}
+
+/// What is wrong with this instance, apart from its groups.
+struct Problems {
+    /// With the command line and the environment variables of its options.
+    usage: Vec<String>,
+    /// With the config files.
+    config: Vec<String>,
+}
+
+impl Problems {
+    fn of(manager: &GroupManager) -> Self {
+        let (config, reload) = (manager.config(), manager.reload_errors());
+        Self {
+            usage: manager.usage_errors().to_vec(),
+            config: config.errors.iter().chain(&reload).map(ToString::to_string).collect(),
         }
     }
-    for error in errors {
-        text.push_str(&format!("\nconfig error: {error}"));
+
+    /// Sums up what is wrong, on one line. `None` if nothing is.
+    fn headline(&self, failed: &[&GroupName], groups: usize) -> Option<String> {
+        let named = failed.iter().take(MAX_NAMED_GROUPS).map(|name| name.to_string());
+        let more = match failed.len().checked_sub(MAX_NAMED_GROUPS) {
+            Some(more @ 1..) => format!(", +{more} more"),
+            _ => String::new(),
+        };
+        let named = named.collect::<Vec<_>>().join(", ");
+        let count = |errors: &[String], what: &str| match errors.len() {
+            0 => None,
+            1 => Some(format!("1 {what} error")),
+            n => Some(format!("{n} {what} errors")),
+        };
+        let parts = [
+            (!failed.is_empty())
+                .then(|| format!("{} of {groups} groups failed: {named}{more}", failed.len())),
+            count(&self.usage, "command line"),
+            count(&self.config, "config"),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
-    for warning in warnings {
-        text.push_str(&format!("\nconfig warning: {warning}"));
+
+    /// One line for each error.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let usage = self.usage.iter().map(|error| format!("command line error: {error}"));
+        usage.chain(self.config.iter().map(|error| format!("config error: {error}")))
     }
-    Status { json, text }
 }
 
 fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Value {
@@ -110,7 +157,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
-        "share": snapshot.server.as_ref().map(|server| share(server).name()),
+        "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
         "unreadable": snapshot.unreadable().map(|last| json!({
@@ -128,31 +175,6 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "pinProblem": changes.problem.as_ref().map(PinProblem::text),
         "serverReplacedS": changes.replaced_s.map(age_s),
     })
-}
-
-/// Which instances use the same process, as far as the config decides it.
-fn share(server: &ServerConfig) -> Share {
-    if server.stateful { Share::Client } else { server.share }
-}
-
-/// Finds the servers of these groups that other instances run as well. Reads /proc, and takes a moment at most.
-pub async fn duplicates(groups: &[Upstream]) -> Vec<DuplicateServer> {
-    let private = groups.iter().filter_map(|group| {
-        let snapshot = group.snapshot();
-        let process = snapshot.process().filter(|process| !process.is_shared)?;
-        let share = share(snapshot.server.as_deref()?);
-        (share != Share::Client).then(|| PrivateServer {
-            group: group.name.as_str().to_owned(),
-            pid: process.pid,
-            is_configured: share != Share::Auto,
-        })
-    });
-    let private: Vec<_> = private.collect();
-    if private.is_empty() {
-        return Vec::new();
-    }
-    let find = move || duplicates::of_instance(&private, &ProcessTree::read());
-    blocking::run(DUPLICATES_TIMEOUT, find).await.unwrap_or_default()
 }
 
 /// The number of tools that the config allows.

@@ -5,6 +5,7 @@
 
 use super::definitions::{self, GroupLine};
 use crate::config::{GroupName, Mode, SurfaceKind};
+use crate::front::errors::{self, RpcError};
 use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::list_changes::ListContents;
 use crate::front::passthrough::aggregate::{self, ListKind};
@@ -225,4 +226,22 @@ fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine
         Some(GroupLine { name: name.as_str(), description, tools })
     });
     use_lines(&lines.collect::<Vec<_>>())
+}
+
+/// Checks the params of `tools/list`. The list has one page, so every cursor is unknown.
+///
+/// # Errors
+///
+/// The params are not an object, or have a cursor.
+pub fn check_params(params: Option<&Raw>) -> Result<(), RpcError> {
+    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
+    if raw::entries(params).is_none() {
+        return Err(errors::invalid_params("params must be an object"));
+    }
+    match raw::get(params, "cursor") {
+        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
+            Err(errors::invalid_params("unknown cursor"))
+        }
+        _ => Ok(()),
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 
+use super::launcher_vars;
 use super::process_env::{EnvVars, ProcessEnv, get_var, is_same_var, set_var};
 use crate::config::{InheritEnv, StdioConfig};
 
@@ -84,12 +85,16 @@ const OWN_PREFIX: &str = "DYNAMIC_MCP_";
 /// by colons. A dynamic-mcp that runs as a child must not start itself again.
 pub const ANCESTORS_VAR: &str = "DYNAMIC_MCP_ANCESTORS";
 
+/// How many withheld variables an error names.
+const MAX_WITHHELD: usize = 8;
+
 /// Variables that every shell sets for itself. A message that mentions one of these does not ask for it.
 const SHELL_VARS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
 
 /// Returns the environment of the child that `stdio` configures, before its PATH is extended.
 pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVars {
-    let inherited = process_env.vars.iter().filter(|(name, _)| is_inherited(name, &stdio.inherit_env));
+    let inherited =
+        process_env.vars.iter().filter(|(name, value)| is_inherited(name, value, &stdio.inherit_env));
     let mut env = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
     for (name, value) in &stdio.env {
         set_var(&mut env, name, value.into());
@@ -97,7 +102,7 @@ pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVar
     env
 }
 
-fn is_inherited(name: &OsStr, rule: &InheritEnv) -> bool {
+fn is_inherited(name: &OsStr, value: &OsStr, rule: &InheritEnv) -> bool {
     // The config file cannot name a variable whose name is not Unicode, so only `All` includes it.
     let Some(name) = name.to_str() else { return *rule == InheritEnv::All };
     if name.starts_with(OWN_PREFIX) {
@@ -108,8 +113,12 @@ fn is_inherited(name: &OsStr, rule: &InheritEnv) -> bool {
     }
     match rule {
         InheritEnv::All => true,
-        InheritEnv::Safe => is_safe(name),
-        InheritEnv::Named(more) => is_safe(name) || more.iter().any(|other| is_same_var(name, other)),
+        InheritEnv::Safe => is_safe(name) || launcher_vars::is_inherited(name, value),
+        InheritEnv::Named(more) => {
+            is_safe(name)
+                || launcher_vars::is_inherited(name, value)
+                || more.iter().any(|other| is_same_var(name, other))
+        }
     }
 }
 
@@ -119,17 +128,67 @@ fn is_safe(name: &str) -> bool {
         || cfg!(windows) && SAFE_WINDOWS_VARS.iter().any(|safe| is_same_var(name, safe))
 }
 
-/// Returns the names of our variables that the child did not inherit although its stderr mentions them.
+/// Returns the names of our variables that the child of `group` did not inherit and that it may have wanted: those that
+/// its stderr mentions, and credentials whose name begins like the server's, such as `GITHUB_TOKEN` for a server that is
+/// named github.
 ///
 /// Such a variable is the likely cause of a failed start. The user can pass it on with `inherit_env` or `env`.
-pub fn withheld_vars(process_env: &ProcessEnv, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {
+pub fn withheld_vars(
+    process_env: &ProcessEnv,
+    group: &str,
+    stdio: &StdioConfig,
+    stderr_tail: &str,
+) -> Vec<String> {
     let child_env = child_env(stdio, process_env);
+    let words = server_words(group, stdio);
+    let is_wanted =
+        |name: &str| contains_word(stderr_tail, name) || is_credential(name) && is_named_like(name, &words);
     let names = process_env.vars.keys().filter_map(|name| name.to_str());
     names
         .filter(|name| !name.starts_with(OWN_PREFIX) && !SHELL_VARS.contains(name))
-        .filter(|name| get_var(&child_env, name).is_none() && contains_word(stderr_tail, name))
+        .filter(|name| get_var(&child_env, name).is_none() && is_wanted(name))
+        .take(MAX_WITHHELD)
         .map(str::to_owned)
         .collect()
+}
+
+/// Words that say nothing about what a server is for, in the names of servers and packages.
+const COMMON_WORDS: &[&str] = &[
+    "API",
+    "BIN",
+    "DOCKER",
+    "LATEST",
+    "LOCAL",
+    "MCP",
+    "MODELCONTEXTPROTOCOL",
+    "NODE",
+    "NPM",
+    "NPX",
+    "PYTHON",
+    "SERVER",
+    "USR",
+    "UVX",
+];
+
+/// The words of the server's name and of the names of its program and package, in capitals.
+fn server_words(group: &str, stdio: &StdioConfig) -> Vec<String> {
+    let package = stdio.args.iter().find(|arg| !arg.starts_with('-'));
+    let names = [Some(group), Some(&stdio.command), package.map(String::as_str)];
+    let words = names.into_iter().flatten().flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
+    let words = words.map(str::to_uppercase);
+    words.filter(|word| word.len() >= 3 && !COMMON_WORDS.contains(&word.as_str())).collect()
+}
+
+/// Returns whether the first word of a variable's name is one of `words`.
+fn is_named_like(name: &str, words: &[String]) -> bool {
+    let first = name.split('_').next().unwrap_or(name).to_uppercase();
+    words.contains(&first)
+}
+
+/// Returns whether the name is that of a credential.
+fn is_credential(name: &str) -> bool {
+    let name = name.to_uppercase();
+    launcher_vars::SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 /// Returns whether `text` contains `word` as a whole word.

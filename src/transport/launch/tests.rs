@@ -38,7 +38,9 @@ const MIXED_VARS: &[(&str, &str)] = &[
     ("DYNAMIC_MCP_LOG", "debug"),
     ("HOME", "/home/me"),
     ("LC_ALL", "C"),
+    ("NPM_CONFIG_REGISTRY", "https://user:canary@npm.example.com/"),
     ("PATH", "/opt/tools:/usr/bin"),
+    ("UV_CACHE_DIR", "/u"),
     ("XDG_CONFIG_HOME", "/x"),
     ("http_proxy", "p"),
 ];
@@ -48,7 +50,7 @@ fn a_child_gets_the_safe_variables_only() {
     let dir = tempfile::tempdir().unwrap();
     let mut stdio = stdio(executable(dir.path(), "server").to_str().unwrap());
     let process_env = process_env(MIXED_VARS, dir.path());
-    let safe = ["HOME", "LC_ALL", "PATH", "XDG_CONFIG_HOME", "http_proxy"];
+    let safe = ["HOME", "LC_ALL", "PATH", "UV_CACHE_DIR", "XDG_CONFIG_HOME", "http_proxy"];
     assert_eq!(var_names(&prepare_blocking(&stdio, &process_env, None).unwrap().env), safe);
 
     stdio.inherit_env = InheritEnv::Named(vec!["AWS_SECRET_ACCESS_KEY".into(), "DYNAMIC_MCP_LOG".into()]);
@@ -56,7 +58,8 @@ fn a_child_gets_the_safe_variables_only() {
     assert_eq!(var_names(&named), [&["AWS_SECRET_ACCESS_KEY"], &safe[..]].concat());
 
     stdio.inherit_env = InheritEnv::All;
-    assert_eq!(prepare_blocking(&stdio, &process_env, None).unwrap().env, named);
+    let all = prepare_blocking(&stdio, &process_env, None).unwrap().env;
+    assert!(var_names(&all).contains(&"NPM_CONFIG_REGISTRY") && all.len() == named.len() + 1);
 }
 
 #[test]
@@ -186,9 +189,29 @@ fn withheld_variables_are_reported_if_stderr_mentions_them() {
     let process_env = process_env(&vars, Path::new("/"));
     let tail = "Error: GITHUB_TOKEN, HOME, PWD and DYNAMIC_MCP_LOG must be set";
     let mut stdio = stdio("x");
-    assert_eq!(withheld_vars(&process_env, &stdio, tail), ["GITHUB_TOKEN"]);
+    assert_eq!(withheld_vars(&process_env, "g", &stdio, tail), ["GITHUB_TOKEN"]);
     stdio.inherit_env = InheritEnv::Named(vec!["GITHUB_TOKEN".into()]);
-    assert!(withheld_vars(&process_env, &stdio, tail).is_empty());
+    assert!(withheld_vars(&process_env, "g", &stdio, tail).is_empty());
+}
+
+#[test]
+fn withheld_credentials_are_reported_if_they_are_named_like_the_server() {
+    let vars = [
+        ("BRAVE_API_KEY", "x"),
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_TOKEN", "x"),
+        ("MCP_TOKEN", "x"),
+        ("OPENAI_API_KEY", "x"),
+    ];
+    let process_env = process_env(&vars, Path::new("/"));
+    let withheld = |group: &str, command: &str, args: &[&str]| {
+        let args = args.iter().map(ToString::to_string).collect();
+        withheld_vars(&process_env, group, &StdioConfig { args, ..stdio(command) }, "")
+    };
+    assert_eq!(withheld("github", "npx", &[]), ["GITHUB_TOKEN"]);
+    assert_eq!(withheld("gh", "npx", &["-y", "@modelcontextprotocol/server-github"]), ["GITHUB_TOKEN"]);
+    assert_eq!(withheld("Brave Search", "brave-mcp", &[]), ["BRAVE_API_KEY"]);
+    assert_eq!(withheld("search", "uvx", &["mcp-server-time"]), [] as [&str; 0]);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ const BUS_CONFIG: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bu
 <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>"#;
 
 /// A session bus with a keyring, for one test.
-struct Desktop {
+pub(crate) struct Desktop {
     keyring: Daemon,
     _bus: Daemon,
     dir: TempDir,
@@ -45,7 +45,7 @@ impl Drop for Daemon {
 
 impl Desktop {
     /// Starts with the keyring unlocked. `None` if the programs are not installed.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if !PROGRAMS.iter().all(|program| Path::new("/usr/bin").join(program).exists()) {
             let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
             let programs = PROGRAMS.join(", ");
@@ -69,7 +69,7 @@ impl Desktop {
     }
 
     /// Restarts the keyring, as a login to the desktop does: unlocked with the password, or locked without.
-    fn restart_keyring(&mut self, unlocked: bool) {
+    pub(crate) fn restart_keyring(&mut self, unlocked: bool) {
         drop(self.keyring.0.kill());
         self.keyring = start_keyring(&self.dir, unlocked);
     }
@@ -80,12 +80,12 @@ impl Desktop {
     }
 
     /// The entries of dynamic-mcp, with their secrets if the keyring is unlocked.
-    fn entries(&self) -> String {
+    pub(crate) fn entries(&self) -> String {
         stdout_of(command(&self.dir, "secret-tool").args(["search", "--all", "service", "dynamic-mcp"]))
     }
 
     /// The environment of the user's shell.
-    fn shell_env(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn shell_env(&self) -> Vec<(&'static str, String)> {
         vec![("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}/bus", self.dir.path().display()))]
     }
 
@@ -203,11 +203,11 @@ fn each_new_login_is_stored_in_the_keyring_or_else_in_a_file() {
     let mut proxy = fixture.proxy();
     let started = Instant::now();
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("which is locked: unlock it, or run `dynamic-mcp login g`"), "{failure}");
+    assert!(failure.contains("which is locked: unlock it, or run `dynamic-mcp login g "), "{failure}");
     assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
     let output = fixture.run(&["logout", "g"]);
     assert!(
-        output.exit_code == 1 && output.text.contains("unlock it, then run `dynamic-mcp logout g` again"),
+        output.exit_code == 1 && output.text.contains("unlock it, then run `dynamic-mcp logout g "),
         "{}",
         output.text
     );
@@ -241,7 +241,7 @@ fn a_keyring_that_does_not_answer_delays_calls_only_briefly() {
     let mut proxy = fixture.proxy();
     let started = Instant::now();
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("keyring, which does not answer: run `dynamic-mcp login g`"), "{failure}");
+    assert!(failure.contains("keyring, which does not answer: run `dynamic-mcp login g "), "{failure}");
     assert!(started.elapsed() < MAX_CALL_TIME, "{:?}", started.elapsed());
 
     let output = fixture.login();

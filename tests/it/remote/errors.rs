@@ -46,7 +46,7 @@ fn status_cases(elsewhere: &Server) -> Vec<Case> {
     vec![
         Case {
             is_retried: false,
-            ..case("login", login.url(), "login needed: run `dynamic-mcp login login`")
+            ..case("login", login.url(), "login needed: run `dynamic-mcp login login ")
         },
         case("forbidden", forbidden.url(), "HTTP 403 Forbidden: \"not for you\""),
         case("busy", busy.url(), "HTTP 429 Too Many Requests); it asks clients to retry after 33 s"),
@@ -245,7 +245,7 @@ fn an_expired_login_is_reported_at_once_and_ends_the_connection() {
     proxy.call_text("g", "echo", json!({}));
     expired.store(true, Ordering::Relaxed);
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("login needed: run `dynamic-mcp login g`"), "{failure}");
+    assert!(failure.contains("login needed: run `dynamic-mcp login g "), "{failure}");
     assert!(failure.contains("Tell the user.") && !failure.contains("Call again in"), "{failure}");
     assert_eq!(server.requests_of("tools/call").len(), 2);
     assert_eq!(proxy.group_status("g")["state"], "failed");

@@ -247,6 +247,11 @@ impl Proxy {
         written.unwrap_or_else(|error| panic!("cannot write to stdin: {error}; the log:\n{}", self.log()));
     }
 
+    /// Its home and working directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     pub(crate) fn write_line(&mut self, line: &str) {
         self.write(&format!("{line}\n"));
     }

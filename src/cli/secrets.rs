@@ -1,0 +1,153 @@
+//! `dynamic-mcp secret set|list|remove`.
+
+use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::paths::secret_store;
+use crate::auth::Secret;
+use crate::auth::secret_store::{SecretStore, SecretStoreError};
+use crate::blocking;
+use crate::config::secrets::is_secret_name;
+use crate::config::vars::Env;
+use clap::Subcommand;
+use std::io::{self, IsTerminal, Read, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The largest value, in bytes. Some keyrings store less.
+const MAX_VALUE_BYTES: u64 = 64 << 10;
+/// How long a user may take to type a value.
+const INPUT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The commands of `dynamic-mcp secret`.
+#[derive(Subcommand, Debug)]
+pub enum SecretCommand {
+    /// Store a secret, or replace it: the value is typed without being shown, or read from stdin
+    Set {
+        /// The name of the secret: letters, digits, _ and -
+        name: String,
+    },
+    /// Print the names of the secrets
+    List,
+    /// Remove a secret
+    #[command(alias = "forget")]
+    Remove {
+        /// The name of the secret
+        name: String,
+    },
+}
+
+/// Runs a command.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode> {
+    let Some(store) = secret_store(env) else {
+        eprintln!("dynamic-mcp: there is no directory for the names of secrets because HOME is not set");
+        return Ok(ExitCode::from(EXIT_CONFIG));
+    };
+    let outcome = match command {
+        SecretCommand::Set { name } => set(&store, name).await,
+        SecretCommand::List => store.names().await.map(|names| {
+            let lines = names.iter().map(|name| format!("{name}\n"));
+            lines.collect()
+        }),
+        SecretCommand::Remove { name } => store.remove(name).await.map(|was_stored| match was_stored {
+            true => format!("{name}: removed\n"),
+            false => format!("{name}: there was no such secret\n"),
+        }),
+    };
+    match outcome {
+        Ok(text) => {
+            io::stdout().write_all(text.as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            eprintln!("dynamic-mcp: {error}");
+            let is_usage = matches!(error, SecretStoreError::Name(_) | SecretStoreError::Value(_));
+            Ok(ExitCode::from(if is_usage { EXIT_USAGE } else { EXIT_FAILURE }))
+        }
+    }
+}
+
+/// Reads a value and stores it.
+async fn set(store: &SecretStore, name: &str) -> Result<String, SecretStoreError> {
+    if !is_secret_name(name) {
+        return Err(SecretStoreError::Name(name.to_owned()));
+    }
+    let value = read_value(name).await.map_err(|error| SecretStoreError::Value(error.to_string()))?;
+    store.set(name, value).await?;
+    Ok(format!(
+        "{name}: stored in the system's keyring; write {{keyring:{name}}} in env, headers or oauth of servers.json\n"
+    ))
+}
+
+/// Reads the value of a secret: what the user types, which is not shown, or all of stdin without the line breaks at its
+/// end.
+async fn read_value(name: &str) -> io::Result<Secret> {
+    let is_typed = io::stdin().is_terminal();
+    let read = move || -> io::Result<String> {
+        let mut text = String::new();
+        match is_typed {
+            true => drop(io::stdin().read_line(&mut text)?),
+            false => drop(io::stdin().take(MAX_VALUE_BYTES + 1).read_to_string(&mut text)?),
+        }
+        Ok(text)
+    };
+    let hidden = match is_typed {
+        true => {
+            let hidden = HiddenInput::start()?;
+            eprint!("Value of {name} (not shown): ");
+            Some(hidden)
+        }
+        false => None,
+    };
+    let text = tokio::select! {
+        text = blocking::run(INPUT_TIMEOUT, read) => text.map_err(io::Error::other)?,
+        interrupted = tokio::signal::ctrl_c() => interrupted.and_then(|()| Err(io::ErrorKind::Interrupted.into())),
+    };
+    if hidden.is_some() {
+        eprintln!();
+    }
+    drop(hidden);
+    let text = text?;
+    let text = text.trim_end_matches(['\n', '\r']);
+    match text.len() as u64 {
+        0 => Err(io::Error::other("the value is empty")),
+        1..=MAX_VALUE_BYTES => Ok(Secret::new(text)),
+        _ => Err(io::Error::other(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))),
+    }
+}
+
+/// While it lives, the terminal does not show what is typed.
+struct HiddenInput {
+    #[cfg(unix)]
+    before: nix::sys::termios::Termios,
+}
+
+#[cfg(unix)]
+impl HiddenInput {
+    fn start() -> io::Result<Self> {
+        use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_flags.remove(LocalFlags::ECHO);
+        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &hidden)?;
+        Ok(Self { before })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        use nix::sys::termios::{SetArg, tcsetattr};
+        // Fails only if the terminal is gone.
+        tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before).ok();
+    }
+}
+
+#[cfg(not(unix))]
+impl HiddenInput {
+    fn start() -> io::Result<Self> {
+        Err(io::Error::other("a value cannot be typed here without being shown; pipe it to stdin"))
+    }
+}

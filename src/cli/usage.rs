@@ -1,0 +1,241 @@
+//! Reads the command line and the environment variables of its options.
+//!
+//! A client that starts us with a wrong option shows neither our stderr nor our exit code to anyone, and does not start
+//! us again. So what is wrong is left out and reported, like an error in the config: [`parse`] returns the rest of the
+//! command line together with the errors. `main` decides whether they end the process, as they do on a terminal and in
+//! commands.
+
+use super::Cli;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Command, CommandFactory, Error, FromArgMatches};
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
+
+/// The exit code of a usage error.
+pub const EXIT_USAGE: u8 = 2;
+
+/// What is wrong with the command line or a variable, and how clap shows it.
+pub struct UsageError {
+    /// What is wrong and what to do, on one line. Never repeats a value, which may be a secret.
+    pub message: String,
+    /// clap's error, for the terminal. `None` if it is about a variable or was not found by clap.
+    shown: Option<Error>,
+}
+
+impl UsageError {
+    /// An error that clap did not find.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), shown: None }
+    }
+
+    /// Prints it on stderr.
+    pub fn print(&self) {
+        match &self.shown {
+            // It fails if stderr is closed.
+            Some(error) => drop(error.print()),
+            None => eprintln!("dynamic-mcp: {}", self.message),
+        }
+    }
+}
+
+/// Parses the command line. Returns it without what is wrong, and what is wrong.
+///
+/// # Errors
+///
+/// Returns clap's error if the command line is one of a command that cannot be repaired, or asks for help or the version:
+/// its text and exit code are the answer.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<UsageError>), Error> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let (mut command, mut errors) = (without_empty_variables(Cli::command()), Vec::new());
+    loop {
+        // Each round removes an argument or a variable.
+        let parsed = command.clone().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m));
+        let error = match parsed {
+            Ok(cli) => return Ok((cli, errors)),
+            Err(error) => error,
+        };
+        if let Some(at) = wrong_argument(&error, &args) {
+            errors.push(UsageError { message: describe(&error, &args[at]), shown: Some(error) });
+            args.drain(at..at + count(&command, &args, at));
+            continue;
+        }
+        let variable = option_of(&error).and_then(|option| variable_of(&command, &option));
+        let Some((id, variable)) = variable else { return Err(error) };
+        let what = describe(&error, OsStr::new(""));
+        errors.push(UsageError::new(format!("the environment variable {variable}: {what}")));
+        command = command.mut_arg(id, |arg| arg.env(None::<&'static str>));
+    }
+}
+
+/// Makes variables that are empty count as not set.
+fn without_empty_variables(command: Command) -> Command {
+    let is_empty = |variable: &OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+    let with_variable = command.get_arguments().filter(|arg| arg.get_env().is_some_and(is_empty));
+    let ids: Vec<_> = with_variable.map(|arg| arg.get_id().to_string()).collect();
+    ids.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.env(None::<&'static str>)))
+}
+
+/// The place of the argument that an error is about. `None` if it is about a variable, or about something that is missing.
+fn wrong_argument(error: &Error, args: &[OsString]) -> Option<usize> {
+    let find = |wanted: &str| {
+        let is_wanted = |arg: &OsString| {
+            let arg = arg.to_string_lossy();
+            arg == wanted
+                || arg.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('=') || wanted.len() == 2)
+        };
+        args.iter().skip(1).position(is_wanted).map(|at| at + 1)
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument
+        | ErrorKind::InvalidSubcommand
+        | ErrorKind::InvalidValue
+        | ErrorKind::ValueValidation
+        | ErrorKind::ArgumentConflict
+        | ErrorKind::TooManyValues
+        | ErrorKind::WrongNumberOfValues
+        | ErrorKind::NoEquals => {
+            let named = option_of(error).and_then(|option| find(&option));
+            named.or_else(|| find(&context(error, ContextKind::InvalidSubcommand)?))
+        }
+        ErrorKind::InvalidUtf8 => args.iter().position(|arg| arg.to_str().is_none()),
+        _ => None,
+    }
+}
+
+/// How many arguments go with the one at this place: it alone, or an option and its value.
+fn count(command: &Command, args: &[OsString], at: usize) -> usize {
+    let name = args[at].to_str().and_then(|arg| arg.strip_prefix("--")).unwrap_or_default();
+    let option = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+    let takes_value =
+        option.is_some_and(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append));
+    let has_value = args.get(at + 1).is_some_and(|next| !next.to_string_lossy().starts_with("--"));
+    1 + usize::from(takes_value && has_value)
+}
+
+/// The option or argument that an error names, such as `--config`.
+fn option_of(error: &Error) -> Option<String> {
+    let named = context(error, ContextKind::InvalidArg)?;
+    // It may be followed by the name of its value.
+    let is_option = named.starts_with('-');
+    Some(if is_option { named.split([' ', '=']).next().unwrap_or(&named).to_owned() } else { named })
+}
+
+/// The id and the variable of an option.
+fn variable_of(command: &Command, option: &str) -> Option<(String, String)> {
+    let name = option.strip_prefix("--")?;
+    let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name))?;
+    Some((arg.get_id().to_string(), arg.get_env()?.to_string_lossy().into_owned()))
+}
+
+/// Says what is wrong with an argument, and what to do about it, without its value.
+fn describe(error: &Error, arg: &OsStr) -> String {
+    let option = option_of(error).unwrap_or_default();
+    let nearest = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
+    let nearest = nearest.into_iter().find_map(|kind| context(error, kind));
+    let hint = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument if option.starts_with('-') => format!("there is no option {option}{hint}"),
+        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => {
+            let arg = arg.to_string_lossy();
+            match is_path(&arg) {
+                true => format!(
+                    "{arg:?} is not an option or a command; to read it as the config file, write \"--config\" before it"
+                ),
+                false => format!("an argument is neither an option nor a command{hint}"),
+            }
+        }
+        ErrorKind::ArgumentConflict => match context(error, ContextKind::PriorArg) {
+            Some(other) if !other.starts_with(&option) => {
+                format!("{option} cannot be used together with {other}")
+            }
+            _ => format!("{option} is given more than once"),
+        },
+        ErrorKind::TooManyValues => format!("{option} takes no value"),
+        ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
+        _ if context(error, ContextKind::InvalidValue).is_none_or(|value| value.is_empty()) => {
+            format!("{option} needs a value")
+        }
+        _ => match (error.source(), error.get(ContextKind::ValidValue)) {
+            (Some(why), _) => format!("{option}: {why}"),
+            (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => {
+                format!("{option}: expected {}", valid.join(" or "))
+            }
+            (None, _) => format!("{option} has a wrong value"),
+        },
+    }
+}
+
+/// Returns whether an argument is the path of a file rather than a word.
+fn is_path(arg: &str) -> bool {
+    arg.contains('/') || [".json", ".jsonc", ".toml"].iter().any(|extension| arg.ends_with(extension))
+}
+
+/// A text of an error's context.
+fn context(error: &Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn parsed(args: &[&str]) -> (Cli, Vec<String>) {
+        let args = ["dynamic-mcp"].iter().chain(args).map(OsString::from);
+        let (cli, errors) = parse(args).unwrap_or_else(|error| panic!("{error}"));
+        (cli, errors.into_iter().map(|error| error.message).collect())
+    }
+
+    #[test]
+    fn what_is_wrong_is_left_out_and_the_rest_counts() {
+        for (wrong, message) in [
+            (&["--pure-lzay"][..], "there is no option --pure-lzay; did you mean `--pure-lazy`?"),
+            (&["--key=s3cret"], "there is no option --key"),
+            (&["-x"], "there is no option -x"),
+            (&["--idle-timeout", "s3cret"], "--idle-timeout: expected a number of seconds, or a duration"),
+            (&["--idle-timeout=s3cret"], "--idle-timeout: expected a number of seconds"),
+            (&["--surface", "s3cret"], "--surface: expected meta or flat"),
+            (&["--no-cache=s3cret"], "--no-cache takes no value"),
+            (&["--eager-startup"], "--eager-startup cannot be used together with --pure-lazy"),
+            (&["--log-level", "info", "--log-level", "s3cret"], "--log-level is given more than once"),
+            (
+                &["/home/me/servers.json"],
+                "\"/home/me/servers.json\" is not an option or a command; to read it as the config file, write \
+                 \"--config\" before it",
+            ),
+            (&["s3cret"], "an argument is neither an option nor a command"),
+            (&["lgoin"], "an argument is neither an option nor a command; did you mean `login`?"),
+        ] {
+            let args = [wrong, &["--config", "c.json", "--pure-lazy"]].concat();
+            let (cli, errors) = parsed(&args);
+            assert_eq!(errors.len(), 1, "{wrong:?}: {errors:?}");
+            assert!(errors[0].starts_with(message), "{wrong:?}: {errors:?}");
+            assert!(!errors[0].contains("s3cret"), "{errors:?}");
+            assert_eq!(cli.config, [Path::new("c.json")], "{wrong:?}");
+            assert!(cli.pure_lazy && !cli.eager_startup && cli.command.is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_error_is_reported() {
+        let (cli, errors) = parsed(&["a", "--config", "c.json", "b", "--nope", "c", "--surface"]);
+        assert_eq!(errors.len(), 5, "{errors:?}");
+        assert_eq!(errors[4], "--surface needs a value");
+        assert_eq!(cli.config, [Path::new("c.json")]);
+    }
+
+    #[test]
+    fn a_command_that_lacks_an_argument_is_an_error() {
+        for args in [&["login"][..], &["cache"], &["--help"], &["--version"]] {
+            let args = ["dynamic-mcp"].iter().chain(args).map(OsString::from);
+            assert!(parse(args).is_err());
+        }
+        let (cli, errors) = parsed(&["login", "docs", "--nope"]);
+        assert!(cli.command.is_some());
+        assert_eq!(errors, ["there is no option --nope"]);
+    }
+}

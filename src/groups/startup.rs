@@ -1,0 +1,13 @@
+//! What is known of this instance before any config is read.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// What is known of this instance before any config is read.
+#[derive(Debug, Default)]
+pub struct Startup {
+    /// What is wrong with the command line and the environment variables of its options.
+    pub errors: Vec<String>,
+    /// The log file, once it is known that it can be written.
+    pub log_file: Arc<OnceLock<PathBuf>>,
+}

@@ -1,0 +1,6 @@
+//! Failures are seen where people look: a wrong command line, a wrong config and servers that do not work are named in
+//! the tool list, in search, in `get_status`, in messages to the client and in a log file.
+
+mod child_env;
+mod command_line;
+mod log_file;
