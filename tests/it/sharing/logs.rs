@@ -2,7 +2,7 @@
 
 use super::status::{run, status_of, stdout};
 use super::*;
-use crate::support::PipeReader;
+use crate::support::{InputRecord, PipeReader};
 use std::process::Stdio;
 
 fn logs(user: &User, args: &[&str]) -> String {
@@ -31,7 +31,8 @@ fn the_log_of_a_private_server_has_the_lines_of_all_its_processes() {
 #[test]
 fn the_log_of_a_shared_server_is_that_of_the_host_and_is_printed_once() {
     let user = User::new();
-    let config = pure_config([("g", shared(full_upstream(&[])))]);
+    let record = InputRecord::new();
+    let config = pure_config([("g", record.attached_to(shared(full_upstream(&[]))))]);
     let (mut a, mut b) = two_windows(&user, &config, &json!({}));
     status_of(&user, 2);
     write_stderr(&mut a, "g", "by a");
@@ -39,6 +40,7 @@ fn the_log_of_a_shared_server_is_that_of_the_host_and_is_printed_once() {
     wait_until("both lines are there", || logs(&user, &["g", "--all"]).lines().eq(["by a", "by b"]));
     // Two sessions wait, so that nobody knows whose message it is.
     let open = b.send_call("g", "late", json!({}));
+    wait_until("the call arrives", || record.lines_of("tools/call").iter().any(|line| line.contains("late")));
     let params = json!({"level": "error", "data": "for nobody"});
     a.call_text("g", "tell", json!({"method": "notifications/message", "params": params}));
     wait_until("the message is there", || logs(&user, &["g", "--all"]).contains("for nobody"));
