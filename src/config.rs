@@ -36,6 +36,7 @@ pub(crate) mod fields;
 pub mod file;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod glob;
 pub mod load;
 mod nearest;
 pub mod referenced;

@@ -25,7 +25,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "protocol", "text", "wire"]),
+    ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
@@ -33,7 +33,21 @@ const LAYERS: [(&str, &[&str]); 26] = [
         &["config", "files", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"],
     ),
     ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
-    ("groups", &["cache", "config", "pins", "protocol", "random", "rules", "transport", "upstream", "wire"]),
+    (
+        "groups",
+        &[
+            "cache",
+            "config",
+            "memory",
+            "pins",
+            "protocol",
+            "random",
+            "rules",
+            "transport",
+            "upstream",
+            "wire",
+        ],
+    ),
     ("pins", &["blocking", "config", "files", "private_files", "text", "wire"]),
     (
         "front",

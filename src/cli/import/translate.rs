@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::apps::{ClientApp, TimeoutMeaning};
 use super::variables::{UsedVariables, VariableTranslator};
 use crate::config::fields;
+use crate::config::glob::Glob;
 use crate::config::vars::Env;
 
 /// A server's entry in our form.
@@ -372,7 +373,7 @@ fn translate_strings(value: &Value, translator: &VariableTranslator<'_>, used: &
 /// Names as globs that match only them.
 fn globs(names: &Value) -> Vec<Value> {
     let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-    names.map(|name| globset::escape(name).into()).collect()
+    names.map(|name| Glob::escape(name).into()).collect()
 }
 
 fn is_empty(value: &Value) -> bool {

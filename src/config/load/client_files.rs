@@ -10,6 +10,7 @@ use super::codex;
 use super::json_text::parse_json;
 use super::source_text::SourceText;
 use crate::config::ConfigError;
+use crate::config::glob::Glob;
 
 /// The names of files in which clients keep their servers beside everything else.
 const SETTINGS_FILES: &[&str] = &[
@@ -150,7 +151,7 @@ fn tool_rules<'t>(list: &Array<'t>) -> Value<'t> {
 fn escaped<'t>(name: &Value<'t>) -> Value<'t> {
     match name {
         Value::StringLit(name) => {
-            Value::StringLit(StringLit { range: name.range, value: globset::escape(&name.value).into() })
+            Value::StringLit(StringLit { range: name.range, value: Glob::escape(&name.value).into() })
         }
         other => other.clone(),
     }

@@ -14,6 +14,7 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::source_text::SourceText;
 use crate::config::ConfigError;
+use crate::config::glob::Glob;
 
 /// The key of the servers.
 const SERVERS: &str = "mcp_servers";
@@ -199,7 +200,7 @@ fn translate_approvals(server: &mut Object<'_>) {
         for tool in modes.properties {
             let mode = tool.value.as_object().and_then(|tool| tool.get("approval_mode"));
             if mode.is_some_and(|mode| asks(&mode.value)) {
-                asked.push(string(tool.range, globset::escape(tool.name.as_str())));
+                asked.push(string(tool.range, Glob::escape(tool.name.as_str())));
             }
         }
     }

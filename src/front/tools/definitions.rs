@@ -222,10 +222,13 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
     };
     let longest = descriptions.iter().map(|text| text.chars().count()).max().unwrap_or_default();
     let lines_room = room.min(LINES_BASE + LINES_PER_GROUP * groups.len());
-    let width = largest(longest, |width| lines(width, 0).0.chars().count() <= lines_room);
-    if width < MIN_LINE.min(longest) {
+    let fits = |width: usize| lines(width, 0).0.chars().count() <= lines_room;
+    let least = MIN_LINE.min(longest);
+    // With many groups this is decided at once.
+    if least > 0 && !fits(least) {
         return String::new();
     }
+    let width = largest(longest, fits);
     let tools = groups.iter().map(|group| group.tools.len()).max().unwrap_or_default();
     let names = largest(tools, |names| {
         let (text, named) = lines(width, names);
