@@ -42,6 +42,12 @@ impl ProcessTree {
         tree
     }
 
+    /// How many processes a process is with its descendants.
+    pub fn count(&self, pid: u32) -> usize {
+        let children = self.children.get(&pid).into_iter().flatten();
+        1 + children.map(|child| self.count(*child)).sum::<usize>()
+    }
+
     /// The proportional set size of a process and of its descendants, in bytes: a page that several processes use counts
     /// in parts. Of processes that cannot be read so exactly, only the pages of their own count. `None` if there is no
     /// such process.
