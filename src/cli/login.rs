@@ -91,7 +91,7 @@ pub async fn login(args: &LoginArgs, cli: &Cli, env: &Env) -> anyhow::Result<Exi
 }
 
 /// Waits for Ctrl-C, for SIGTERM, or for the end of the terminal.
-async fn interrupted() {
+pub(super) async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
