@@ -99,7 +99,12 @@ impl Plan {
             "\nStarting {}, once each. This takes up to two minutes.",
             report::counted(count, "server")
         )?;
-        let table = measure(&self.servers, &self.target, &self.after, context).await?;
+        let measuring = measure(&self.servers, &self.target, &self.after, context);
+        let table = tokio::select! {
+            table = measuring => table?,
+            // Dropping it removes its files and ends the servers.
+            _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was written"),
+        };
         write!(io::stdout(), "{table}")?;
         Ok(())
     }
