@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blocking::{self, BlockingError};
-use crate::config::StdioConfig;
+use crate::config::{GroupName, StdioConfig};
 use process_env::{get_var, set_var};
 
 mod child_env;
@@ -32,6 +32,8 @@ pub use child_env::{ANCESTORS_VAR, withheld_vars};
 pub use path::PathList;
 pub use process_env::ProcessEnv;
 
+/// How long [`find_broken`] may take. The client waits for it.
+const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long the search for a command may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -106,6 +108,34 @@ pub enum LaunchError {
     /// The directories of PATH or the working directory could not be looked at.
     #[error("the search for the command {0}")]
     Lookup(#[from] BlockingError),
+}
+
+impl LaunchError {
+    /// The error in a few words, for lists.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
+            Self::NotExecutable { .. } => "its command is not executable",
+            Self::Cwd { .. } => "its working directory cannot be used",
+            Self::Lookup(_) => "its command could not be searched for",
+        }
+    }
+}
+
+/// Returns the servers that certainly cannot be started, and why. Takes [`CHECK_TIMEOUT`] at most; if the file system takes
+/// longer, none is known.
+pub async fn find_broken(
+    servers: Vec<(GroupName, StdioConfig)>,
+    process_env: &ProcessEnv,
+) -> Vec<(GroupName, LaunchError)> {
+    let process_env = process_env.clone();
+    let broken = blocking::run(CHECK_TIMEOUT, move || {
+        // The login shell, which may have more directories, takes too long to ask.
+        let certain = servers.into_iter().filter(|(_, stdio)| !path::needs_login_path(stdio, &process_env));
+        let error = |stdio: &StdioConfig| prepare_blocking(stdio, &process_env, None).err();
+        certain.filter_map(|(name, stdio)| Some((name, error(&stdio)?))).collect()
+    });
+    broken.await.unwrap_or_default()
 }
 
 /// Returns what the user can do about a command that is not found.

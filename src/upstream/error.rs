@@ -6,6 +6,7 @@ use crate::text::quoted_lines;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Why an upstream cannot be used. The messages are fragments that follow "group X: ".
@@ -19,6 +20,8 @@ pub enum UpstreamError {
     Launch {
         /// The error and its sources on one line.
         message: String,
+        /// The error in a few words.
+        brief: &'static str,
     },
     /// The system refused to start the process.
     #[error("{message}")]
@@ -100,6 +103,25 @@ impl UpstreamError {
         }
     }
 
+    /// The error in a few words that are all ours, for lists that models read.
+    pub fn brief(&self) -> Cow<'static, str> {
+        let brief = match self {
+            Self::Config(_) => Self::BRIEF_CONFIG,
+            Self::Launch { brief, .. } => brief,
+            Self::Spawn { .. } => "its process could not be started",
+            Self::TimedOut { .. } | Self::Unanswered { .. } => "it does not answer",
+            Self::Exited { .. } => "its process ends",
+            Self::Remote(error) => return error.brief(),
+            Self::Refused { .. } => "it refuses the connection",
+            Self::Protocol { .. } => "its answers are not MCP",
+            Self::Internal => "internal error in dynamic-mcp",
+        };
+        brief.into()
+    }
+
+    /// What [`brief`](Self::brief) says of an invalid config entry.
+    pub const BRIEF_CONFIG: &str = "its config entry is invalid";
+
     /// Returns whether the upstream cannot be used until a person logs in.
     pub fn needs_login(&self) -> bool {
         matches!(self, Self::Remote(error) if matches!(error.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
@@ -127,7 +149,7 @@ impl From<OpenError> for UpstreamError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Launch(error @ LaunchError::Lookup(_)) => Self::Spawn { message: with_source(&error) },
-            OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
+            OpenError::Launch(error) => Self::Launch { message: with_source(&error), brief: error.brief() },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
             OpenError::Remote(error) => Self::Remote(error),
             error @ OpenError::TimedOut(_) => Self::Spawn { message: error.to_string() },

@@ -4,3 +4,5 @@
 mod child_env;
 mod command_line;
 mod log_file;
+mod messages;
+mod notes;

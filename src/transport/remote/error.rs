@@ -7,6 +7,7 @@ use super::reqwest_error::{certificate_error, root_cause};
 use crate::protocol::STATELESS;
 use crate::wire::peer::RetryHint;
 use reqwest::{StatusCode, Url};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Why a message has no answer. The text is a complete clause that follows "group X is not available: ".
@@ -147,6 +148,23 @@ impl RemoteError {
         };
         let message = format!("the server accepts no requests at the moment (HTTP {status}); {when}");
         Self { retry_after, ..Self::new(RemoteErrorKind::Busy, message) }
+    }
+
+    /// The error in a few words that are all ours.
+    pub fn brief(&self) -> Cow<'static, str> {
+        let brief = match self.kind {
+            RemoteErrorKind::Config => "its address, certificate or headers are refused",
+            RemoteErrorKind::Unreachable => "it cannot be reached",
+            RemoteErrorKind::LoginNeeded => "login needed",
+            RemoteErrorKind::InsufficientScope => "login with more permissions needed",
+            RemoteErrorKind::Busy => "it accepts no requests at the moment",
+            RemoteErrorKind::Status(status) => {
+                return format!("it answers with HTTP {}", status.as_u16()).into();
+            }
+            RemoteErrorKind::InvalidResponse => "its answers are not MCP",
+            RemoteErrorKind::SessionEnded | RemoteErrorKind::ConnectionLost => "the connection breaks",
+        };
+        brief.into()
     }
 
     /// Whether a person has to do something before a connection is possible.
