@@ -68,7 +68,9 @@ impl fmt::Debug for Launch {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// No directory of the child's PATH has the command.
-    #[error("command {command:?} not found in PATH ({searched}); {}", advice(command, found.as_deref()))]
+    #[error(
+        "command {:?} not found in PATH ({searched}); {}", without_arguments(command), advice(command, found.as_deref())
+    )]
     NotFound {
         /// The command as the config entry has it.
         command: String,
@@ -79,13 +81,25 @@ pub enum LaunchError {
     },
     /// A command with a slash, which is not searched for on PATH, does not exist.
     #[error(
-        "command {command:?} not found: there is no file {path:?} (a relative path starts at the server's \"cwd\")"
+        "command {:?} not found: there is no file {:?} (a relative path starts at the server's \"cwd\")",
+        without_arguments(command), without_arguments(&path.to_string_lossy())
     )]
     NoSuchFile {
         /// The command as the config entry has it.
         command: String,
         /// The absolute path that it means.
         path: PathBuf,
+    },
+    /// The command is a program together with its arguments.
+    #[error(
+        "\"command\" has arguments in it: write \"command\": {program:?}, and put the other {count} words into \
+         \"args\", each as a string of its own"
+    )]
+    HasArguments {
+        /// The program.
+        program: String,
+        /// The number of the arguments, which are not shown because they may hold secrets.
+        count: usize,
     },
     /// The file of the command exists and is not executable.
     #[error(
@@ -115,6 +129,7 @@ impl LaunchError {
     pub fn brief(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
+            Self::HasArguments { .. } => "its command has arguments in it",
             Self::NotExecutable { .. } => "its command is not executable",
             Self::Cwd { .. } => "its working directory cannot be used",
             Self::Lookup(_) => "its command could not be searched for",
@@ -136,6 +151,14 @@ pub async fn find_broken(
         certain.filter_map(|(name, stdio)| Some((name, error(&stdio)?))).collect()
     });
     broken.await.unwrap_or_default()
+}
+
+/// The command as errors show it: without what may be arguments, which may hold secrets.
+fn without_arguments(command: &str) -> String {
+    let is_path = command.starts_with(['/', '~', '.']);
+    // A path may contain spaces.
+    let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
+    end.map_or_else(|| command.to_owned(), |end| format!("{} …", &command[..end]))
 }
 
 /// Returns what the user can do about a command that is not found.
@@ -218,6 +241,15 @@ fn find_program(
     let expanded = expand_tilde(Path::new(command), process_env);
     if let Some(program) = searched.find(&expanded, cwd) {
         return Ok(program);
+    }
+    let mut words = command.split_whitespace();
+    if let (Some(first), count @ 1..) = (words.next(), words.count()) {
+        let program = expand_tilde(Path::new(first), process_env);
+        let is_program = searched.find(&program, cwd).is_some()
+            || path::fallback_dirs(process_env).find(&program, cwd).is_some();
+        if is_program {
+            return Err(LaunchError::HasArguments { program: first.to_owned(), count });
+        }
     }
     let file = match expanded.components().count() {
         // A directory of PATH may have a file of that name that is not executable.

@@ -1,5 +1,6 @@
 //! Why an upstream cannot be used, distinguished by what the reader can do about it.
 
+use super::server_output::ServerOutput;
 use crate::config::ConfigError;
 use crate::protocol::code;
 use crate::text::quoted_lines;
@@ -30,24 +31,24 @@ pub enum UpstreamError {
         message: String,
     },
     /// The server did not answer `step` in time.
-    #[error("{step} was not answered within {} s{}", .after.as_secs_f32(), tail(.stderr))]
+    #[error("{step} was not answered within {} s{output}", .after.as_secs_f32())]
     TimedOut {
         /// The method that was not answered, or another step of connecting.
         step: &'static str,
         /// How long the answer was awaited.
         after: Duration,
-        /// The last lines of the process's stderr; empty if there are none.
-        stderr: String,
+        /// What the process printed.
+        output: ServerOutput,
     },
     /// The connection ended by itself.
-    #[error("{how}{}{}{}", before_answer(.step), tail(.stderr), withheld_hint(.withheld))]
+    #[error("{how}{}{output}{}", before_answer(.step), withheld_hint(.withheld))]
     Exited {
         /// The method that waited for an answer during the handshake, if one did.
         step: Option<&'static str>,
         /// A fragment such as "its process exited with code 3".
         how: String,
-        /// The last lines of the process's stderr; empty if there are none.
-        stderr: String,
+        /// What the process printed.
+        output: ServerOutput,
         /// Variables of ours that the process did not inherit and may have wanted.
         withheld: Vec<String>,
     },
@@ -94,7 +95,7 @@ impl UpstreamError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
-            Self::Remote(error) => !error.needs_person(),
+            Self::Remote(error) => !error.is_final(),
             // The server supports none of our revisions.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
@@ -135,11 +136,12 @@ impl UpstreamError {
         }
     }
 
-    /// Adds the request that waited for an answer when the connection ended.
-    pub fn while_waiting_for(&self, step: &'static str) -> Self {
+    /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
+    pub fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
         let mut error = self.clone();
-        if let Self::Exited { step: at, .. } = &mut error {
+        if let Self::Exited { step: at, output, .. } = &mut error {
             *at = Some(step);
+            *output = std::mem::take(output).with_stdout(stdout);
         }
         error
     }
@@ -161,7 +163,7 @@ impl From<ConnectionEnd> for UpstreamError {
     fn from(ending: ConnectionEnd) -> Self {
         match ending {
             ConnectionEnd::Process { how, stderr, withheld } => {
-                Self::Exited { step: None, how, stderr, withheld }
+                Self::Exited { step: None, how, output: ServerOutput::new(stderr, String::new()), withheld }
             }
             ConnectionEnd::Remote(error) => Self::Remote(error),
         }

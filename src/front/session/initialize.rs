@@ -24,8 +24,8 @@ pub fn offers(groups: &GroupManager) -> Offers {
         config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
     Offers {
         resources: features.is_empty() || features.iter().any(|features| features.resources),
-        // We have one ourselves.
-        prompts: true,
+        // We have one ourselves, which a config without prompts does not need.
+        prompts: features.is_empty() || features.iter().any(|features| features.prompts),
         tasks: false,
     }
 }

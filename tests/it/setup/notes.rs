@@ -97,7 +97,7 @@ fn a_failure_of_the_last_run_is_noted_until_discovery_has_looked_again() {
         let server = scripted_upstream(&[]);
         let program = server["command"].as_str().unwrap();
         let script = format!("test -e {} && exit 3; exec {program}", broken.display());
-        let entry = json!({"command": "sh", "args": ["-c", script], "lazy_startup": mode});
+        let entry = json!({"command": "sh", "args": ["-c", script], "cwd": "/", "lazy_startup": mode});
         let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
         let mut proxy = command.config(&config_of([(group, entry)])).start();
         let initialized = proxy.handshake();
