@@ -1,7 +1,7 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
-//! and logout, [`approve`], [`status`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main` calls them with the
+//! and logout, [`approve`], [`import`], [`status`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main` calls them with the
 //! parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints.
 
@@ -18,6 +18,7 @@ use std::time::Duration;
 pub mod approve;
 pub mod cache;
 pub mod demo;
+pub mod import;
 pub mod instances;
 pub mod login;
 mod nesting;
@@ -119,6 +120,8 @@ pub enum CliCommand {
     },
     /// Accept tools whose definition changed since it was first seen
     Approve(approve::ApproveArgs),
+    /// Import the servers of the MCP clients on this machine
+    Import(import::ImportArgs),
     /// Keep secrets in the system's keyring, for {keyring:NAME} in the config file
     Secret {
         /// What to do with the secrets.

@@ -36,6 +36,7 @@ pub(crate) mod fields;
 pub mod file;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod glob;
 pub mod load;
 mod nearest;
 pub mod referenced;
@@ -114,6 +115,8 @@ pub struct ConfigError {
     /// What to do about it.
     pub hint: Option<String>,
 }
+
+impl std::error::Error for ConfigError {}
 
 impl ConfigError {
     /// Makes one error of several, whose text has a line for each. `None` if there are none.

@@ -90,6 +90,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
+            Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env),
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),

@@ -24,7 +24,6 @@ use crate::blocking;
 use crate::config::{GroupName, ServerConfig};
 use group::{GroupPins, PinJob};
 use parking_lot::Mutex;
-use record::PinTarget;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,17 +59,27 @@ impl PinStore {
 
     /// Reads the records of these servers, on a thread that may block. To be called before their groups are created.
     pub async fn load<'s>(&self, servers: impl Iterator<Item = (&'s GroupName, &'s ServerConfig)>) {
-        let known = |name: &GroupName, target: &PinTarget| {
-            self.groups.lock().get(name).is_some_and(|known| known.target == *target)
+        let is_known = |name: &GroupName, server: &ServerConfig| {
+            self.groups.lock().get(name).is_some_and(|known| known.is_about(server))
         };
         let new: Vec<_> = servers
-            .filter(|(name, server)| !known(name, &PinTarget::of(name, server)))
+            .filter(|(name, server)| !is_known(name, server))
             .map(|(name, server)| GroupPins::new(name, server, self.touched.clone()))
             .collect();
         let Some(dir) = self.dir.clone().filter(|_| !new.is_empty()) else { return };
         let groups = new.clone();
         let read = blocking::run(LOAD_TIMEOUT, move || {
-            new.iter().map(|group| files::read(&group.path(&dir))).collect::<Vec<_>>()
+            let paths = new.iter().map(|group| group.path(&dir));
+            // Most groups of a large config have no record, and an attempt to open each file takes longer.
+            match files::list(&dir) {
+                Some(names) => {
+                    let read = |path: PathBuf| {
+                        if names.contains(path.as_os_str()) { files::read(&path) } else { Ok(None) }
+                    };
+                    paths.map(read).collect()
+                }
+                None => paths.map(|path| files::read(&path)).collect::<Vec<_>>(),
+            }
         });
         let mut records = read.await.unwrap_or_default().into_iter();
         for group in groups {
@@ -82,9 +91,8 @@ impl PinStore {
 
     /// Returns what is remembered of a group.
     pub fn group(&self, name: &GroupName, server: &ServerConfig) -> Arc<GroupPins> {
-        let target = PinTarget::of(name, server);
         let mut groups = self.groups.lock();
-        let group = match groups.get(name).filter(|known| known.target == target) {
+        let group = match groups.get(name).filter(|known| known.is_about(server)) {
             Some(known) => known.clone(),
             None => GroupPins::new(name, server, self.touched.clone()),
         };

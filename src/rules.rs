@@ -4,22 +4,22 @@
 //! that is not empty) and must not match `tools.deny`. Every route to a tool asks the same [`Rules`]: the lists,
 //! search, descriptions and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
 
+use crate::config::glob::Glob;
 use crate::config::{ServerConfig, ToolRules};
-use globset::{Glob, GlobMatcher};
 
 /// The globs of `tools` and `expose`, compiled. A tool that is not allowed does not exist on any route.
 #[derive(Debug, Default)]
 pub struct Rules {
     /// `tools.allow`; empty: all tools are allowed.
-    allow: Vec<GlobMatcher>,
+    allow: Vec<Glob>,
     /// `tools.deny`, which takes precedence over `allow`.
-    deny: Vec<GlobMatcher>,
+    deny: Vec<Glob>,
     /// `tools.ask`: the user confirms each call.
-    ask: Vec<GlobMatcher>,
+    ask: Vec<Glob>,
     /// `tools.read_only`: the tools count as read-only.
-    read_only: Vec<GlobMatcher>,
+    read_only: Vec<Glob>,
     /// `expose`: `tools/list` lists the tools directly.
-    expose: Vec<GlobMatcher>,
+    expose: Vec<Glob>,
     /// Not `trust_annotations`: what the server says about its tools does not count.
     distrusts_annotations: bool,
 }
@@ -27,9 +27,7 @@ pub struct Rules {
 impl Rules {
     /// Compiles the globs. The config loader has checked them; an invalid one is skipped.
     pub fn new(rules: &ToolRules, expose: &[String]) -> Self {
-        let compile = |globs: &[String]| {
-            globs.iter().filter_map(|glob| Some(Glob::new(glob).ok()?.compile_matcher())).collect()
-        };
+        let compile = |globs: &[String]| globs.iter().filter_map(|glob| Glob::parse(glob).ok()).collect();
         Self {
             allow: compile(&rules.allow),
             deny: compile(&rules.deny),
@@ -81,8 +79,8 @@ impl ServerConfig {
     }
 }
 
-fn matches(globs: &[GlobMatcher], tool: &str) -> bool {
-    globs.iter().any(|glob| glob.is_match(tool))
+fn matches(globs: &[Glob], tool: &str) -> bool {
+    globs.iter().any(|glob| glob.matches(tool))
 }
 
 #[cfg(test)]

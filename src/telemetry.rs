@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use crate::text::Visible;
 use tracing_subscriber::Layer;
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -58,7 +58,7 @@ pub struct Log {
 }
 
 /// rmcp logs authorization codes and id tokens. We log what matters of a login ourselves.
-const SECRET_EVENTS_OFF: &str = "rmcp::transport::auth=off";
+const SECRET_TARGET: &str = "rmcp::transport::auth";
 
 /// Starts the log of this process. An option that is wrong is replaced by its default.
 pub fn init(options: Options<'_>) -> Log {
@@ -128,7 +128,7 @@ fn open_log_file(path: &Path) -> io::Result<std::fs::File> {
 
 /// Makes the filter, and says what is wrong if it is not the one that the options ask for. A plain level applies to us
 /// and to the stderr of upstreams; dependencies stay at `warn` or below unless directives name them.
-fn filter(options: Options<'_>) -> (EnvFilter, Option<String>) {
+fn filter(options: Options<'_>) -> (Targets, Option<String>) {
     let (name, text) = match (options.level, options.filter) {
         (Some(level), _) => ("--log-level", level),
         (None, Some(filter)) if !filter.trim().is_empty() => ("DYNAMIC_MCP_LOG", filter),
@@ -151,17 +151,33 @@ fn filter(options: Options<'_>) -> (EnvFilter, Option<String>) {
 const DEFAULT_LEVEL: &str = "info";
 
 /// Makes a filter of a level, or of directives if they are allowed.
-fn parse_filter(text: &str, may_be_directives: bool) -> Option<EnvFilter> {
-    let secrets_off = SECRET_EVENTS_OFF.parse().ok()?;
+fn parse_filter(text: &str, may_be_directives: bool) -> Option<Targets> {
     if let Ok(level) = text.parse::<LevelFilter>() {
         let dependencies = level.min(LevelFilter::WARN);
-        let directives = format!("{dependencies},dynamic_mcp={level},upstream={level}");
-        return Some(EnvFilter::builder().parse(directives).ok()?.add_directive(secrets_off));
+        let ours = [("dynamic_mcp", level), ("upstream", level), (SECRET_TARGET, LevelFilter::OFF)];
+        return Some(Targets::new().with_default(dependencies).with_targets(ours));
     }
-    // EnvFilter takes any word for the name of a module, so a misspelled level would silence everything.
-    let is_directive = |part: &str| part.contains(['=', '[']) || part.trim().parse::<LevelFilter>().is_ok();
-    let filter = EnvFilter::builder().parse(text).ok().filter(|_| may_be_directives);
-    filter.filter(|_| text.split(',').all(is_directive)).map(|filter| filter.add_directive(secrets_off))
+    let parts = text.split(',').filter(|part| !part.trim().is_empty());
+    let directives = parts.map(parse_directive).collect::<Option<Vec<_>>>()?;
+    if !may_be_directives || directives.is_empty() {
+        return None;
+    }
+    let default = directives.iter().rev().find(|(target, _)| target.is_none());
+    let filter = Targets::new()
+        .with_default(default.map_or(LevelFilter::OFF, |(_, level)| *level))
+        .with_targets(directives.iter().filter_map(|(target, level)| Some(((*target)?, *level))));
+    Some(filter.with_target(SECRET_TARGET, LevelFilter::OFF))
+}
+
+/// Parses `LEVEL`, or `TARGET=LEVEL`. A target alone is not a directive: a misspelled level would be one, and silence
+/// everything else.
+fn parse_directive(text: &str) -> Option<(Option<&str>, LevelFilter)> {
+    let (target, level) = match text.split_once('=') {
+        Some((target, level)) => (Some(target.trim()), level.trim()),
+        None => (None, text.trim()),
+    };
+    // tracing takes an empty level for `error`.
+    if level.is_empty() { None } else { Some((target, level.parse().ok()?)) }
 }
 
 /// Makes the layer that writes events. Its format escapes all fields: many hold text of upstreams, and

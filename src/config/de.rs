@@ -196,6 +196,8 @@ impl<'n> ValueDeserializer<'n> {
 }
 
 fn visit_number<'de, V: Visitor<'de>>(number: &str, visitor: V) -> Result<V::Value, ValueError> {
+    // TOML allows underscores between digits.
+    let number = number.replace('_', "");
     if let Ok(number) = number.parse() {
         visitor.visit_u64(number)
     } else if let Ok(number) = number.parse() {

@@ -113,7 +113,10 @@ pub struct ServerEntry {
     pub timeout: Option<TimeoutEntry>,
     /// What to request from the server.
     pub features: Option<FeaturesEntry>,
-    /// Which of its tools may be used, and how.
+    /// Which of its tools may be used, and how. A list has the names of the only tools that may be used, or "*", as
+    /// Copilot CLI writes it.
+    #[serde(default)]
+    #[schemars(schema_with = "object_or_list::<ToolsEntry>")]
     pub tools: Option<ToolsEntry>,
     /// The only tools that may be used, by name, as Gemini CLI writes it. Added to `tools.allow`.
     #[serde(rename = "includeTools")]
@@ -294,6 +297,11 @@ pub enum DiscoveryValue {
 fn object_or_number<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let object = generator.subschema_for::<T>();
     json_schema!({"anyOf": [object, {"type": "number"}, {"type": "null"}]})
+}
+
+fn object_or_list<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let object = generator.subschema_for::<T>();
+    json_schema!({"anyOf": [object, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]})
 }
 
 fn object_or_boolean<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub use self::client_files::parse_client_file;
+pub use self::json_text::PARSE_OPTIONS;
 use self::parse::{NamedEntry, ParsedFile};
 use self::resolve::ServerDefaults;
 use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
@@ -21,8 +23,11 @@ use super::referenced::ReferencedFiles;
 use super::vars::Env;
 use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConfig, Settings, SurfaceKind};
 
+mod client_files;
+mod codex;
 mod env_file;
 mod findings;
+mod json_text;
 mod parse;
 mod resolve;
 mod source_text;

@@ -1,11 +1,12 @@
 //! The work that no request causes: catalogs that groups read enter `tools/list` and the cache, groups that wait for a
 //! login are started when somebody logs in elsewhere, approvals of changed tools are noticed, and tasks that panicked
-//! are replaced.
+//! are replaced. When the groups have settled, the code that only the start needed is unmapped.
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
 use super::surface::{Note, Surface};
 use crate::config::{GroupName, ServerConfig};
+use crate::memory;
 use crate::protocol::methods::notification;
 use crate::rules::Rules;
 use crate::upstream::catalog::{Catalog, CatalogSource};
@@ -21,6 +22,9 @@ use tokio::time::Instant;
 
 /// Catalogs that are read within this time are written to the cache together.
 const FLUSH_DELAY: Duration = Duration::from_millis(500);
+
+/// After the last change of a group, the code that connects and discovers is not needed soon.
+const SETTLE_DELAY: Duration = Duration::from_secs(2);
 
 /// The groups as `run` saw them last.
 #[derive(Default)]
@@ -39,11 +43,13 @@ impl GroupManager {
         let mut seen = SeenGroups::default();
         let mut login_watch = LoginWatch::default();
         let mut flush_at = None;
+        let mut settles_at = Some(Instant::now() + SETTLE_DELAY);
         let mut following_pins = pin!(self.follow_pins());
         loop {
             let surface_tick = self.lists.surfaces.lock().deadline();
             tokio::select! {
                 changed = self.environment.shared.changes.take() => {
+                    settles_at = Some(Instant::now() + SETTLE_DELAY);
                     login_watch.update(changed.iter().map(|name| (name, self.get(name))));
                     if self.handle_changes(&changed, &mut seen) {
                         flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
@@ -59,6 +65,10 @@ impl GroupManager {
                 () = until(flush_at) => {
                     flush_at = None;
                     self.environment.cache.flush().await;
+                }
+                () = until(settles_at) => {
+                    settles_at = None;
+                    memory::unmap_program();
                 }
             }
         }

@@ -4,6 +4,8 @@
 
 use super::record::{PinRecord, VERSION};
 use crate::private_files::{lock_within, read_private, remove_stale_temporaries, replace};
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -34,6 +36,14 @@ pub(super) fn read(path: &Path) -> Result<Option<PinRecord>, String> {
     match record.version {
         VERSION => Ok(Some(record)),
         other => Err(unusable(format!("its format has version {other} instead of {VERSION}"))),
+    }
+}
+
+/// Returns the paths of all files in the directory; `None` if they cannot be listed.
+pub(super) fn list(dir: &Path) -> Option<HashSet<OsString>> {
+    match fs::read_dir(dir) {
+        Ok(entries) => entries.map(|entry| Some(entry.ok()?.path().into_os_string())).collect(),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then(HashSet::new),
     }
 }
 

@@ -4,7 +4,7 @@ use super::changes::{PinProblem, ToolChanges};
 use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
-use crate::config::{GroupName, ServerConfig};
+use crate::config::{GroupName, ServerConfig, ServerOrigin};
 use crate::text::quoted;
 use crate::wire::Raw;
 use parking_lot::Mutex;
@@ -18,8 +18,10 @@ use tokio::sync::Notify;
 pub struct GroupPins {
     /// The group's name.
     pub(super) name: GroupName,
+    /// The entry of the config that this is about.
+    origin: ServerOrigin,
     /// The group and server of the record.
-    pub(super) target: PinTarget,
+    target: PinTarget,
     /// The name of the record's file.
     file: String,
     /// What changes.
@@ -84,15 +86,22 @@ impl GroupPins {
         let target = PinTarget::of(name, server);
         let file = format!("{}.json", hash(&[&target.config, &target.group]));
         let state = Mutex::new(PinState { pinned: server.pin_tools, ..PinState::default() });
-        Arc::new(Self { name: name.clone(), target, file, state, touched })
+        let origin = server.origin.clone();
+        Arc::new(Self { name: name.clone(), origin, target, file, state, touched })
+    }
+
+    /// Returns whether this is about the group's entry, by a comparison instead of the hashes of the target.
+    pub(super) fn is_about(&self, server: &ServerConfig) -> bool {
+        self.origin == server.origin
     }
 
     /// For a group that is never connected, because its entry in the config is invalid.
     pub fn none(name: &GroupName) -> Arc<Self> {
         let target =
             PinTarget { config: String::new(), group: name.as_str().to_owned(), server: String::new() };
-        let (file, state, touched) = (String::new(), Mutex::default(), Arc::default());
-        Arc::new(Self { name: name.clone(), target, file, state, touched })
+        let (origin, file) = (ServerOrigin::default(), String::new());
+        let (state, touched) = (Mutex::default(), Arc::default());
+        Arc::new(Self { name: name.clone(), origin, target, file, state, touched })
     }
 
     /// The path of the record's file.
@@ -299,7 +308,8 @@ fn hash(parts: &[&str]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digits = hash.finalize().into_iter().take(16).flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 fn unix_time_s() -> u64 {

@@ -57,12 +57,20 @@ fn a_plain_level_applies_to_us_and_our_upstreams() {
     assert_eq!(logged(None, Some("debug")), [true, true, false, true]);
     assert_eq!(logged(Some("error"), Some("debug")), [false, false, false, true]);
     assert_eq!(logged(None, Some("off,hyper=info")), [false, false, true, true]);
+    assert_eq!(logged(None, Some(" hyper = error , info, ")), [false, true, false, true]);
+    assert_eq!(logged(None, Some("upstream::stderr=info")), [false, true, false, false]);
     assert_eq!(logged(Some("OFF"), None), [false; 4]);
 }
 
 #[test]
 fn rmcps_events_of_a_login_are_never_logged() {
-    for filter in ["trace", "rmcp=trace", "trace,rmcp::transport=trace", "rmcp::transport::auth=debug"] {
+    for filter in [
+        "trace",
+        "rmcp=trace",
+        "trace,rmcp::transport=trace",
+        "rmcp::transport::auth=debug",
+        "rmcp::transport::auth[{x}]=trace",
+    ] {
         let text = log_text(Options { filter: Some(filter), ..Options::default() }, || {
             debug!(target: "rmcp::transport::auth", "a code");
         });
@@ -77,7 +85,9 @@ fn an_invalid_filter_is_an_error() {
     assert_eq!(error, "--log-level must be off, error, warn, info, debug or trace");
     let error = error_of(None, Some("inof")).unwrap();
     assert!(error.starts_with("DYNAMIC_MCP_LOG must be ") && error.contains("directives"), "{error}");
-    assert!(error_of(None, Some("dynamic_mcp=loud")).is_some());
+    for invalid in ["dynamic_mcp=loud", "dynamic_mcp=", ",", "[span]=info=x"] {
+        assert!(error_of(None, Some(invalid)).is_some(), "{invalid}");
+    }
     assert!(error_of(Some("dynamic_mcp=debug"), None).is_some());
     assert!(error_of(None, Some(" ")).is_none());
 }

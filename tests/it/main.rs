@@ -11,6 +11,7 @@
 //! - `isolation`: what other processes and users can read and change;
 //! - `sharing`: servers that several windows share;
 //! - `demo`: the command `demo`;
+//! - `import`: the command `import`, on files of every client;
 //! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
@@ -21,6 +22,7 @@ mod config;
 mod demo;
 mod fidelity;
 mod front;
+mod import;
 mod isolation;
 mod layers;
 mod lifetime;

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use globset::ErrorKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::config::duration;
+use crate::config::glob::Glob;
 use crate::config::{InheritEnv, Mode};
 
 /// The JSON of a field that may have several forms, before its field is known.
@@ -224,13 +224,9 @@ impl TryFrom<String> for GlobPattern {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match globset::Glob::new(&text) {
+        match Glob::parse(&text) {
             Ok(_) => Ok(Self(text)),
-            // The messages of these two quote the pattern.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidRange(..) | ErrorKind::Regex(_)) => {
-                Err("not a valid glob".to_owned())
-            }
-            Err(error) => Err(format!("not a valid glob: {}", error.kind())),
+            Err(error) => Err(format!("not a valid glob: {error}")),
         }
     }
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::DeserializeOwned;
 
-use super::findings::{read_entry, syntax_error, unexpanded_args, unknown_field};
+use super::client_files::{self, GeminiLists};
+use super::codex;
+use super::findings::{read_entry, unexpanded_args, unknown_field};
+use super::json_text::{expected_an_object, parse_json};
 use super::source_text::SourceText;
-use crate::config::de::{ValueReader, json_type};
+use crate::config::de::ValueReader;
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::nearest::nearest;
@@ -108,62 +110,56 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     let dir = absolute.parent().unwrap_or(&absolute);
     let context = ExpandContext { env, dir, files };
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
-    let mut parser = FileParser { text: &text, path: &canonical, context, file: ParsedFile::default() };
-    match parse_json(&text) {
+    let is_toml = client_files::is_toml(path);
+    let mut parser = FileParser {
+        text: &text,
+        path: &canonical,
+        is_toml,
+        context,
+        gemini_lists: None,
+        file: ParsedFile::default(),
+    };
+    let root = match is_toml {
+        true => codex::parse(&text),
+        false => parse_json(&text),
+    };
+    match root {
         Ok(root) => parser.parse_root(&root),
         Err(error) => parser.file.errors.push(error),
     }
     parser.file
 }
 
-/// Parses the text as JSON with comments and trailing commas. Returns the top-level object.
-fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
-    const HINT: &str =
-        r#"a config file looks like {"mcpServers": {NAME: {"command": …}}}, and may have comments"#;
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let parsed = parse_to_ast(text.as_str(), &CollectOptions::default(), &options)
-        .map_err(|error| syntax_error(text, &error))?;
-    match parsed.value {
-        Some(Value::Object(root)) => Ok(root),
-        Some(other) => Err(text.error(other.start(), expected_an_object(&other), Some(HINT.to_owned()))),
-        None => Err(text.error(0, "the file is empty", Some(HINT.to_owned()))),
-    }
-}
-
 struct FileParser<'f> {
     text: &'f Arc<SourceText>,
     /// The absolute path of the file.
     path: &'f Path,
+    /// Whether the file is Codex's, and not JSON.
+    is_toml: bool,
     context: ExpandContext<'f>,
+    /// Which servers Gemini CLI starts, in its own file.
+    gemini_lists: Option<GeminiLists>,
     /// What was parsed so far.
     file: ParsedFile,
 }
 
 impl FileParser<'_> {
     fn parse_root(&mut self, root: &Object<'_>) {
-        // An OpenCode config is about much more than servers.
-        let is_opencode = root.properties.iter().any(|member| member.name.as_str() == "mcp");
+        // The settings of a client are about much more than servers.
+        let mcp = root.get("mcp").map(|member| &member.value);
+        self.gemini_lists = mcp.and_then(GeminiLists::of);
+        let has_other_members = mcp.is_some() || client_files::is_settings_file(self.path);
         let mut is_config = false;
         let mut unknown = Vec::new();
         for member in &root.properties {
             let name = member.name.as_str();
             match fields::find(fields::FILE, name).map(|field| field.name) {
+                Some("mcp") if self.gemini_lists.is_some() => {}
                 Some("mcp") => self.parse_opencode(&member.value),
                 Some("settings") => self.parse_settings(&member.value),
                 Some(_) => self.parse_servers(name, &member.value),
                 None => {
-                    if !is_opencode && !matches!(name, "$schema" | "inputs") {
+                    if !has_other_members && !matches!(name, "$schema" | "inputs") {
                         let nearest = nearest(name, fields::all_names(fields::FILE));
                         unknown.push((name, member.name.start(), nearest));
                     }
@@ -227,11 +223,16 @@ impl FileParser<'_> {
     }
 
     fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {
+        let translated = client_files::translated(&member.value);
+        let translated = translated.map(|value| ObjectProp { value, ..member.clone() });
+        let member = translated.as_ref().unwrap_or(member);
         let name = member.name.as_str().to_owned();
         let mut wrong = Vec::new();
         let (entry, errors) = if name.trim().is_empty() {
             (None, vec![self.text.error(member.name.start(), "the server's name is empty", None)])
-        } else if is_disabled(&member.value) {
+        } else if is_disabled(&member.value)
+            || self.gemini_lists.as_ref().is_some_and(|lists| !lists.allow(&name))
+        {
             (None, Vec::new())
         } else {
             let read = read_entry(&member.value, self.text, self.context);
@@ -268,14 +269,26 @@ impl FileParser<'_> {
                     offset: member.name.start(),
                 })
                 .collect(),
-            launch_text: LaunchText::new(
-                written.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))),
-            ),
+            launch_text: self.launch_text(written),
             origin: ServerOrigin {
                 file: self.path.to_owned(),
                 program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),
             },
         }
+    }
+
+    fn launch_text<'v>(
+        &self,
+        fields: impl Iterator<Item = &'v (&'static ConfigField, &'v ObjectProp<'v>)>,
+    ) -> LaunchText {
+        if self.is_toml {
+            // A table may be written in several places.
+            let texts: Vec<_> = fields
+                .map(|(field, member)| (field.name, client_files::to_json(&member.value).to_string()))
+                .collect();
+            return LaunchText::new(texts.iter().map(|(name, text)| (*name, text.as_str())));
+        }
+        LaunchText::new(fields.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))))
     }
 
     /// Reads a value as a `T`. Also returns a warning for each unknown field.
@@ -337,10 +350,6 @@ fn compact(value: &Value<'_>) -> String {
         Value::Array(list) => list.elements.iter().map(compact).collect::<Vec<_>>().join(","),
         _ => String::new(),
     }
-}
-
-fn expected_an_object(found: &Value<'_>) -> String {
-    format!("expected an object, found {}", json_type(found))
 }
 
 /// Returns whether an object is one server, as opposed to servers by name.

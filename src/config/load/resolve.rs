@@ -11,6 +11,7 @@ use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, Tran
 use crate::config::file::{
     FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry, ToolsEntry,
 };
+use crate::config::glob::Glob;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{
@@ -157,7 +158,7 @@ fn resolve_tool_rules(entry: &ServerEntry, settings: Option<&ToolsEntry>) -> Too
         read_only: configured(|tools| tools.read_only.as_ref()),
     };
     let names = |names: &Option<Vec<String>>| {
-        names.iter().flatten().map(|name| globset::escape(name)).collect::<Vec<_>>()
+        names.iter().flatten().map(|name| Glob::escape(name)).collect::<Vec<_>>()
     };
     rules.allow.extend(names(&entry.include_tools));
     rules.deny.extend(names(&entry.exclude_tools));

@@ -36,6 +36,12 @@ impl SourceText {
         Ok(Self { path: path.to_owned(), text })
     }
 
+    /// Makes the text of a file that was read already.
+    pub(super) fn new(path: &Path, text: &str) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Self { path: path.to_owned(), text: text.to_owned() }
+    }
+
     /// Replaces the name of the file in errors.
     pub(super) fn named(self, path: &Path) -> Self {
         Self { path: path.to_owned(), ..self }

@@ -242,10 +242,11 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
         groups.iter().filter(|group| group.note.is_some()).map(|group| group.noted_name().chars().count());
     let lines_room = room.min(LINES_BASE + LINES_PER_GROUP * groups.len() + notes.sum::<usize>());
     let fits = |width: usize| lines(width, 0).0.chars().count() <= lines_room;
-    let width = largest(longest, fits);
-    if width < MIN_LINE.min(longest) || !fits(width) {
+    // With many groups this is decided at once.
+    if !fits(MIN_LINE.min(longest)) {
         return notes_only(groups, room);
     }
+    let width = largest(longest, fits);
     let tools = groups.iter().map(|group| group.tools.len()).max().unwrap_or_default();
     let names = largest(tools, |names| {
         let (text, named) = lines(width, names);

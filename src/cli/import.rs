@@ -1,0 +1,159 @@
+//! `dynamic-mcp import`: makes servers.json of the servers that the clients on this machine have.
+//!
+//! # Theory of operation
+//!
+//! `discover` reads the files of the clients, whose places and forms are in `apps`. `translate` makes an entry of ours
+//! from each server in them; `variables` does that for the variables in its strings. `merge` puts the servers of all
+//! clients together, and with those that servers.json has. `report` says what was found, and `ask` asks. Then `plan` adds
+//! the new servers to servers.json, with `edit`.
+//!
+//! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers, `write` writes them,
+//! and `undo` keeps what is needed to take that back. `secrets` knows which values must not be shown.
+//!
+//! # Invariants
+//!
+//! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
+//! - Nothing of an entry is lost silently: what has no counterpart is listed.
+//! - Nothing is written without a yes: at the terminal, or as `--yes`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::Cli;
+use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::paths::config_files;
+use crate::config::vars::Env;
+use apps::ClientApp;
+use ask::Answers;
+use discover::{Discovery, discover};
+use mode::ImportMode;
+use plan::Plan;
+use undo::undo_changes;
+use write::absolute;
+
+mod apps;
+mod ask;
+mod discover;
+mod edit;
+mod merge;
+mod mode;
+mod plan;
+mod replace;
+mod report;
+mod secrets;
+mod translate;
+mod undo;
+mod variables;
+mod write;
+
+/// Import the servers of the MCP clients on this machine
+///
+/// Reads the clients' files and adds their servers to servers.json, comments kept. Nothing is written
+/// before you agree.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --yes\n  dynamic-mcp import --undo"
+)]
+pub struct ImportArgs {
+    /// The clients to import from; all by default
+    #[arg(value_name = "CLIENT")]
+    pub clients: Vec<ClientApp>,
+    /// Import the servers of a project too: those in its directory, by default the current one
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    pub project: Option<PathBuf>,
+    /// Put dynamic-mcp in place of the servers in the clients' files
+    #[arg(long)]
+    pub write_client: bool,
+    /// Take back what --write-client changed
+    #[arg(long, conflicts_with_all = ["write_client", "project"])]
+    pub undo: bool,
+    /// Write nothing, and show what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer every question with yes
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Imports the servers of clients, or takes back what an import changed in their files.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written, or a file cannot be read or written.
+pub fn import(args: &ImportArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+    let is_named = !args.clients.is_empty();
+    let mode = ImportMode {
+        apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
+        is_named,
+        write_client: args.write_client,
+        dry_run: args.dry_run,
+        answers: Answers::new(args.yes),
+    };
+    if mode.answers == Answers::Nobody && !mode.dry_run {
+        eprintln!(
+            "dynamic-mcp: there is no terminal to ask; run this again with --yes, or with --dry-run to see what it does"
+        );
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
+    if args.undo {
+        return match undo_changes(&mode, env)? {
+            true => Ok(ExitCode::SUCCESS),
+            false => Ok(ExitCode::from(EXIT_FAILURE)),
+        };
+    }
+    let target = target_file(cli, env)?;
+    let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
+    let mut discovery = discover(&mode.apps, project.as_deref(), env);
+    let mut out = io::stdout();
+    for (app, error) in &discovery.errors {
+        eprintln!("dynamic-mcp: {}: {error}; the file is left as it is", app.label());
+    }
+    write!(out, "{}", report::files(&discovery, env))?;
+    if discovery.files.is_empty() && discovery.errors.is_empty() {
+        let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
+        writeln!(out, "No files of {} were found.", names.join(", "))?;
+        if !args.write_client {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    confirm_projects(&mut discovery, &mode)?;
+    let plan = Plan::new(&discovery, target, mode.answers, env)?;
+    let done = plan.carry_out(&discovery, &mode, env)?;
+    Ok(match (done, discovery.errors.is_empty()) {
+        (false, _) => ExitCode::from(EXIT_FAILURE),
+        (true, false) => ExitCode::from(EXIT_CONFIG),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// The config file that is written: the last one of the command line, or else the default one.
+fn target_file(cli: &Cli, env: &Env) -> anyhow::Result<PathBuf> {
+    let file = config_files(cli, env)
+        .pop()
+        .context("there is no config file because HOME is not set; use --config")?;
+    Ok(absolute(&env.cwd().join(file)))
+}
+
+/// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay.
+fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
+    for file in &mut discovery.files {
+        for place in file.places.iter_mut().filter(|place| place.project.is_some()) {
+            for server in std::mem::take(&mut place.servers) {
+                let question = format!(
+                    "{} of the project runs or contacts: {}\nImport it?",
+                    crate::text::name(&server.name),
+                    report::program(&server.translated.entry)
+                );
+                match mode.dry_run || mode.answers.confirm(&question)? {
+                    true => place.servers.push(server),
+                    false => place.staying.push((server.name, "it is not wanted".to_owned())),
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,367 @@
+//! The clients that `import` knows: where their files are, and how they write servers. Everything here is from their
+//! documentation; docs/clients.md has the same for users.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+use crate::config::vars::Env;
+
+/// The key of our entry in a client's file. Clients put it before the names of tools, so it is short.
+pub(super) const OWN_NAME: &str = "dyn";
+
+/// A client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum ClientApp {
+    /// Claude Desktop
+    ClaudeDesktop,
+    /// Claude Code
+    ClaudeCode,
+    /// OpenCode
+    Opencode,
+    /// Cursor
+    Cursor,
+    /// Visual Studio Code
+    Vscode,
+    /// OpenAI Codex
+    Codex,
+    /// Gemini CLI
+    Gemini,
+    /// GitHub Copilot CLI
+    Copilot,
+}
+
+/// The systems that differ in where clients keep their files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostOs {
+    /// Linux and other Unix systems.
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+}
+
+impl HostOs {
+    /// The system that this program was built for.
+    pub(super) const CURRENT: Self = if cfg!(target_os = "macos") {
+        Self::MacOs
+    } else if cfg!(windows) {
+        Self::Windows
+    } else {
+        Self::Linux
+    };
+}
+
+/// How a client writes variables in the strings of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VariableSyntax {
+    /// Not at all: every character stands for itself.
+    Literal,
+    /// As we do. Codex's files are translated while they are read.
+    Ours,
+    /// `${NAME}` and `${NAME:-default}`.
+    Braces,
+    /// These, and `$NAME`.
+    Dollar,
+    /// `${env:NAME}`, and variables that only the editor knows, such as `${input:id}` and `${workspaceFolder}`.
+    Editor,
+    /// `{env:NAME}` and `{file:PATH}`.
+    OpenCode,
+}
+
+/// What a number in a server's `timeout` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimeoutMeaning {
+    /// The client has no such field.
+    None,
+    /// Milliseconds that a call may take.
+    Calls,
+    /// Milliseconds for the start, for the list of tools and for calls, or an object with one of each.
+    Everything,
+    /// It is read as our `timeout` already.
+    Ours,
+}
+
+impl ClientApp {
+    /// Every client, in the order in which their servers are merged.
+    pub(super) fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// The name on the command line.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::ClaudeDesktop => "claude-desktop",
+            Self::ClaudeCode => "claude-code",
+            Self::Opencode => "opencode",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Copilot => "copilot",
+        }
+    }
+
+    /// The name in texts.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::ClaudeCode => "Claude Code",
+            Self::Opencode => "OpenCode",
+            Self::Cursor => "Cursor",
+            Self::Vscode => "VS Code",
+            Self::Codex => "Codex",
+            Self::Gemini => "Gemini CLI",
+            Self::Copilot => "Copilot CLI",
+        }
+    }
+
+    /// The files of the user, of which some may exist.
+    pub(super) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
+        let home = |path: &str| env.home().map(|home| home.join(path));
+        let below = |variable: &str, default: &str| {
+            env.get_non_empty(variable).map(PathBuf::from).or_else(|| home(default))
+        };
+        // The directory of an application's settings: Electron's `appData`.
+        let app_data = || match os {
+            HostOs::Linux => below("XDG_CONFIG_HOME", ".config"),
+            HostOs::MacOs => home("Library/Application Support"),
+            HostOs::Windows => below("APPDATA", "AppData/Roaming"),
+        };
+        let in_dir = |dir: Option<PathBuf>, names: &[&str]| {
+            dir.iter().flat_map(|dir| names.iter().map(|name| dir.join(name))).collect::<Vec<_>>()
+        };
+        match self {
+            Self::ClaudeDesktop => in_dir(app_data(), &["Claude/claude_desktop_config.json"]),
+            Self::ClaudeCode => in_dir(below("CLAUDE_CONFIG_DIR", ""), &[".claude.json"]),
+            Self::Opencode => in_dir(
+                below("XDG_CONFIG_HOME", ".config"),
+                &["opencode/opencode.jsonc", "opencode/opencode.json"],
+            ),
+            Self::Cursor => in_dir(home(".cursor"), &["mcp.json"]),
+            Self::Vscode => in_dir(app_data(), &["Code/User/mcp.json", "Code - Insiders/User/mcp.json"]),
+            Self::Codex => in_dir(below("CODEX_HOME", ".codex"), &["config.toml"]),
+            Self::Gemini => in_dir(home(".gemini"), &["settings.json"]),
+            Self::Copilot => in_dir(below("COPILOT_HOME", ".copilot"), &["mcp-config.json"]),
+        }
+    }
+
+    /// The files of a project, relative to its directory.
+    pub(super) fn project_files(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeDesktop => &[],
+            Self::ClaudeCode => &[".mcp.json"],
+            Self::Opencode => {
+                &["opencode.jsonc", "opencode.json", ".opencode/opencode.jsonc", ".opencode/opencode.json"]
+            }
+            Self::Cursor => &[".cursor/mcp.json"],
+            Self::Vscode => &[".vscode/mcp.json"],
+            Self::Codex => &[".codex/config.toml"],
+            Self::Gemini => &[".gemini/settings.json"],
+            Self::Copilot => &[".github/mcp.json"],
+        }
+    }
+
+    /// The keys that lead to the servers in a file with this content.
+    pub(super) fn servers_path(self, root: &Value) -> Vec<String> {
+        let keys: &[&str] = match self {
+            Self::Vscode => &["servers"],
+            Self::Codex => &["mcp_servers"],
+            Self::Opencode if has_nested_servers(root) => &["mcp", "servers"],
+            Self::Opencode => &["mcp"],
+            _ => &["mcpServers"],
+        };
+        keys.iter().map(|&key| key.to_owned()).collect()
+    }
+
+    /// How the client writes variables.
+    pub(super) fn variables(self) -> VariableSyntax {
+        match self {
+            Self::ClaudeDesktop => VariableSyntax::Literal,
+            Self::ClaudeCode => VariableSyntax::Braces,
+            Self::Opencode => VariableSyntax::OpenCode,
+            Self::Cursor | Self::Vscode => VariableSyntax::Editor,
+            Self::Codex => VariableSyntax::Ours,
+            Self::Gemini | Self::Copilot => VariableSyntax::Dollar,
+        }
+    }
+
+    /// What the client means by a server's `timeout`.
+    pub(super) fn timeout(self) -> TimeoutMeaning {
+        match self {
+            Self::ClaudeDesktop | Self::Cursor | Self::Vscode => TimeoutMeaning::None,
+            Self::ClaudeCode | Self::Gemini | Self::Copilot => TimeoutMeaning::Calls,
+            Self::Opencode => TimeoutMeaning::Everything,
+            Self::Codex => TimeoutMeaning::Ours,
+        }
+    }
+
+    /// Whether the client passes its whole environment to servers.
+    pub(super) fn passes_environment(self) -> bool {
+        matches!(self, Self::ClaudeCode | Self::Opencode | Self::Vscode)
+    }
+
+    /// How the client's entry for us gets a variable of the environment, where it has to be named: the value of a member
+    /// of `env`. `None` where the client passes its whole environment, has no variables, or has a list of names.
+    pub(super) fn variable(self, name: &str) -> Option<String> {
+        match self {
+            Self::Cursor => Some(format!("${{env:{name}}}")),
+            Self::Gemini | Self::Copilot => Some(format!("${{{name}}}")),
+            _ => None,
+        }
+    }
+
+    /// The client's entry for this program.
+    ///
+    /// `env` has values in the client's syntax, `variables` the names of variables to pass. The entry has the client's
+    /// own key, if it has one, that keeps our tools from being deferred: they are the few that are always needed.
+    pub(super) fn entry(self, root: &Value, launch: &OwnLaunch) -> Map<String, Value> {
+        let mut entry = Map::new();
+        let OwnLaunch { command, args, env, variables } = launch;
+        let set = |entry: &mut Map<String, Value>, name: &str, value: Value| {
+            drop(entry.insert(name.to_owned(), value));
+        };
+        let env = env.clone().into_iter().chain(
+            variables.iter().filter_map(|name| Some((name.clone(), Value::from(self.variable(name)?)))),
+        );
+        let env: Map<String, Value> = env.collect();
+        match self {
+            Self::Opencode => {
+                let words: Vec<&str> =
+                    std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
+                set(&mut entry, "type", json!("local"));
+                set(&mut entry, "command", json!(words));
+            }
+            _ => {
+                if matches!(self, Self::ClaudeCode | Self::Vscode) {
+                    set(&mut entry, "type", json!("stdio"));
+                } else if self == Self::Copilot {
+                    set(&mut entry, "type", json!("local"));
+                }
+                set(&mut entry, "command", json!(command));
+                set(&mut entry, "args", json!(args));
+            }
+        }
+        if !env.is_empty() {
+            set(&mut entry, if self == Self::Opencode { "environment" } else { "env" }, Value::Object(env));
+        }
+        match self {
+            Self::ClaudeCode => set(&mut entry, "alwaysLoad", json!(true)),
+            Self::Opencode if has_nested_servers(root) => set(&mut entry, "codemode", json!(false)),
+            Self::Copilot => {
+                set(&mut entry, "tools", json!(["*"]));
+                set(&mut entry, "deferTools", json!("never"));
+            }
+            Self::Codex if !variables.is_empty() => set(&mut entry, "env_vars", json!(variables)),
+            _ => {}
+        }
+        entry
+    }
+}
+
+/// How a client starts this program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OwnLaunch {
+    /// The absolute path of the program.
+    pub(super) command: String,
+    /// Its arguments.
+    pub(super) args: Vec<String>,
+    /// Variables that only the client knows, by the names that servers.json uses for them.
+    pub(super) env: Map<String, Value>,
+    /// The names of variables of the environment that servers.json uses.
+    pub(super) variables: Vec<String>,
+}
+
+/// Returns whether an OpenCode file has the servers in `mcp.servers`, as its version 2 does.
+fn has_nested_servers(root: &Value) -> bool {
+    let Some(servers) = root.pointer("/mcp/servers").and_then(Value::as_object) else { return false };
+    // A server of version 1 may be named "servers".
+    !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)
+}
+
+/// Returns whether an entry starts this program.
+pub(super) fn is_own_entry(entry: &Value) -> bool {
+    let command = entry.get("command");
+    let program = command.and_then(|command| command.as_str().or_else(|| command.get(0)?.as_str()));
+    program.is_some_and(|program| {
+        let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+        name.strip_suffix(".exe").unwrap_or(name) == "dynamic-mcp"
+    })
+}
+
+/// The path with the home directory as `~`, for texts.
+pub(super) fn short_path(path: &Path, env: &Env) -> String {
+    match env.home().and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(os: HostOs, variables: &[(&str, &str)]) -> Vec<String> {
+        let env = Env::new(variables.iter().copied(), "/");
+        let files = ClientApp::all().iter().flat_map(|app| app.user_files(&env, os));
+        files.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
+    }
+
+    #[test]
+    fn every_client_has_its_files_on_every_system() {
+        let common = |app_data: &str| {
+            [
+                format!("{app_data}/Claude/claude_desktop_config.json"),
+                "/h/.claude.json".to_owned(),
+                "/h/.config/opencode/opencode.jsonc".to_owned(),
+                "/h/.config/opencode/opencode.json".to_owned(),
+                "/h/.cursor/mcp.json".to_owned(),
+                format!("{app_data}/Code/User/mcp.json"),
+                format!("{app_data}/Code - Insiders/User/mcp.json"),
+                "/h/.codex/config.toml".to_owned(),
+                "/h/.gemini/settings.json".to_owned(),
+                "/h/.copilot/mcp-config.json".to_owned(),
+            ]
+        };
+        assert_eq!(files(HostOs::Linux, &[("HOME", "/h")]), common("/h/.config"));
+        assert_eq!(files(HostOs::MacOs, &[("HOME", "/h")]), common("/h/Library/Application Support"));
+        let windows = [("USERPROFILE", "/h"), ("APPDATA", "/h/AppData/Roaming")];
+        assert_eq!(files(HostOs::Windows, &windows), common("/h/AppData/Roaming"));
+        assert_eq!(files(HostOs::Linux, &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_variables_of_the_clients_move_their_files() {
+        let variables = [("CLAUDE_CONFIG_DIR", "/c"), ("CODEX_HOME", "/x"), ("COPILOT_HOME", "/g")];
+        let files = files(HostOs::Linux, &variables);
+        assert_eq!(files, ["/c/.claude.json", "/x/config.toml", "/g/mcp-config.json"]);
+    }
+
+    #[test]
+    fn an_entry_has_the_shape_of_its_client() {
+        let launch = OwnLaunch {
+            command: "/bin/dynamic-mcp".to_owned(),
+            args: vec!["--config".to_owned(), "/s.json".to_owned()],
+            env: Map::from_iter([("DYN_KEY".to_owned(), json!("${input:key}"))]),
+            variables: vec!["TOKEN".to_owned()],
+        };
+        let entry = |app: ClientApp, root: &Value| Value::Object(app.entry(root, &launch));
+        let args = ["--config", "/s.json"];
+        let plain = json!({"command": "/bin/dynamic-mcp", "args": args, "env": {"DYN_KEY": "${input:key}"}});
+        assert_eq!(entry(ClientApp::ClaudeDesktop, &json!({})), plain);
+        let claude = entry(ClientApp::ClaudeCode, &json!({}));
+        assert_eq!((&claude["type"], &claude["alwaysLoad"]), (&json!("stdio"), &json!(true)));
+        let first = entry(ClientApp::Opencode, &json!({"mcp": {}}));
+        assert_eq!(first["command"], json!(["/bin/dynamic-mcp", "--config", "/s.json"]));
+        assert_eq!((&first["environment"]["DYN_KEY"], first.get("codemode")), (&json!("${input:key}"), None));
+        let second = entry(ClientApp::Opencode, &json!({"mcp": {"servers": {"a": {}}}}));
+        assert_eq!(second["codemode"], json!(false));
+        assert_eq!(entry(ClientApp::Cursor, &json!({}))["env"]["TOKEN"], json!("${env:TOKEN}"));
+        assert_eq!(entry(ClientApp::Gemini, &json!({}))["env"]["TOKEN"], json!("${TOKEN}"));
+        assert_eq!(entry(ClientApp::Codex, &json!({}))["env_vars"], json!(["TOKEN"]));
+        let copilot = entry(ClientApp::Copilot, &json!({}));
+        assert_eq!((&copilot["tools"], &copilot["deferTools"]), (&json!(["*"]), &json!("never")));
+    }
+}

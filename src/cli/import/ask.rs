@@ -1,0 +1,74 @@
+//! Questions to the person at the terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Who answers questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// The person at the terminal.
+    Terminal,
+    /// `--yes`: every proposal is accepted.
+    Yes,
+    /// Nobody: there is no terminal.
+    Nobody,
+}
+
+impl Answers {
+    /// Who answers, with or without `--yes`.
+    pub(super) fn new(yes: bool) -> Self {
+        match (yes, io::stdin().is_terminal()) {
+            (true, _) => Self::Yes,
+            (false, true) => Self::Terminal,
+            (false, false) => Self::Nobody,
+        }
+    }
+
+    /// Asks a question that Enter answers with no.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be read or written.
+    pub(super) fn confirm(self, question: &str) -> io::Result<bool> {
+        match self {
+            Self::Yes => Ok(true),
+            Self::Nobody => Ok(false),
+            Self::Terminal => {
+                let answer = ask(&format!("{question} [y/N] "))?;
+                Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+            }
+        }
+    }
+
+    /// Asks which of several to take. Enter takes the first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be read or written.
+    pub(super) fn choose(self, question: &str, options: &[&str]) -> io::Result<usize> {
+        if self != Self::Terminal {
+            return Ok(0);
+        }
+        let numbered: Vec<_> =
+            options.iter().enumerate().map(|(index, option)| format!("{}) {option}", index + 1)).collect();
+        loop {
+            let answer = ask(&format!("{question} {} [1] ", numbered.join("  ")))?;
+            match answer.parse::<usize>() {
+                _ if answer.is_empty() => return Ok(0),
+                Ok(number) if (1..=options.len()).contains(&number) => return Ok(number - 1),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn ask(question: &str) -> io::Result<String> {
+    let mut out = io::stdout();
+    write!(out, "{question}")?;
+    out.flush()?;
+    let mut answer = String::new();
+    if io::stdin().lock().read_line(&mut answer)? == 0 {
+        writeln!(out)?;
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed"));
+    }
+    Ok(answer.trim().to_owned())
+}

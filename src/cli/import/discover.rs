@@ -1,0 +1,201 @@
+//! Reads the clients' files and finds the servers in them.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::apps::{ClientApp, HostOs, is_own_entry};
+use super::translate::{EntryContext, TranslatedEntry, translate};
+use crate::config::ConfigError;
+use crate::config::load::parse_client_file;
+use crate::config::vars::Env;
+use crate::files::{self, MAX_CONFIG_BYTES};
+
+/// A client's file that was read.
+#[derive(Debug)]
+pub(super) struct ClientFile {
+    /// The client.
+    pub(super) app: ClientApp,
+    /// Its path.
+    pub(super) path: PathBuf,
+    /// Its text, with a byte order mark if it has one.
+    pub(super) text: String,
+    /// Its content.
+    pub(super) root: Value,
+    /// Its places for servers.
+    pub(super) places: Vec<Place>,
+}
+
+/// A place for servers in a file.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The keys that lead to it.
+    pub(super) keys: Vec<String>,
+    /// The directory of the project that it is for.
+    pub(super) project: Option<PathBuf>,
+    /// The servers in it that can be imported.
+    pub(super) servers: Vec<FoundServer>,
+    /// Entries that stay as they are, each with the reason.
+    pub(super) staying: Vec<(String, String)>,
+}
+
+/// A server of a client.
+#[derive(Clone, Debug)]
+pub(super) struct FoundServer {
+    /// Its name.
+    pub(super) name: String,
+    /// Its entry, in our form.
+    pub(super) translated: TranslatedEntry,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Discovery {
+    /// The files that were read.
+    pub(super) files: Vec<ClientFile>,
+    /// Files that cannot be read or parsed.
+    pub(super) errors: Vec<(ClientApp, ConfigError)>,
+    /// Directories of projects whose servers were left out, from `~/.claude.json`.
+    pub(super) other_projects: Vec<String>,
+}
+
+/// Reads the files of these clients, and those of the project in `project`.
+pub(super) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) -> Discovery {
+    let mut discovery = Discovery::default();
+    for &app in apps {
+        for path in app.user_files(env, HostOs::CURRENT) {
+            discovery.read(app, &path, None, project, env);
+        }
+        for name in app.project_files() {
+            if let Some(project) = project {
+                discovery.read(app, &project.join(name), Some(project), None, env);
+            }
+        }
+    }
+    discovery
+}
+
+impl Discovery {
+    /// Reads one file. `owner` is the project that the whole file is for, `wanted` the one whose part of the user's file
+    /// counts.
+    fn read(&mut self, app: ClientApp, path: &Path, owner: Option<&Path>, wanted: Option<&Path>, env: &Env) {
+        let text = match read_text(path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return,
+            Err(error) => return self.errors.push((app, error)),
+        };
+        // Clients make empty files too.
+        let root = match text.trim_start_matches('\u{feff}').trim().is_empty() {
+            true => Value::Object(Map::new()),
+            false => match parse_client_file(path, &text) {
+                Ok(root) => root,
+                Err(error) => return self.errors.push((app, error)),
+            },
+        };
+        let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
+        if app == ClientApp::ClaudeCode && owner.is_none() {
+            places.extend(self.claude_projects(&root, wanted));
+        }
+        let places =
+            places.into_iter().map(|(keys, project)| find_servers(app, path, &root, keys, project, env));
+        let places = places.collect();
+        self.files.push(ClientFile { app, path: path.to_owned(), text, root, places });
+    }
+
+    /// The place of the wanted project in `~/.claude.json`. Notes the other ones that have servers.
+    fn claude_projects(
+        &mut self,
+        root: &Value,
+        wanted: Option<&Path>,
+    ) -> Option<(Vec<String>, Option<PathBuf>)> {
+        let projects = root.get("projects").and_then(Value::as_object);
+        let mut place = None;
+        for (dir, project) in projects.into_iter().flatten() {
+            if wanted == Some(Path::new(dir)) {
+                let keys = ["projects", dir, "mcpServers"].map(str::to_owned).to_vec();
+                place = Some((keys, Some(PathBuf::from(dir))));
+            } else if project
+                .get("mcpServers")
+                .and_then(Value::as_object)
+                .is_some_and(|servers| !servers.is_empty())
+            {
+                self.other_projects.push(dir.clone());
+            }
+        }
+        place
+    }
+}
+
+/// Reads a file. `None` if there is none.
+fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
+    let error = |message: String| ConfigError { file: path.to_owned(), at: None, message, hint: None };
+    match files::read_regular(path, MAX_CONFIG_BYTES) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| error("is not UTF-8 text".to_owned())),
+        Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(cause) => Err(error(format!("cannot be read: {cause}"))),
+    }
+}
+
+/// The value under these keys.
+pub(super) fn value_at<'v>(root: &'v Value, keys: &[String]) -> Option<&'v Value> {
+    keys.iter().try_fold(root, |value, key| value.get(key))
+}
+
+fn find_servers(
+    app: ClientApp,
+    path: &Path,
+    root: &Value,
+    keys: Vec<String>,
+    project: Option<PathBuf>,
+    env: &Env,
+) -> Place {
+    let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new() };
+    let dir = path.parent().unwrap_or(path);
+    let context = EntryContext { app, dir, project: place.project.as_deref(), env };
+    let servers = value_at(root, &place.keys).and_then(Value::as_object);
+    for (name, entry) in servers.into_iter().flatten() {
+        let Some(entry) = entry.as_object() else {
+            // Beside its servers, `mcp` of OpenCode and Gemini CLI has settings.
+            continue;
+        };
+        if is_own_entry(&Value::Object(entry.clone())) {
+            place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
+            continue;
+        }
+        match translate(entry, &context) {
+            Ok(mut translated) => {
+                add_defaults(app, root, name, &mut translated);
+                place.servers.push(FoundServer { name: name.clone(), translated });
+            }
+            Err(reason) => place.staying.push((name.clone(), reason)),
+        }
+    }
+    place
+}
+
+/// Applies what a client's file says about servers outside of their entries.
+fn add_defaults(app: ClientApp, root: &Value, name: &str, translated: &mut TranslatedEntry) {
+    let list = |key: &str| root.pointer(key).and_then(Value::as_array);
+    let has = |list: &Vec<Value>| list.iter().any(|known| known == name);
+    let is_off = match app {
+        ClientApp::Gemini => {
+            list("/mcp/excluded").is_some_and(has) || list("/mcp/allowed").is_some_and(|list| !has(list))
+        }
+        _ => false,
+    };
+    if is_off {
+        translated
+            .notes
+            .push("`mcp.allowed` and `mcp.excluded` disable it there, so it is disabled here".to_owned());
+        translated.entry.insert("enabled".to_owned(), Value::Bool(false));
+    }
+    if app == ClientApp::Opencode && !translated.entry.contains_key("timeout") {
+        let default = root.pointer("/mcp/timeout").filter(|_| root.pointer("/mcp/servers").is_some());
+        if default.is_some() {
+            translated
+                .notes
+                .push("`mcp.timeout`, the default of all servers, is not carried over".to_owned());
+        }
+    }
+}

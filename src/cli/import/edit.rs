@@ -1,0 +1,292 @@
+//! Edits of a file's members, with its comments and its formatting kept.
+//!
+//! Both formats are edited as syntax trees that have every character of the file. What an edit changed is checked
+//! afterwards: the edited text must parse to the content that was wanted, or else it is not used.
+
+use std::path::Path;
+
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use serde_json::{Map, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, TableLike};
+
+use crate::config::load::{PARSE_OPTIONS, parse_client_file};
+
+/// Changes of the members of one object in a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ObjectEdit {
+    /// The keys that lead to the object. Missing objects are made.
+    pub(super) keys: Vec<String>,
+    /// The members to remove.
+    pub(super) remove: Vec<String>,
+    /// The members to set, in their order.
+    pub(super) set: Vec<(String, Value)>,
+}
+
+/// Applies edits to the text of a file.
+///
+/// # Errors
+///
+/// Says why the text cannot be edited so.
+pub(super) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+    let (mark, body) = match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", text),
+    };
+    let edited = match is_toml(path) {
+        true => edit_toml(body, edits)?,
+        false => edit_json(body, edits)?,
+    };
+    // The check of what the edit did.
+    let mut wanted = content(path, body)?;
+    edits.iter().for_each(|edit| apply_to_value(&mut wanted, edit));
+    if content(path, &edited)? != wanted {
+        return Err("its content would not be as wanted".to_owned());
+    }
+    Ok(format!("{mark}{edited}"))
+}
+
+/// The content of a file, with the names and values that the client writes.
+///
+/// # Errors
+///
+/// Says why the text is not what the file's name says.
+pub(super) fn content(path: &Path, text: &str) -> Result<Value, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    if is_toml(path) {
+        return Ok(item_value(parse_toml(text)?.as_item()));
+    }
+    match text.trim().is_empty() {
+        true => Ok(Value::Object(Map::new())),
+        false => parse_client_file(path, text).map_err(|error| error.to_string()),
+    }
+}
+
+fn is_toml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
+fn parse_toml(text: &str) -> Result<DocumentMut, String> {
+    text.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())
+}
+
+fn edit_json(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+    let is_blank = text.trim().is_empty();
+    let text = if is_blank { "{}\n" } else { text };
+    let root = CstRootNode::parse(text, &PARSE_OPTIONS).map_err(|error| error.to_string())?;
+    let object = root.object_value().ok_or("the file is not an object")?;
+    for edit in edits {
+        let mut object = object.clone();
+        for key in &edit.keys {
+            object = object.object_value_or_create(key).ok_or_else(|| format!("`{key}` is not an object"))?;
+        }
+        apply(&object, edit);
+    }
+    Ok(root.to_string())
+}
+
+fn apply(object: &CstObject, edit: &ObjectEdit) {
+    // A name may be there twice.
+    for property in object.properties() {
+        if property.decoded_name().is_some_and(|name| edit.remove.contains(&name)) {
+            property.remove();
+        }
+    }
+    for (name, value) in &edit.set {
+        match object.get(name) {
+            Some(property) => property.set_value(input(value)),
+            None => drop(object.append(name, input(value))),
+        }
+    }
+}
+
+fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
+    let mut value = root;
+    for key in &edit.keys {
+        if !value.is_object() {
+            return;
+        }
+        if value.get(key).is_none() {
+            value[key] = Value::Object(Map::new());
+        }
+        value = &mut value[key];
+    }
+    let Some(object) = value.as_object_mut() else { return };
+    for name in &edit.remove {
+        object.shift_remove(name);
+    }
+    for (name, value) in &edit.set {
+        object.insert(name.clone(), value.clone());
+    }
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(bool) => CstInputValue::Bool(*bool),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
+}
+
+fn edit_toml(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+    let mut document = parse_toml(text)?;
+    for edit in edits {
+        let mut table: &mut dyn TableLike = document.as_table_mut();
+        let mut is_inline = false;
+        for key in &edit.keys {
+            let item = table.entry(key).or_insert_with(|| {
+                let mut table = toml_edit::Table::new();
+                table.set_implicit(true);
+                Item::Table(table)
+            });
+            is_inline = item.is_inline_table();
+            table = item.as_table_like_mut().ok_or_else(|| format!("`{key}` is not a table"))?;
+        }
+        apply_to_table(table, is_inline, edit);
+    }
+    Ok(document.to_string())
+}
+
+fn apply_to_table(table: &mut dyn TableLike, is_inline: bool, edit: &ObjectEdit) {
+    // The comment above the first one may be about all of them.
+    let mut comment = None;
+    let mut position = None;
+    for name in &edit.remove {
+        let Some(item) = table.remove(name) else { continue };
+        if let (Item::Table(removed), None) = (&item, &position) {
+            comment = removed.decor().prefix().cloned();
+            position = Some(removed.position());
+        }
+    }
+    for (name, value) in &edit.set {
+        let Value::Object(members) = value else { continue };
+        if is_inline {
+            table.insert(name, Item::Value(toml_edit::Value::InlineTable(inline(members))));
+            continue;
+        }
+        let mut new = toml_edit::Table::new();
+        for (name, value) in members {
+            if let Some(value) = toml_value(value) {
+                new.insert(name, Item::Value(value));
+            }
+        }
+        if let Some(prefix) = comment.take() {
+            new.decor_mut().set_prefix(prefix);
+        }
+        if let Some(position) = position.take() {
+            new.set_position(position);
+        }
+        table.insert(name, Item::Table(new));
+    }
+}
+
+fn inline(members: &Map<String, Value>) -> InlineTable {
+    members.iter().filter_map(|(name, value)| Some((name, toml_value(value)?))).collect()
+}
+
+/// TOML has no null.
+fn toml_value(value: &Value) -> Option<toml_edit::Value> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(bool) => (*bool).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => integer.into(),
+            None => number.as_f64()?.into(),
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => toml_edit::Value::Array(list.iter().filter_map(toml_value).collect()),
+        Value::Object(members) => toml_edit::Value::InlineTable(inline(members)),
+    })
+}
+
+/// The content of TOML as JSON. Dates are strings.
+fn item_value(item: &Item) -> Value {
+    if let Some(table) = item.as_table_like() {
+        return Value::Object(table.iter().map(|(name, item)| (name.to_owned(), item_value(item))).collect());
+    }
+    if let Some(tables) = item.as_array_of_tables() {
+        return tables.iter().map(|table| item_value(&Item::Table(table.clone()))).collect();
+    }
+    match item.as_value() {
+        Some(toml_edit::Value::String(text)) => text.value().as_str().into(),
+        Some(toml_edit::Value::Integer(number)) => (*number.value()).into(),
+        Some(toml_edit::Value::Float(number)) => (*number.value()).into(),
+        Some(toml_edit::Value::Boolean(bool)) => (*bool.value()).into(),
+        Some(toml_edit::Value::Datetime(date)) => date.value().to_string().into(),
+        Some(toml_edit::Value::Array(list)) => {
+            list.iter().map(|value| item_value(&Item::Value(value.clone()))).collect()
+        }
+        Some(toml_edit::Value::InlineTable(table)) => {
+            let member = |(name, value): (&str, &toml_edit::Value)| {
+                (name.to_owned(), item_value(&Item::Value(value.clone())))
+            };
+            Value::Object(table.iter().map(member).collect())
+        }
+        None => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn edited(name: &str, text: &str, keys: &[&str], remove: &[&str], set: &[(&str, Value)]) -> String {
+        let edit_of = ObjectEdit {
+            keys: keys.iter().map(|&key| key.to_owned()).collect(),
+            remove: remove.iter().map(|&name| name.to_owned()).collect(),
+            set: set.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        };
+        edit(Path::new(name), text, &[edit_of]).unwrap()
+    }
+
+    #[test]
+    fn comments_and_formatting_of_json_stay() {
+        let text = "\u{feff}{\r\n  // My servers\r\n  \"mcpServers\": {\r\n    \"a\": { \"command\": \"a\" }, // first\r\n    \"b\": {\"command\": \"b\"},\r\n  },\r\n  \"z\" : [1,2]\r\n}\r\n";
+        let edited = edited(
+            "x.json",
+            text,
+            &["mcpServers"],
+            &["a", "b"],
+            &[("dyn", json!({"command": "d", "args": ["x"]}))],
+        );
+        let wanted = "\u{feff}{\n  // My servers\n  \"mcpServers\": {\n    \"dyn\": {\n      \"command\": \"d\",\n      \"args\": [\"x\"]\n    }\n  },\n  \"z\" : [1,2]\n}\n";
+        assert_eq!(edited.replace("\r\n", "\n"), wanted);
+        assert_eq!(edited.matches('\n').count(), edited.matches("\r\n").count());
+    }
+
+    #[test]
+    fn comments_and_formatting_of_toml_stay() {
+        let text = "# Codex\nmodel = \"m\" # best\n\n# My servers\n[mcp_servers.a]\ncommand = \"a\"\n\n[mcp_servers.a.env]\nX = \"y\"\n\n[mcp_servers.b]\ncommand = 'b'\n\n[tui]\nx   = [ 1,2 ]\n";
+        let dyn_entry = json!({"command": "d", "args": ["x"], "env": {"A": "b"}});
+        let edited = edited("c.toml", text, &["mcp_servers"], &["a", "b"], &[("dyn", dyn_entry)]);
+        let wanted = "# Codex\nmodel = \"m\" # best\n\n# My servers\n[mcp_servers.dyn]\ncommand = \"d\"\nargs = [\"x\"]\nenv = { A = \"b\" }\n\n[tui]\nx   = [ 1,2 ]\n";
+        assert_eq!(edited, wanted);
+    }
+
+    #[test]
+    fn missing_objects_are_made() {
+        let dyn_entry = [("dyn", json!({"command": "d"}))];
+        let json = edited("x.json", "", &["mcp", "servers"], &[], &dyn_entry);
+        let wanted = "{\n  \"mcp\": {\n    \"servers\": {\n      \"dyn\": {\n        \"command\": \"d\"\n      }\n    }\n  }\n}\n";
+        assert_eq!(json, wanted);
+        let toml = edited("c.toml", "", &["mcp_servers"], &[], &dyn_entry);
+        assert_eq!(toml, "[mcp_servers.dyn]\ncommand = \"d\"\n");
+        let inline = "mcp_servers = { a = { command = \"x\" } }\n";
+        let toml = edited("c.toml", inline, &["mcp_servers"], &["a"], &dyn_entry);
+        assert_eq!(toml, "mcp_servers = { dyn = { command = \"d\" } }\n");
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_refused() {
+        let keys = vec!["mcpServers".to_owned()];
+        let edit_of = [ObjectEdit { keys, ..ObjectEdit::default() }];
+        for text in ["{", "[]", r#"{"mcpServers": []}"#] {
+            assert!(edit(Path::new("x.json"), text, &edit_of).is_err(), "{text}");
+        }
+    }
+}

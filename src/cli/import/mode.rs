@@ -1,0 +1,18 @@
+//! What the command line asks of an import.
+
+use super::apps::ClientApp;
+use super::ask::Answers;
+
+/// How an import goes about it.
+pub(super) struct ImportMode {
+    /// The clients that it is about.
+    pub(super) apps: Vec<ClientApp>,
+    /// Whether the command line names them.
+    pub(super) is_named: bool,
+    /// Whether the clients' files are written.
+    pub(super) write_client: bool,
+    /// Whether nothing is written.
+    pub(super) dry_run: bool,
+    /// Who answers questions.
+    pub(super) answers: Answers,
+}

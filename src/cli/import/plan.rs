@@ -1,0 +1,279 @@
+//! What an import does to servers.json and to the clients' files: put together, shown, and carried out.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde_json::{Map, Value};
+
+use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
+use super::ask::Answers;
+use super::discover::Discovery;
+use super::edit::{ObjectEdit, edit};
+use super::merge::{Merger, PlannedServer};
+use super::mode::ImportMode;
+use super::replace::{ClientWrite, OwnProgram};
+use super::undo::{ChangeRecords, records_dir};
+use super::{report, secrets, write};
+use crate::config::load::{load, parse_client_file};
+use crate::config::vars::Env;
+use crate::config::{ConfigError, Overrides};
+use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use crate::{dirs, text};
+
+/// What an import does.
+pub(super) struct Plan {
+    /// The config file.
+    target: PathBuf,
+    /// Its text; `None` if there is no file.
+    before: Option<String>,
+    /// The text to write.
+    after: String,
+    /// All servers: those of the file, and the new ones.
+    servers: Vec<PlannedServer>,
+    /// Values that must not be shown.
+    secrets: BTreeSet<String>,
+}
+
+impl Plan {
+    /// Puts everything together, shows it and asks about conflicts.
+    pub(super) fn new(
+        discovery: &Discovery,
+        target: PathBuf,
+        answers: Answers,
+        env: &Env,
+    ) -> anyhow::Result<Self> {
+        let before = read(&target)?;
+        let text = before.as_deref().unwrap_or_default();
+        let root = match text.trim_start_matches('\u{feff}').trim().is_empty() {
+            true => Value::Object(Map::new()),
+            false => parse_client_file(&target, text)?,
+        };
+        let key =
+            ["mcpServers", "servers"].into_iter().find(|key| root.get(key).is_some()).unwrap_or("mcpServers");
+        let known = root.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut merger = Merger::new(&known);
+        for file in &discovery.files {
+            for place in &file.places {
+                for server in &place.servers {
+                    merger.add(file.app, server.clone(), place.project.is_some());
+                }
+            }
+        }
+        let mut servers = merger.servers;
+        write!(io::stdout(), "{}", report::servers(&servers, &target, env))?;
+        resolve_conflicts(&mut servers, answers)?;
+        let new = servers.iter().filter(|server| !server.is_known);
+        let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
+        let addition = ObjectEdit { keys: vec![key.to_owned()], remove: Vec::new(), set };
+        let after = edit(&target, text, &[addition]);
+        let after =
+            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", target.display()))?;
+        let raw: Vec<Map<String, Value>> =
+            discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root)).collect();
+        let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(&raw));
+        Ok(Self { target, before, after, servers, secrets })
+    }
+
+    /// Shows or writes the files. Returns whether everything that was wanted is done.
+    pub(super) fn carry_out(
+        &self,
+        discovery: &Discovery,
+        mode: &ImportMode,
+        env: &Env,
+    ) -> anyhow::Result<bool> {
+        let new = self.servers.iter().filter(|server| !server.is_known).count();
+        let (writes, mut is_complete) = match mode.write_client {
+            true => self.client_writes(discovery, mode, env)?,
+            false => (Vec::new(), true),
+        };
+        let mut out = io::stdout();
+        if mode.dry_run {
+            if new > 0 {
+                self.show_diff(&self.target, self.before.as_deref(), &self.after)?;
+            }
+            for client in &writes {
+                self.show_diff(&client.path, client.before.as_deref(), &client.after)?;
+            }
+            writeln!(out, "\nNothing was written.")?;
+            return Ok(is_complete);
+        }
+        let target = short_path(&self.target, env);
+        if new > 0 {
+            writeln!(out)?;
+            if !mode.answers.confirm(&format!("Add {} to {target}?", report::counted(new, "server")))? {
+                writeln!(out, "Nothing was written.")?;
+                return Ok(true);
+            }
+            let before = self.before.as_deref().map(str::as_bytes);
+            let written = write::replace(&self.target, before, self.after.as_bytes());
+            written.with_context(|| format!("{target} cannot be written"))?;
+            writeln!(out, "Added {} to {target}.", report::counted(new, "server"))?;
+            self.show_problems(env)?;
+        } else {
+            writeln!(out, "\nThere are no new servers for {target}.")?;
+        }
+        for client in &writes {
+            is_complete &= write_client(client, mode.answers, env)?;
+        }
+        self.say_what_next(mode, &writes, discovery, env)?;
+        Ok(is_complete)
+    }
+
+    /// The clients' files with our entry, and whether all of them can be made.
+    fn client_writes(
+        &self,
+        discovery: &Discovery,
+        mode: &ImportMode,
+        env: &Env,
+    ) -> anyhow::Result<(Vec<ClientWrite>, bool)> {
+        let program = OwnProgram { command: own_command(env)?, config: &self.target, servers: &self.servers };
+        let mut writes = Vec::new();
+        let mut is_complete = true;
+        for file in &discovery.files {
+            match program.replace_in(file, mode.is_named) {
+                Ok(write) => writes.extend(write.filter(|write| !write.is_done())),
+                Err(reason) => {
+                    eprintln!(
+                        "dynamic-mcp: {} cannot be edited: {reason}; it is left as it is",
+                        file.path.display()
+                    );
+                    is_complete = false;
+                }
+            }
+        }
+        let has_file = |app: ClientApp| {
+            discovery.files.iter().any(|file| file.app == app)
+                || discovery.errors.iter().any(|(of, _)| *of == app)
+        };
+        for &app in mode.apps.iter().filter(|&&app| mode.is_named && !has_file(app)) {
+            if let Some(path) = app.user_files(env, HostOs::CURRENT).pop() {
+                writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
+            }
+        }
+        Ok((writes, is_complete))
+    }
+
+    fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
+        write!(io::stdout(), "\n{}", report::diff(path, before.unwrap_or_default(), after, &self.secrets))
+    }
+
+    /// Prints what is wrong with the new servers, as `get_status` would.
+    fn show_problems(&self, env: &Env) -> io::Result<()> {
+        let config = load(std::slice::from_ref(&self.target), env, &Overrides::default());
+        let is_new = |name: &str| self.servers.iter().any(|server| !server.is_known && server.name == name);
+        let servers = config.servers.iter().filter(|(name, _)| is_new(name.as_str()));
+        // Those that only a client knows are set by its entry for us.
+        let origins = self.servers.iter().flat_map(|server| &server.origins);
+        let clients_own: Vec<String> = origins
+            .flat_map(|origin| origin.variables.client.keys())
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let errors = servers.filter_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
+        // An error may have several lines, each with its position.
+        let lines: Vec<String> =
+            errors.flat_map(|error| error.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let errors = lines.iter().filter(|line| !clients_own.iter().any(|name| line.contains(name)));
+        let errors: Vec<String> = errors.map(|line| format!("  {line}\n")).collect();
+        if !errors.is_empty() {
+            write!(io::stdout(), "These do not work yet:\n{}", errors.concat())?;
+        }
+        Ok(())
+    }
+
+    fn say_what_next(
+        &self,
+        mode: &ImportMode,
+        writes: &[ClientWrite],
+        discovery: &Discovery,
+        env: &Env,
+    ) -> anyhow::Result<()> {
+        let mut out = io::stdout();
+        let has_servers =
+            discovery.files.iter().flat_map(|file| &file.places).any(|place| !place.servers.is_empty());
+        if !writes.is_empty() {
+            writeln!(
+                out,
+                "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back."
+            )?;
+        } else if !mode.write_client && has_servers {
+            let config = match dirs::default_config_file(env).map(|file| write::absolute(&file))
+                == Some(self.target.clone())
+            {
+                true => String::new(),
+                false => format!(" --config {}", self.target.display()),
+            };
+            writeln!(
+                out,
+                "The clients still start these servers themselves. `dynamic-mcp import --write-client{config}` puts dynamic-mcp in their place."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks which value counts where clients differ.
+fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {
+    for server in servers.iter_mut().filter(|server| !server.is_known) {
+        let first = server.origins.first().map_or("", |origin| origin.app.label());
+        for conflict in server.conflicts.clone() {
+            let field = conflict.path.join(".");
+            let question = format!("{}: {field} differs. Take that of", text::name(&server.name));
+            if answers.choose(&question, &[first, conflict.app.label()])? == 1 {
+                server.take_other(&conflict);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a client's file. Returns whether it is written, or was not wanted.
+fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
+    let mut out = io::stdout();
+    let path = short_path(&client.path, env);
+    let what = match client.replaced.len() {
+        0 => format!("Add `{OWN_NAME}` to"),
+        count => format!("Put `{OWN_NAME}` in place of {} in", report::counted(count, "server")),
+    };
+    if !answers.confirm(&format!("{what} {path} ({})?", client.app.label()))? {
+        return Ok(true);
+    }
+    let mut records = ChangeRecords::read(&records_dir(env)?)?;
+    // Before the change, so that no change is without its record.
+    records.add(client.record())?;
+    if let Err(error) =
+        write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
+    {
+        records.remove_last()?;
+        eprintln!("dynamic-mcp: {path} cannot be written: {error}");
+        return Ok(false);
+    }
+    writeln!(
+        out,
+        "{}: wrote {path}; its old content is kept in {}.",
+        client.app.label(),
+        short_path(records.path(), env)
+    )?;
+    Ok(true)
+}
+
+/// Reads the config file. `None` if there is none.
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    let failed = |message: String| ConfigError { file: path.to_owned(), at: None, message, hint: None };
+    match read_regular(path, MAX_CONFIG_BYTES) {
+        Ok(bytes) => Ok(Some(String::from_utf8(bytes).map_err(|_| failed("is not UTF-8 text".to_owned()))?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => bail!(failed(format!("cannot be read: {error}"))),
+    }
+}
+
+/// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.
+fn own_command(env: &Env) -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).collect::<Vec<_>>();
+    let name = if cfg!(windows) { "dynamic-mcp.exe" } else { "dynamic-mcp" };
+    let in_path = dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| Some(path) == own.canonicalize().ok());
+    Ok(in_path.into_iter().find(is_own).unwrap_or(own).to_string_lossy().into_owned())
+}

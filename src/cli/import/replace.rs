@@ -1,0 +1,141 @@
+//! The clients' files with dynamic-mcp in place of their servers.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::apps::{ClientApp, OWN_NAME, OwnLaunch};
+use super::discover::{ClientFile, Place, value_at};
+use super::edit::{ObjectEdit, content, edit};
+use super::merge::PlannedServer;
+use super::undo::{ChangeRecord, ChangedPlace};
+
+/// Variables that every client passes to servers.
+const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];
+
+/// A change of a client's file.
+#[derive(Debug)]
+pub(super) struct ClientWrite {
+    /// The client.
+    pub(super) app: ClientApp,
+    /// The file.
+    pub(super) path: PathBuf,
+    /// Its text; `None` if there is no file.
+    pub(super) before: Option<String>,
+    /// The text to write.
+    pub(super) after: String,
+    /// The names of the entries that ours replaces.
+    pub(super) replaced: Vec<String>,
+    places: Vec<ChangedPlace>,
+}
+
+impl ClientWrite {
+    /// What `--undo` needs to know.
+    pub(super) fn record(&self) -> ChangeRecord {
+        ChangeRecord::new(self.app, &self.path, self.before.as_deref(), &self.after, self.places.clone())
+    }
+
+    /// Whether the file has this text already.
+    pub(super) fn is_done(&self) -> bool {
+        self.before.as_deref() == Some(&self.after)
+    }
+}
+
+/// What our entry in a client's file has to start.
+pub(super) struct OwnProgram<'a> {
+    /// The absolute path of the program.
+    pub(super) command: String,
+    /// The absolute path of servers.json.
+    pub(super) config: &'a Path,
+    /// The servers in it.
+    pub(super) servers: &'a [PlannedServer],
+}
+
+impl OwnProgram<'_> {
+    /// How this client starts it.
+    fn launch(&self, app: ClientApp) -> OwnLaunch {
+        let from_app = |server: &&PlannedServer| server.origins.iter().any(|origin| origin.app == app);
+        let servers = self.servers.iter().filter(from_app);
+        let mut launch = OwnLaunch {
+            command: self.command.clone(),
+            args: vec!["--config".to_owned(), self.config.to_string_lossy().into_owned()],
+            ..OwnLaunch::default()
+        };
+        for server in servers {
+            launch
+                .env
+                .extend(server.client_variables(app).into_iter().map(|(name, text)| (name, text.into())));
+            for origin in server.origins.iter().filter(|origin| origin.app == app) {
+                let names =
+                    origin.variables.env.iter().filter(|name| !ALWAYS_PASSED.contains(&name.as_str()));
+                launch.variables.extend(names.cloned());
+            }
+            let inherited = server.entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
+            launch.variables.extend(inherited.filter_map(Value::as_str).map(str::to_owned));
+        }
+        launch.variables.sort();
+        launch.variables.dedup();
+        launch
+    }
+
+    /// Replaces the servers of a client's file that are in servers.json now. `None` if there are none, unless `always`.
+    ///
+    /// # Errors
+    ///
+    /// Says why the file cannot be edited.
+    pub(super) fn replace_in(&self, file: &ClientFile, always: bool) -> Result<Option<ClientWrite>, String> {
+        let is_replaced = |place: &Place| !place.servers.is_empty() || (always && place.project.is_none());
+        let places: Vec<&Place> = file.places.iter().filter(|place| is_replaced(place)).collect();
+        if places.is_empty() {
+            return Ok(None);
+        }
+        // As the client writes them, for the record.
+        let root = content(&file.path, &file.text)?;
+        let entry = Value::Object(file.app.entry(&root, &self.launch(file.app)));
+        let mut changed = Vec::new();
+        let mut edits = Vec::new();
+        for place in places {
+            let known = value_at(&root, &place.keys).and_then(Value::as_object);
+            let entry_of = |name: &str| Some((name.to_owned(), known?.get(name)?.clone()));
+            let names = place.servers.iter().map(|server| server.name.as_str());
+            let removed: Map<String, Value> = names.filter_map(entry_of).collect();
+            let remove = removed.keys().filter(|name| *name != OWN_NAME).cloned().collect();
+            let set = vec![(OWN_NAME.to_owned(), entry.clone())];
+            edits.push(ObjectEdit { keys: place.keys.clone(), remove, set });
+            changed.push(ChangedPlace { keys: place.keys.clone(), own: OWN_NAME.to_owned(), removed });
+        }
+        edits.extend(allow_own_entry(file.app, &root));
+        let replaced = changed.iter().flat_map(|place| place.removed.keys().cloned()).collect();
+        let after = edit(&file.path, &file.text, &edits)?;
+        let (path, before) = (file.path.clone(), Some(file.text.clone()));
+        Ok(Some(ClientWrite { app: file.app, path, before, after, replaced, places: changed }))
+    }
+
+    /// Makes a file that has our entry alone.
+    ///
+    /// # Errors
+    ///
+    /// Says why the file cannot be made.
+    pub(super) fn new_file(&self, app: ClientApp, path: PathBuf) -> Result<ClientWrite, String> {
+        let root = json!({});
+        let keys = app.servers_path(&root);
+        let entry = Value::Object(app.entry(&root, &self.launch(app)));
+        let set = vec![(OWN_NAME.to_owned(), entry)];
+        let after = edit(&path, "", &[ObjectEdit { keys: keys.clone(), remove: Vec::new(), set }])?;
+        let places = vec![ChangedPlace { keys, own: OWN_NAME.to_owned(), removed: Map::new() }];
+        Ok(ClientWrite { app, path, before: None, after, replaced: Vec::new(), places })
+    }
+}
+
+/// Gemini CLI starts only the servers in `mcp.allowed`, where there is such a list.
+fn allow_own_entry(app: ClientApp, root: &Value) -> Option<ObjectEdit> {
+    let allowed =
+        root.pointer("/mcp/allowed").and_then(Value::as_array).filter(|_| app == ClientApp::Gemini)?;
+    if allowed.iter().any(|name| name == OWN_NAME) {
+        return None;
+    }
+    let mut allowed = allowed.clone();
+    allowed.push(json!(OWN_NAME));
+    let set = vec![("allowed".to_owned(), Value::Array(allowed))];
+    Some(ObjectEdit { keys: vec!["mcp".to_owned()], remove: Vec::new(), set })
+}

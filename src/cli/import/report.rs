@@ -1,0 +1,173 @@
+//! What `import` prints: the files, the servers, and the difference that a change makes. Values that are probably secrets
+//! are never shown.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use similar::TextDiff;
+
+use super::apps::short_path;
+use super::discover::Discovery;
+use super::merge::{Conflict, PlannedServer};
+use super::secrets::{hide, secret_values};
+use crate::config::vars::Env;
+use crate::text::{name, quoted, visible};
+
+/// Lists the clients' files with the number of servers in each, and what is wrong with them.
+pub(super) fn files(discovery: &Discovery, env: &Env) -> String {
+    let mut out = String::new();
+    for file in &discovery.files {
+        let count: usize = file.places.iter().map(|place| place.servers.len()).sum();
+        let label = file.app.label();
+        let path = visible(&short_path(&file.path, env));
+        push(&mut out, format_args!("{label:<15} {path}: {}", counted(count, "server")));
+        for (server, reason) in file.places.iter().flat_map(|place| &place.staying) {
+            push(&mut out, format_args!("{:<15}   {} stays there: {reason}", "", name(server)));
+        }
+    }
+    if !discovery.other_projects.is_empty() {
+        let dirs: Vec<_> = discovery.other_projects.iter().map(|dir| format!("  {}", visible(dir))).collect();
+        push(
+            &mut out,
+            format_args!(
+                "Claude Code has servers for single projects too; add --project=DIR to import those of one:\n{}",
+                dirs.join("\n")
+            ),
+        );
+    }
+    out
+}
+
+/// Lists the servers that are new, and names those that servers.json has.
+pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> String {
+    let mut out = String::new();
+    let (known, new): (Vec<_>, Vec<_>) = servers.iter().partition(|server| server.is_known);
+    let target = visible(&short_path(target, env));
+    if !new.is_empty() {
+        push(&mut out, format_args!("\n{} for {target}:", counted(new.len(), "server")));
+    }
+    for server in new {
+        describe(&mut out, server);
+    }
+    let known: Vec<_> = known.into_iter().filter(|server| !server.origins.is_empty()).collect();
+    if !known.is_empty() {
+        push(&mut out, format_args!("\nAlready in {target}, and left as they are:"));
+    }
+    for server in known {
+        push(&mut out, format_args!("  {}: in {}", name(&server.name), origins(server)));
+        for conflict in &server.conflicts {
+            push(&mut out, format_args!("    {}", describe_conflict(conflict, &target)));
+        }
+    }
+    out
+}
+
+fn describe(out: &mut String, server: &PlannedServer) {
+    let is_off = server.entry.get("enabled") == Some(&Value::Bool(false));
+    let state = if is_off { " (disabled)" } else { "" };
+    push(out, format_args!("  {}{state}", name(&server.name)));
+    push(out, format_args!("    {}", program(&server.entry)));
+    push(out, format_args!("    from {}", origins(server)));
+    for field in ["env", "headers"] {
+        let members = server.entry.get(field).and_then(Value::as_object);
+        let names: Vec<_> = members.into_iter().flatten().map(|(member, _)| name(member)).collect();
+        if !names.is_empty() {
+            push(out, format_args!("    {field}: {}", names.join(", ")));
+        }
+    }
+    match server.entry.get("inherit_env") {
+        Some(Value::Bool(true)) => {
+            push(out, format_args!("    gets your whole environment, as with that client"));
+        }
+        Some(Value::Array(names)) => {
+            let names: Vec<_> = names.iter().filter_map(Value::as_str).map(name).collect();
+            push(out, format_args!("    gets these variables of yours: {}", names.join(", ")));
+        }
+        _ => {}
+    }
+    let first = server.origins.first().map_or("the first", |origin| origin.app.label());
+    for conflict in &server.conflicts {
+        push(out, format_args!("    {}", describe_conflict(conflict, first)));
+    }
+    for note in &server.notes {
+        push(out, format_args!("    note: {}", visible(note)));
+    }
+    for origin in &server.origins {
+        for (variable, text) in &origin.variables.client {
+            let app = origin.app.label();
+            push(
+                out,
+                format_args!(
+                    "    {} is known to {app} only: {variable} here, which {app}'s entry for dynamic-mcp sets",
+                    visible(text)
+                ),
+            );
+        }
+    }
+}
+
+/// Says which value of a field counts, without the values.
+pub(super) fn describe_conflict(conflict: &Conflict, kept: &str) -> String {
+    let field = conflict.path.iter().map(|part| visible(part)).collect::<Vec<_>>().join(".");
+    format!("conflict: {field} differs in {}; that of {kept} counts", conflict.app.label())
+}
+
+/// The clients that have a server, with its name there if it is another one.
+fn origins(server: &PlannedServer) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for origin in &server.origins {
+        let mut text = origin.app.label().to_owned();
+        if origin.is_project {
+            text.push_str(" (project)");
+        }
+        if origin.name != server.name {
+            write!(text, " (as {})", name(&origin.name)).ok();
+        }
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join(", ")
+}
+
+/// What a server runs or contacts, in full.
+pub(super) fn program(entry: &Map<String, Value>) -> String {
+    let word = |word: &str| match word.is_empty() || word.contains(char::is_whitespace) {
+        true => quoted(word),
+        false => visible(word),
+    };
+    let text = match (entry.get("url"), entry.get("command")) {
+        (Some(url), _) => visible(url.as_str().unwrap_or_default()),
+        (None, command) => {
+            let args = entry.get("args").and_then(Value::as_array).into_iter().flatten();
+            let words = command.into_iter().chain(args).filter_map(Value::as_str);
+            words.map(word).collect::<Vec<_>>().join(" ")
+        }
+    };
+    hide(&text, &secret_values([entry]))
+}
+
+/// The difference between two texts of a file, without the values that are probably secrets.
+pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<String>) -> String {
+    let file = path.display().to_string();
+    let diff =
+        TextDiff::from_lines(before, after).unified_diff().context_radius(2).header(&file, &file).to_string();
+    let lines =
+        diff.lines().map(|line| visible(&hide(line, secrets)).replace("\\t", "\t").replace("\\r", ""));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// A number with its noun.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    writeln!(out, "{line}").ok();
+}

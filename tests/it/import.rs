@@ -1,0 +1,368 @@
+//! `dynamic-mcp import`: the files in `tests/clients`, written from the documentation of each client, in a home directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use dynamic_mcp::config::load::load;
+use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::config::{Config, Overrides};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The variables that the files use.
+const VARIABLES: [&str; 12] = [
+    "API_KEY",
+    "API_TOKEN",
+    "CONTEXT7_API_KEY",
+    "DB_CONNECTION_STRING",
+    "DYN_PERPLEXITY_KEY",
+    "DYN_WORKSPACE_FOLDER",
+    "EXTERNAL_API_KEY",
+    "FIGMA_OAUTH_TOKEN",
+    "GITHUB_TOKEN",
+    "MCP_CLIENT_ID",
+    "MCP_CLIENT_SECRET",
+    "MY_ENV_VAR",
+];
+
+/// A home directory with the files of clients.
+struct Home(TempDir);
+
+impl Home {
+    /// One with the files in a directory of `tests/clients`.
+    fn with(files: &str) -> Self {
+        let home = Self::empty();
+        copy(&fixtures(files), home.path());
+        home
+    }
+
+    fn empty() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    fn servers(&self) -> Value {
+        serde_json::from_str::<Value>(&self.text(".config/dynamic-mcp/servers.json")).unwrap()["mcpServers"]
+            .take()
+    }
+
+    /// Runs `dynamic-mcp import` with these arguments, without a terminal.
+    fn import(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.arg("import").args(args).env_clear().env("HOME", self.path()).current_dir(self.path());
+        command.stdin(std::process::Stdio::null()).output().unwrap()
+    }
+
+    /// Runs it, and returns what it printed.
+    fn imported(&self, args: &[&str]) -> String {
+        let output = self.import(args);
+        assert!(output.status.success(), "{output:?}");
+        stdout(&output).replace(self.path().to_str().unwrap(), "/HOME")
+    }
+
+    /// Every client's file with its bytes.
+    fn client_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        walk(self.path(), &mut |path| {
+            let name = path.strip_prefix(self.path()).unwrap().to_owned();
+            if !name.to_str().unwrap().contains("dynamic-mcp") {
+                files.push((name, fs::read(path).unwrap()));
+            }
+        });
+        files.sort();
+        files
+    }
+}
+
+fn fixtures(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+}
+
+fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { walk(&path, visit) } else { visit(&path) }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    walk(from, &mut |path| {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(path, target).unwrap();
+    });
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Loads a config where every variable of the files is set.
+fn loaded(file: &Path) -> Config {
+    let variables = VARIABLES.map(|name| (name, "value"));
+    let env =
+        Env::new(variables.into_iter().chain([("HOME", file.parent().unwrap().to_str().unwrap())]), "/");
+    load(&[file.to_owned()], &env, &Overrides::default())
+}
+
+#[test]
+fn the_servers_of_every_client_are_imported_in_our_form() {
+    let home = Home::with("home");
+    let printed = home.imported(&["--yes"]);
+    insta::assert_snapshot!("import_prints", printed);
+    let file = home.file(".config/dynamic-mcp/servers.json");
+    let text = fs::read_to_string(&file).unwrap().replace(home.path().to_str().unwrap(), "/HOME");
+    insta::assert_snapshot!("import_writes", text);
+    for name in [".config/opencode/client-id", ".perplexity.env"] {
+        fs::write(home.file(name), "").unwrap();
+    }
+    let config = loaded(&file);
+    assert_eq!((&config.errors, &config.warnings), (&vec![], &vec![]));
+    let broken: Vec<_> = config.servers.iter().filter(|(_, server)| server.is_err()).collect();
+    // Their files of variables do not exist here.
+    let names: Vec<_> = broken.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["local", "perplexity"], "{broken:?}");
+    for (_, error) in &broken {
+        assert!(error.as_ref().unwrap_err().message.starts_with("`env_file` cannot be read"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_second_import_adds_nothing() {
+    let home = Home::with("home");
+    home.imported(&["--yes"]);
+    let before = home.text(".config/dynamic-mcp/servers.json");
+    let printed = home.imported(&["--yes"]);
+    assert!(
+        printed.contains("There are no new servers for ~/.config/dynamic-mcp/servers.json."),
+        "{printed}"
+    );
+    assert_eq!(home.text(".config/dynamic-mcp/servers.json"), before);
+}
+
+#[test]
+fn servers_json_keeps_its_comments_and_its_servers() {
+    let home = Home::with("opencode-v2");
+    let own = "{\n  // mine\n  \"mcpServers\": {\n    \"everything\": {\"command\": \"other\"}, // stays\n  },\n}\n";
+    let file = home.file("my.json");
+    fs::write(&file, own).unwrap();
+    let printed = home.imported(&["--yes", "--config", "my.json"]);
+    let text = home.text("my.json");
+    assert!(text.starts_with(own.strip_suffix("  },\n}\n").unwrap()), "{text}");
+    let names: Vec<_> = loaded(&file).servers.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(names, ["everything", "everything-opencode"]);
+    assert!(printed.contains("`dynamic-mcp import --write-client --config /HOME/my.json`"), "{printed}");
+}
+
+#[test]
+fn clients_get_dynamic_mcp_alone_and_their_own_bytes_back() {
+    for files in ["home", "opencode-v2"] {
+        let home = Home::with(files);
+        let before = home.client_files();
+        home.imported(&["--yes", "--write-client"]);
+        let after = home.client_files();
+        assert_eq!(before.len(), after.len());
+        for ((name, before), (_, after)) in before.iter().zip(&after) {
+            assert_ne!(before, after, "{}", name.display());
+            let after = String::from_utf8(after.clone()).unwrap();
+            let shown = after.replace(env!("CARGO_BIN_EXE_dynamic-mcp"), "/BIN/dynamic-mcp");
+            let shown = shown.replace(home.path().to_str().unwrap(), "/HOME");
+            insta::assert_snapshot!(
+                format!("import_replaces_{files}_{}", name.display().to_string().replace('/', "_")),
+                shown
+            );
+        }
+        // It finds itself only.
+        let again = home.imported(&["--yes", "--write-client"]);
+        assert!(again.contains("it is dynamic-mcp") && !again.contains("wrote"), "{again}");
+        home.imported(&["--undo", "--yes"]);
+        assert_eq!(home.client_files(), before);
+        assert_eq!(home.imported(&["--undo", "--yes"]), "There is nothing to take back.\n");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_clients_file_keeps_its_mode_and_its_link() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let home = Home::with("home");
+    let (link, file) = (home.file(".cursor/mcp.json"), home.file("dotfiles.json"));
+    fs::rename(&link, &file).unwrap();
+    symlink(&file, &link).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    home.imported(&["cursor", "--yes", "--write-client"]);
+    let mode = |name: &str| fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777;
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(home.text("dotfiles.json").contains("\"dyn\""));
+    assert_eq!((mode("dotfiles.json"), mode(".config/dynamic-mcp/servers.json")), (0o640, 0o600));
+    home.imported(&["--undo", "--yes"]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(
+        (fs::read(&file).unwrap(), mode("dotfiles.json")),
+        (fs::read(fixtures("home/.cursor/mcp.json")).unwrap(), 0o640)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_client_without_a_file_gets_one_that_is_private_and_goes_with_undo() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::empty();
+    home.imported(&["copilot", "codex", "--yes", "--write-client"]);
+    for name in [".copilot/mcp-config.json", ".codex/config.toml"] {
+        assert_eq!(fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(home.text(name).contains("dynamic-mcp"), "{}", home.text(name));
+    }
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.client_files(), []);
+}
+
+/// `~/.claude.json` is written by its client all the time.
+#[test]
+fn undo_in_a_file_that_changed_removes_only_our_entry() {
+    let home = Home::with("home");
+    home.imported(&["claude-code", "codex", "--yes", "--write-client"]);
+    let changed = home.text(".claude.json").replace("\"numStartups\": 42", "\"numStartups\": 43");
+    let changed = changed
+        .replace("\"live\":", "\"sentry\": { \"type\": \"http\", \"url\": \"https://new\" },\n    \"live\":");
+    fs::write(home.file(".claude.json"), &changed).unwrap();
+    fs::write(
+        home.file(".codex/config.toml"),
+        home.text(".codex/config.toml").replace("gpt-5.1-codex", "gpt-6"),
+    )
+    .unwrap();
+    let printed = home.imported(&["--undo", "--yes"]);
+    assert!(
+        printed.contains(
+            "~/.claude.json was changed since: `dyn` is removed, and github, airtable, asana put back"
+        ),
+        "{printed}"
+    );
+    let root: Value = serde_json::from_str(&home.text(".claude.json")).unwrap();
+    assert_eq!(root["numStartups"], 43);
+    assert_eq!(root["mcpServers"]["sentry"]["url"], "https://new", "what the client wrote stays");
+    let original: Value = serde_json::from_slice(&fs::read(fixtures("home/.claude.json")).unwrap()).unwrap();
+    for name in ["github", "airtable", "asana", "live"] {
+        assert_eq!(root["mcpServers"][name], original["mcpServers"][name]);
+    }
+    assert!(root["mcpServers"].get("dyn").is_none());
+    let codex = home.text(".codex/config.toml");
+    let original =
+        fs::read_to_string(fixtures("home/.codex/config.toml")).unwrap().replace("gpt-5.1-codex", "gpt-6");
+    let content = |text: &str| {
+        let file = home.file("content.toml");
+        fs::write(&file, text).unwrap();
+        let mut servers = loaded(&file).servers;
+        servers.sort_by(|(a, _), (b, _)| a.cmp(b));
+        servers.into_iter().map(|(name, server)| (name, server.unwrap().endpoint)).collect::<Vec<_>>()
+    };
+    assert_eq!(content(&codex), content(&original), "{codex}");
+    assert!(codex.starts_with("model = \"gpt-6\"   # the default\n"), "{codex}");
+}
+
+#[test]
+fn an_invalid_file_is_reported_and_never_touched() {
+    let home = Home::with("home");
+    fs::write(
+        home.file(".cursor/mcp.json"),
+        "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\",,}\n  }\n}",
+    )
+    .unwrap();
+    fs::write(home.file(".codex/config.toml"), "model = \"m\"\n[mcp_servers.a\n").unwrap();
+    let before: Vec<_> = [".cursor/mcp.json", ".codex/config.toml"].map(|name| home.text(name)).into();
+    let output = home.import(&["--yes", "--write-client"]);
+    assert_eq!(output.status.code(), Some(78));
+    let errors = stderr(&output);
+    assert!(
+        errors.contains("Cursor: ") && errors.contains("/.cursor/mcp.json:3:26: not valid JSON: "),
+        "{errors}"
+    );
+    assert!(errors.contains("Codex: ") && errors.contains("/.codex/config.toml:2:"), "{errors}");
+    assert_eq!(before, [".cursor/mcp.json", ".codex/config.toml"].map(|name| home.text(name)));
+    assert!(home.servers().get("sentry").is_some(), "the others are imported");
+}
+
+#[test]
+fn nothing_is_written_without_a_yes() {
+    let home = Home::with("home");
+    let before = home.client_files();
+    let output = home.import(&["--write-client"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("run this again with --yes"), "{}", stderr(&output));
+    let printed = home.imported(&["--dry-run", "--write-client"]);
+    assert!(
+        printed.contains("+      \"args\": [\"--config\", \"/HOME/.config/dynamic-mcp/servers.json\"]"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("-    \"filesystem\": {") && printed.ends_with("Nothing was written.\n"),
+        "{printed}"
+    );
+    assert!(!printed.contains("pa$$w{o}rd") && printed.contains("•••"), "{printed}");
+    assert_eq!(home.client_files(), before);
+    assert!(!home.file(".config/dynamic-mcp").exists() && !home.file(".local").exists());
+}
+
+#[test]
+fn servers_of_a_project_are_imported_only_when_asked_for() {
+    let home = Home::empty();
+    let project = home.file("app");
+    copy(&fixtures("project"), &project);
+    let claude = serde_json::json!({"projects": {project.to_str().unwrap(): {"mcpServers": {
+        "db": {"type": "stdio", "command": "uvx", "args": ["db-mcp"], "env": {}}
+    }}}});
+    fs::write(home.file(".claude.json"), claude.to_string()).unwrap();
+    let printed = home.imported(&["--yes"]);
+    assert!(printed.contains("add --project=DIR to import those of one:\n  /HOME/app"), "{printed}");
+    assert!(printed.contains("There are no new servers"), "{printed}");
+    home.imported(&["--yes", "--project=app", "--write-client"]);
+    let servers = home.servers();
+    let names: Vec<_> = servers.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["db", "shared", "lint", "docs"]);
+    let cwd = |name: &str| servers[name]["cwd"].as_str().unwrap().to_owned();
+    let project = project.canonicalize().unwrap();
+    assert_eq!(cwd("shared"), project.to_str().unwrap());
+    assert_eq!(cwd("lint"), project.join("tools").to_str().unwrap());
+    let claude: Value = serde_json::from_str(&home.text(".claude.json")).unwrap();
+    let servers = claude.pointer("/projects").unwrap().as_object().unwrap().values().next().unwrap();
+    assert_eq!(servers["mcpServers"].as_object().unwrap().keys().collect::<Vec<_>>(), ["dyn"]);
+}
+
+#[test]
+fn clients_files_are_configs_as_they_are() {
+    let expected: [(&str, &[&str]); 9] = [
+        (".config/Claude/claude_desktop_config.json", &["shop"]),
+        (".claude.json", &["live"]),
+        (".config/opencode/opencode.jsonc", &["jira"]),
+        (".cursor/mcp.json", &["local"]),
+        (".config/Code/User/mcp.json", &["perplexity"]),
+        (".codex/config.toml", &[]),
+        (".gemini/settings.json", &[]),
+        (".copilot/mcp-config.json", &[]),
+        ("../opencode-v2/.config/opencode/opencode.json", &[]),
+    ];
+    for (name, broken) in expected {
+        let config = loaded(&fixtures("home").join(name));
+        assert_eq!((&config.errors, &config.warnings), (&vec![], &vec![]), "{name}");
+        let errors = config.servers.iter().filter(|(_, server)| server.is_err());
+        // A variable that only the client has, a file that does not exist, a transport that is none of MCP's.
+        assert_eq!(errors.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), broken, "{name}");
+        assert!(!config.servers.is_empty(), "{name}");
+    }
+}
