@@ -22,6 +22,7 @@ pub mod interaction;
 pub mod lookup;
 pub mod passthrough;
 pub mod session;
+pub mod spelling;
 pub mod tool_errors;
 pub mod tools;
 pub mod uri_origins;

@@ -113,9 +113,13 @@ pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
     RpcError::new(code::INVALID_PARAMS, what)
 }
 
-/// A tool that is neither ours nor an upstream's.
-pub fn unknown_tool(name: &str) -> RpcError {
-    invalid_params(format!("unknown tool: {}", quoted(name)))
+/// A tool that is neither one of `ours` nor an upstream's.
+pub fn unknown_tool(name: &str, ours: &[&str]) -> RpcError {
+    let (name, ours) = (quoted(name), ours.join(", "));
+    invalid_params(format!(
+        "unknown tool: {name}. The tools of dynamic-mcp are {ours}; the tools of groups are called with \
+         call_dynamic_tool, or by the name group__tool"
+    ))
 }
 
 /// A resource that no group has.

@@ -1,14 +1,18 @@
 //! Finds the group and the tool that a model means, or suggests the nearest names.
 
 use super::exposed_names;
+use super::spelling::{self, Match};
 use crate::config::GroupName;
 use crate::groups::GroupManager;
+use crate::rules::Rules;
 use crate::text::{self, quoted, quoted_list};
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::catalog::Catalog;
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;
+/// How many names an error for an ambiguous name lists.
+const MAX_CANDIDATES: usize = 10;
 
 /// Finds a group by its name.
 ///
@@ -22,17 +26,14 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     }
 }
 
-/// Finds a group by its name: the one of exactly this name, else the only one that differs in case, else the only one
-/// that our texts show under this name.
+/// Finds a group by its name, in any [spelling](super::spelling).
 ///
 /// # Errors
 ///
 /// Suggests the nearest names.
 pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
-    let exact = groups.iter().find(|group| group.name.as_str() == name);
-    let caseless = || only(groups.iter().filter(|group| group.name.as_str().eq_ignore_ascii_case(name)));
-    let as_shown = || only(groups.iter().filter(|group| is_shown_as(group.name.as_str(), name)));
-    exact.or_else(caseless).or_else(as_shown).ok_or_else(|| {
+    let known = groups.iter().map(|group| (group, group.name.as_str()));
+    spelling::find(known, name).one().ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
         match groups.is_empty() {
             true => "There are no groups: the config has no server that can be used; get_status says why."
@@ -42,19 +43,82 @@ pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, 
     })
 }
 
-/// Finds a tool by its name: the one of exactly this name, else the only one that differs in case, else the only one
-/// that our texts show under this name.
-pub fn tool<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Tool> {
-    tool_index(catalog, name).map(|index| &catalog.tools[index])
+/// Finds a tool of a group in its catalog, by its name in any [spelling](super::spelling), with or without the name of
+/// the group before it. Returns its place in the catalog. A tool that the config does not allow does not exist.
+pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> Match<usize> {
+    if let Some(exact) = catalog.tools.iter().position(|tool| tool.name == name) {
+        return if rules.allows(name) { Match::One(exact) } else { Match::None };
+    }
+    let known = catalog.tools.iter().enumerate().map(|(index, tool)| (index, tool.name.as_str()));
+    let allowed = known.filter(|(_, name)| rules.allows(name));
+    match spelling::find(allowed.clone(), name) {
+        Match::None => spelling::without_group(group.as_str(), name)
+            .map_or(Match::None, |name| spelling::find(allowed, name)),
+        found => found,
+    }
 }
 
-/// Does the same, and returns the tool's place in the catalog.
-pub fn tool_index(catalog: &Catalog, name: &str) -> Option<usize> {
-    let tools = || catalog.tools.iter().enumerate();
-    let exact = tools().find(|(_, tool)| tool.name == name);
-    let caseless = || only(tools().filter(|(_, tool)| tool.name.eq_ignore_ascii_case(name)));
-    let as_shown = || only(tools().filter(|(_, tool)| is_shown_as(&tool.name, name)));
-    exact.or_else(caseless).or_else(as_shown).map(|(index, _)| index)
+/// Finds a tool in what is known of a group.
+pub fn known_tool(group: &Upstream, name: &str) -> Match<String> {
+    let snapshot = group.snapshot();
+    let Some(catalog) = &snapshot.catalog else { return Match::None };
+    let name_of = |index: usize| catalog.tools[index].name.clone();
+    match tool(&group.name, catalog, &snapshot.rules, name) {
+        Match::None => Match::None,
+        Match::One(index) => Match::One(name_of(index)),
+        Match::Several(indexes) => Match::Several(indexes.into_iter().map(name_of).collect()),
+    }
+}
+
+/// Finds the group and the tool of a name that is no exposed name and no tool's exact name: a tool with the name of its
+/// group before it, or a tool's name in another spelling. `None` if there is none.
+///
+/// # Errors
+///
+/// The name may mean several tools. The text for the model names them.
+pub fn misspelled(groups: &[Upstream], name: &str) -> Result<Option<(Upstream, String)>, String> {
+    let split: Vec<(&Upstream, &str)> = groups
+        .iter()
+        .filter_map(|group| Some((group, spelling::without_group(group.name.as_str(), name)?)))
+        .collect();
+    let candidates = match split.is_empty() {
+        true => groups.iter().map(|group| (group, name)).collect(),
+        false => split.clone(),
+    };
+    let mut found: Vec<(&Upstream, String)> = Vec::new();
+    for (group, tool) in candidates {
+        match known_tool(group, tool) {
+            Match::None => {}
+            Match::One(tool) => found.push((group, tool)),
+            Match::Several(tools) => found.extend(tools.into_iter().map(|tool| (group, tool))),
+        }
+    }
+    match &found[..] {
+        // A group whose tools are not known yet may have it.
+        [] => {
+            let longest = split.into_iter().max_by_key(|(group, _)| group.name.as_str().len());
+            Ok(longest.map(|(group, tool)| (group.clone(), tool.to_owned())))
+        }
+        [(group, tool)] => Ok(Some(((*group).clone(), tool.clone()))),
+        several => {
+            let names = several.iter().map(|(group, tool)| format!("{} / {}", group.name, text::name(tool)));
+            let names: Vec<String> = names.take(MAX_CANDIDATES).collect();
+            Err(format!(
+                "{} may mean several tools: {}. Name one of them exactly.",
+                quoted(name),
+                names.join(", ")
+            ))
+        }
+    }
+}
+
+/// Returns the text for a name that several tools of a group may have.
+pub fn ambiguous_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
+    let tools = quoted_list(tools.take(MAX_CANDIDATES));
+    format!(
+        "Group {group} has several tools that {} may mean: {tools}. Use one of these names.",
+        quoted(name)
+    )
 }
 
 /// Returns the text for a tool that does not exist, with the nearest names.
@@ -84,17 +148,6 @@ pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
             && snapshot.rules.allows(name)
     };
     groups.iter().filter(has).collect()
-}
-
-/// Returns whether our texts show `name` as `shown`, with or without the quotation marks.
-fn is_shown_as(name: &str, shown: &str) -> bool {
-    text::visible(name) == shown || text::name(name) == shown
-}
-
-/// Returns the only candidate; `None` if there are none or several.
-fn only<T>(mut candidates: impl Iterator<Item = T>) -> Option<T> {
-    let first = candidates.next()?;
-    candidates.next().is_none().then_some(first)
 }
 
 /// Returns a sentence with the nearest of the known names, or with all of them if they are few.

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Two lines, a definition and arguments: the verdict is the same each time and, for JSON, with white space around the
-/// arguments; violations are described briefly.
+/// arguments; violations are described briefly, and repaired arguments are not refused.
 pub fn schema(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (definition, args) =
@@ -23,6 +23,12 @@ pub fn schema(data: &[u8]) {
     if let ArgumentVerdict::Misfit(violations) = &verdict {
         let text = violations.to_string();
         assert!(!text.is_empty() && text.chars().count() < 3000, "{} characters", text.chars().count());
+    }
+    for drops_nulls in [false, true] {
+        let Some(repaired) = validator.repair("t", &definition, args, drops_nulls) else { continue };
+        assert!(matches!(verdict, ArgumentVerdict::Misfit(_) | ArgumentVerdict::OptionalNulls));
+        let verdict = validator.validate("t", &definition, &repaired);
+        assert!(!matches!(verdict, ArgumentVerdict::Misfit(_)), "{verdict:?}");
     }
     if definition::validate(&definition).is_ok() {
         assert!(serde_json::from_slice::<Value>(&definition).is_ok_and(|tool| tool.is_object()));

@@ -16,6 +16,8 @@
 //! - Numbers that programs round, objects with a repeated key, arguments that are not JSON, schemas and arguments that
 //!   are too large, and checks that would take too long make the fit unknown too.
 //! - `null` for an optional property passes: many servers treat it as the property's absence.
+//!
+//! Arguments that are refused can be repaired (`repair`) if there is exactly one way to do so.
 
 use super::of_arguments;
 use crate::wire::Raw;
@@ -30,7 +32,9 @@ pub use violation::{Violation, Violations};
 
 mod check;
 mod compile;
+mod conversion;
 mod json;
+mod repair;
 mod violation;
 
 /// The number of schemas that are kept compiled.
@@ -60,6 +64,21 @@ impl ArgumentValidator {
             Some(nodes) if args.len() <= MAX_ARGUMENT_BYTES => check::check(&nodes, args),
             _ => ArgumentVerdict::Unknown,
         }
+    }
+
+    /// Returns arguments that fit the schema in a tool's definition, if `args` certainly do not fit it and exactly one
+    /// repair makes them fit.
+    ///
+    /// `drops_nulls`: `null` for an optional property is removed. Otherwise it stays.
+    pub fn repair(
+        &self,
+        tool: impl Display,
+        definition: &Raw,
+        args: &[u8],
+        drops_nulls: bool,
+    ) -> Option<Raw> {
+        let nodes = self.schema(tool, definition).filter(|_| args.len() <= MAX_ARGUMENT_BYTES)?;
+        repair::repair(&nodes, args, drops_nulls).map(Raw::from)
     }
 
     /// Returns the schema of a definition, compiled now if it is not in the cache.

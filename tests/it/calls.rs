@@ -11,6 +11,7 @@ mod distrusted_annotations;
 mod hostile_text;
 mod search;
 mod shared_connection;
+mod spellings;
 mod tool_rules;
 
 /// The params of a call of a tool with these bytes as its arguments.

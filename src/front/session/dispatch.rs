@@ -50,7 +50,7 @@ enum DirectTarget {
     Known(String, String),
     /// One of these groups may have it once it is connected.
     Candidates(Vec<Upstream>),
-    /// Several groups have it: the text for the model.
+    /// Several tools may be meant: the text for the model.
     Ambiguous(String),
 }
 
@@ -180,8 +180,8 @@ impl Dispatcher {
         })
     }
 
-    /// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name if only one group has
-    /// it.
+    /// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name in any spelling if only
+    /// one group has it.
     fn find_direct_target(&self, name: &str) -> Result<DirectTarget, RpcError> {
         let groups = &self.state.groups;
         let all = groups.all();
@@ -196,7 +196,11 @@ impl Dispatcher {
         match (split, &lookup::owners(&all, name)[..]) {
             (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
             (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
-            (None, []) => Err(errors::unknown_tool(name)),
+            (None, []) => match lookup::misspelled(&all, name) {
+                Ok(Some((group, tool))) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
+                Ok(None) => Err(errors::unknown_tool(name, &definitions::NAMES)),
+                Err(text) => Ok(DirectTarget::Ambiguous(text)),
+            },
             (None, several) => {
                 let names = several.iter().map(|group| &group.name);
                 Ok(DirectTarget::Ambiguous(tool_errors::ambiguous(name, names)))

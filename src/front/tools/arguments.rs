@@ -19,10 +19,10 @@ pub struct CallArguments {
 }
 
 /// The arguments of `get_dynamic_tools`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribeArguments {
-    /// The group whose tools to describe.
-    pub group: String,
+    /// The group whose tools to describe; `None`: the groups themselves are listed.
+    pub group: Option<String>,
     /// The tools to describe; `None`: all.
     pub tools: Option<Vec<String>>,
     /// How much to say about each tool; `None`: as much as fits the budget.
@@ -103,9 +103,11 @@ impl DescribeArguments {
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let members = object(arguments)?;
         let group = string(&members, &["group", "server", "name"])?;
-        let group = group.ok_or("Argument \"group\" is missing: the group whose tools to list.")?;
         let tools = members.get("tools").filter(|value| &value[..] != b"null");
         let tools = tools.as_ref().map(names).transpose()?.filter(|names| !names.is_empty());
+        if group.is_none() && tools.is_some() {
+            return Err("Argument \"group\" is missing: the group of these tools.".to_owned());
+        }
         let detail = match string(&members, &["detail"])? {
             Some(detail) => Some(Detail::parse(&detail)?),
             None if tools.is_some() => Some(Detail::Full),
@@ -311,7 +313,8 @@ mod tests {
         assert_eq!(named(r#""a, b""#), two);
         assert_eq!(named(r#""[\"a\",\"b\"]""#), two);
         assert_eq!(named("[]"), None);
-        assert!(parse("{}").is_err());
+        assert_eq!(parse("{}").unwrap().group, None);
+        assert!(parse(r#"{"tools":["a"]}"#).is_err());
     }
 
     #[test]

@@ -1,31 +1,27 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
 use super::arguments::CallArguments;
-use super::tool_list;
+use super::{argument_repair, tool_list};
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
+use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
-use crate::schema::signature::signature;
-use crate::schema::validate::ArgumentVerdict;
-use crate::text::{quoted, quoted_list, shorten};
+use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
+use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::lease::Lease;
 use crate::wire::object::Params;
 use crate::wire::{self, Raw, Reply};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
-
-/// How many characters of a signature an error shows.
-const MAX_SIGNATURE: usize = 4000;
 
 /// One `tools/call` of the client.
 pub struct ToolCall {
@@ -95,7 +91,8 @@ impl From<ForwardError> for CallStop {
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
     let name = &*name;
-    let mut outgoing = OutgoingCall { call, arguments, name, approved: None, carried: None, tool: None };
+    let mut outgoing =
+        OutgoingCall { call, arguments, name, repaired: None, approved: None, carried: None, tool: None };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
     let forwarded =
         forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
@@ -106,7 +103,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
     let group = &forwarded.group.name;
     let result = match (&outgoing.tool, outgoing.carried) {
         (Some(tool), Some(demand)) => {
-            Approval { group, tool: &tool.name, args: &arguments.args, demand }.wrap_result(&result)
+            Approval { group, tool: &tool.name, args: outgoing.args(), demand }.wrap_result(&result)
         }
         _ => result,
     };
@@ -121,8 +118,10 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
-    /// The tool for which the user has approved the call.
-    approved: Option<String>,
+    /// The arguments in place of those that do not fit the tool.
+    repaired: Option<Raw>,
+    /// The tool and the arguments for which the user has approved the call.
+    approved: Option<(String, Raw)>,
     /// Who wanted the approval that the result has to carry to the next round, if it has to.
     carried: Option<ApprovalDemand>,
     /// The tool, once it is found.
@@ -143,7 +142,11 @@ impl Outgoing for OutgoingCall<'_> {
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
-        check_arguments(&self.call.context, group, &tool, &self.arguments.args).await?;
+        let (context, args) = (&self.call.context, &self.arguments.args);
+        self.repaired = match argument_repair::find_misfit(context, group, &tool, args) {
+            None => None,
+            Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
+        };
         let demand = match rules.asks(&tool.name) {
             true => Some(ApprovalDemand::Config),
             false if tool.requires_user && self.call.context.can_elicit_forms() => {
@@ -156,7 +159,7 @@ impl Outgoing for OutgoingCall<'_> {
         // The server may have changed it since.
         refuse_changed(group, &tool)?;
         let params = approved.as_ref().unwrap_or(&call.params);
-        let members = [("name", wire::json_string(&tool.name)), ("arguments", self.arguments.args.clone())];
+        let members = [("name", wire::json_string(&tool.name)), ("arguments", self.args().clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
@@ -172,6 +175,11 @@ impl Outgoing for OutgoingCall<'_> {
 }
 
 impl OutgoingCall<'_> {
+    /// The arguments that are sent.
+    fn args(&self) -> &Raw {
+        self.repaired.as_ref().unwrap_or(&self.arguments.args)
+    }
+
     /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
     /// are the client's.
     async fn approve(
@@ -182,10 +190,12 @@ impl OutgoingCall<'_> {
     ) -> Result<Option<Params>, CallStop> {
         let params = &self.call.params;
         let Some(demand) = demand else { return Ok(None) };
-        let approval = Approval { group: &group.name, tool: &tool.name, args: &self.arguments.args, demand };
-        if self.approved.as_ref() != Some(&tool.name) {
+        let args = self.args().clone();
+        let approval = Approval { group: &group.name, tool: &tool.name, args: &args, demand };
+        let is_approved = |(approved, of): &(String, Raw)| *approved == tool.name && *of == args;
+        if !self.approved.as_ref().is_some_and(is_approved) {
             match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
-                ApprovalOutcome::Approved => self.approved = Some(tool.name.clone()),
+                ApprovalOutcome::Approved => self.approved = Some((tool.name.clone(), args.clone())),
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
@@ -218,17 +228,22 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     let find = || {
         let snapshot = group.snapshot();
         let catalog = snapshot.catalog.as_ref()?;
-        let index = lookup::tool_index(catalog, name)?;
-        let is_allowed = snapshot.rules.allows(&catalog.tools[index].name);
-        is_allowed.then(|| FoundTool { catalog: catalog.clone(), index })
+        match lookup::tool(&group.name, catalog, &snapshot.rules, name) {
+            Match::None => None,
+            Match::One(index) => Some(Ok(FoundTool { catalog: catalog.clone(), index })),
+            Match::Several(indexes) => {
+                let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
+                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
+            }
+        }
     };
-    if let Some(tool) = find() {
-        return Ok(tool);
+    if let Some(found) = find() {
+        return found;
     }
     if group.snapshot().rules.allows(name) {
         Box::pin(group.refresh()).await;
-        if let Some(tool) = find() {
-            return Ok(tool);
+        if let Some(found) = find() {
+            return found;
         }
     }
     let snapshot = group.snapshot();
@@ -237,8 +252,8 @@ async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     Err(lookup::unknown_tool(&group.name, name, known))
 }
 
-/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name, or
-/// the only one that has such a tool. Returns it with the tool's name.
+/// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name,
+/// the only one that has such a tool, or the only one that has it in another spelling. Returns it with the tool's name.
 ///
 /// # Errors
 ///
@@ -251,9 +266,10 @@ fn choose_group<'a>(
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
-        let has_tool = |catalog: &Arc<Catalog>| lookup::tool(catalog, tool).is_some();
-        let is_known = group.snapshot().catalog.as_ref().is_some_and(has_tool);
-        let name = without_prefix.filter(|_| !is_known).unwrap_or(tool);
+        let name = match without_prefix {
+            Some(name) if lookup::known_tool(&group, tool) == Match::None => name,
+            _ => tool,
+        };
         return Ok((group, name.into()));
     }
     let exposed = tool_list::exposed_names(groups).resolve(tool);
@@ -268,38 +284,20 @@ fn choose_group<'a>(
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     match lookup::owners(&all, tool)[..] {
         [group] => Ok((group.clone(), tool.into())),
-        [] => Err(format!(
-            "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
-            quoted(tool),
-            names(&mut all.iter())
-        )),
+        [] => match lookup::misspelled(&all, tool)? {
+            Some((group, tool)) => Ok((group, tool.into())),
+            None => Err(format!(
+                "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
+                quoted(tool),
+                names(&mut all.iter())
+            )),
+        },
         ref several => Err(format!(
             "Argument \"group\" is missing, and several groups have a tool {}: {}.",
             quoted(tool),
             names(&mut several.iter().copied())
         )),
     }
-}
-
-/// Checks the arguments of a call against the tool's schema before the upstream is contacted. The catalog is read again
-/// before the call is rejected, because the upstream may have changed the schema without a notification.
-///
-/// # Errors
-///
-/// The text for the model.
-async fn check_arguments(
-    context: &RequestContext,
-    group: &Upstream,
-    tool: &Tool,
-    args: &Raw,
-) -> Result<(), String> {
-    if validation_error(context, group, tool, args).is_none() {
-        return Ok(());
-    }
-    Box::pin(group.refresh()).await;
-    // The error would show the new definition.
-    refuse_changed(group, tool)?;
-    validation_error(context, group, tool, args).map_or(Ok(()), Err)
 }
 
 /// Refuses a tool that changed and is not approved.
@@ -309,19 +307,4 @@ async fn check_arguments(
 /// The text for the model.
 fn refuse_changed(group: &Upstream, tool: &Tool) -> Result<(), String> {
     changed_tools::refusal(group, &tool.name).map_or(Ok(()), Err)
-}
-
-/// Returns why the arguments do not fit, as text for the model; `None` if they fit or the schema is not known.
-fn validation_error(context: &RequestContext, group: &Upstream, tool: &Tool, args: &Raw) -> Option<String> {
-    let catalog = group.snapshot().catalog.clone()?;
-    // A cached catalog may be outdated, so it never rejects a call.
-    let CatalogSource::Live(_) = catalog.source else { return None };
-    let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
-    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
-    let validator = &context.session.validator;
-    let ArgumentVerdict::Misfit(violations) = validator.validate(label, definition, args) else {
-        return None;
-    };
-    let signature = shorten(&signature(definition).call, MAX_SIGNATURE);
-    Some(tool_errors::invalid_arguments(&group.name, &tool.name, &violations.to_string(), &signature))
 }

@@ -15,6 +15,10 @@ pub const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
 /// The tool that reports the states of the groups.
 pub const GET_STATUS: &str = "get_status";
 
+/// All of them, as `tools/list` has them.
+pub const NAMES: [&str; 5] =
+    [GET_DYNAMIC_TOOLS, CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, SEARCH_DYNAMIC_TOOLS, GET_STATUS];
+
 /// The limit for a description and for the instructions. Claude Code silently truncates at 2,048 characters.
 const MAX_TEXT: usize = 2000;
 /// English text and JSON have about four characters per token.

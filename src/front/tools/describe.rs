@@ -4,11 +4,14 @@ use super::arguments::{DescribeArguments, Detail};
 use super::render::{self, ToolEntry};
 use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::RequestContext;
+use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
+use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::wire::Raw;
 use serde_json::json;
+use std::borrow::Cow;
 
 /// English text and JSON have about four characters per token.
 const CHARACTERS_PER_TOKEN: usize = 4;
@@ -32,7 +35,18 @@ pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>
 /// The text for the model.
 async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Result<String, String> {
     let groups = context.groups();
-    let group = &lookup::group(groups, &arguments.group)?;
+    let Some(name) = &arguments.group else { return Ok(list_groups(groups)) };
+    let (group, arguments) = match lookup::group(groups, name) {
+        Ok(group) => (group, Cow::Borrowed(arguments)),
+        // The name of a tool, as our texts show it.
+        Err(text) => match lookup::misspelled(&groups.all(), name) {
+            Ok(Some((group, tool))) if arguments.tools.is_none() => {
+                (group, Cow::Owned(DescribeArguments { tools: Some(vec![tool]), ..arguments.clone() }))
+            }
+            _ => return Err(text),
+        },
+    };
+    let (group, arguments) = (&group, &*arguments);
     group.touch();
     let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
     if let Some(catalog) = group.snapshot().catalog.clone() {
@@ -52,6 +66,27 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
         Answer::Incomplete(outcome) => outcome,
         Answer::DefinitionsLost => Err("The definitions are not known yet; call again.".to_owned()),
     }
+}
+
+/// Lists the groups, for a model that names none.
+fn list_groups(groups: &GroupManager) -> String {
+    let all = groups.all();
+    if all.is_empty() {
+        return "There are no groups: the config has no server that can be used; get_status says why."
+            .to_owned();
+    }
+    let line = |group: &Upstream| {
+        let snapshot = group.snapshot();
+        let tools = snapshot
+            .catalog
+            .as_ref()
+            .map(|catalog| catalog.tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count());
+        let about = snapshot.server.as_ref().and_then(|server| server.description.as_deref());
+        let info = snapshot.catalog.as_ref().map(|catalog| &catalog.info);
+        let about = about.or_else(|| info?.title.as_deref().or(info?.instructions.as_deref()));
+        render::group(&group.name, tools, about)
+    };
+    render::groups(all.iter().map(line))
 }
 
 /// What one catalog says about the tools.
@@ -117,12 +152,14 @@ fn choose<'a>(
     let mut chosen: Vec<&Tool> = Vec::new();
     let mut missing = Vec::new();
     for name in names {
-        let found =
-            lookup::tool(catalog, name).and_then(|tool| tools.iter().find(|known| known.name == tool.name));
-        match found {
-            Some(tool) if chosen.iter().any(|known| known.name == tool.name) => {}
-            Some(tool) => chosen.push(tool),
-            None => {
+        match lookup::tool(&group.name, catalog, &group.snapshot().rules, name) {
+            Match::One(index) if chosen.iter().any(|known| known.name == catalog.tools[index].name) => {}
+            Match::One(index) => chosen.push(&catalog.tools[index]),
+            Match::Several(indexes) => {
+                let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
+                missing.push(lookup::ambiguous_tool(&group.name, name, names));
+            }
+            Match::None => {
                 let known = tools.iter().map(|tool| tool.name.as_str());
                 missing.push(lookup::unknown_tool(&group.name, name, known));
             }

@@ -1,7 +1,7 @@
 //! Additions to MCP for programs: `tools/list` with `lazy`, `tools/describe` and
 //! `tools/describe_batch`. They see every known tool as `group__tool`.
 
-use super::tool_list;
+use super::{definitions, tool_list};
 use crate::config::GroupName;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::acquire::acquire;
@@ -67,7 +67,7 @@ pub async fn describe(invocation: Invocation) -> Reply {
     match (found.tools.pop(), found.errors.pop()) {
         (Some(tool), _) => Ok([b"{\"tool\":", &tool[..], b"}"].concat().into()),
         (None, Some(error)) => Err(error.into()),
-        (None, None) => Err(errors::unknown_tool(&name).into()),
+        (None, None) => Err(errors::unknown_tool(&name, &definitions::NAMES).into()),
     }
 }
 

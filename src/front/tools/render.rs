@@ -2,7 +2,7 @@
 
 use crate::config::GroupName;
 use crate::schema::signature::{Signature, signature};
-use crate::text::{name, quoted, quoted_lines, shorten, visible};
+use crate::text::{name, one_line, quoted, quoted_lines, shorten, visible};
 use crate::upstream::catalog::Tool;
 use crate::wire::{Raw, raw};
 use serde_json::json;
@@ -11,6 +11,8 @@ use serde_json::json;
 const MAX_STUB: usize = 46;
 /// The width of a character outside ASCII, of which a token has one rather than four.
 const WIDE_CHARACTER: usize = 3;
+/// The length of the text about a group.
+const MAX_GROUP_LINE: usize = 160;
 /// A definition longer than this is split at its members, because some clients show nothing of one long line.
 const MAX_LINE: usize = 4000;
 /// The limits for an answer. OpenCode cuts a result at 50 kB and 2,000 lines, Claude Code at 50,000 characters; there
@@ -33,6 +35,29 @@ pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> Strin
         head.push_str(&format!("\nInstructions of this server:\n{shown}\n"));
     }
     head
+}
+
+/// A line about a group. `tools`: how many it has, if that is known; `about`: a text about it.
+pub fn group(group: &GroupName, tools: Option<usize>, about: Option<&str>) -> String {
+    let tools = match tools {
+        Some(1) => " (1 tool)".to_owned(),
+        Some(tools) => format!(" ({tools} tools)"),
+        None => String::new(),
+    };
+    match about.map(one_line).filter(|about| !about.is_empty()) {
+        Some(about) => format!("{group}{tools}: {}", shorten(&about, MAX_GROUP_LINE)),
+        None => format!("{group}{tools}"),
+    }
+}
+
+/// Lists groups, each on its line.
+pub fn groups(lines: impl ExactSizeIterator<Item = String>) -> String {
+    let mut out = BoundedText::new(format!("{} groups:", lines.len()));
+    for line in lines {
+        out.push(&line);
+    }
+    let rest = out.omitted("groups");
+    format!("{}{rest}\nTheir tools: get_dynamic_tools {{\"group\":\"NAME\"}}", out.text)
 }
 
 /// Lists names, each with the first sentence of its description.

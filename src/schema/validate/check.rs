@@ -21,6 +21,8 @@ const SCHEMA_WORK: usize = 16;
 pub enum ArgumentVerdict {
     /// The arguments keep every rule of the schema.
     Fits,
+    /// `null` for optional properties is all that breaks a rule. Many servers treat it as the property's absence.
+    OptionalNulls,
     /// The arguments certainly break a rule.
     Misfit(Violations),
     /// The rules that are checked do not decide it.
@@ -29,7 +31,7 @@ pub enum ArgumentVerdict {
 
 /// Whether a value fits one schema. Where several rules must hold, the greatest of their fits counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fit {
+pub(super) enum Fit {
     Fits,
     Unknown,
     Misfit,
@@ -38,17 +40,25 @@ enum Fit {
 /// Checks arguments against a schema.
 ///
 /// The first walk finds out whether the arguments fit. If they do not, a second one collects the violations. It skips
-/// `null` for optional properties, because many servers treat it as the property's absence: arguments that are no misfit
-/// then are `Unknown`.
+/// `null` for optional properties.
 pub(super) fn check(nodes: &[SchemaNode], args: &[u8]) -> ArgumentVerdict {
     match walk(nodes, args, false) {
         Some((Fit::Fits, _)) => ArgumentVerdict::Fits,
         Some((Fit::Misfit, _)) => match walk(nodes, args, true) {
             Some((Fit::Misfit, violations)) => ArgumentVerdict::Misfit(Violations(violations)),
-            _ => ArgumentVerdict::Unknown,
+            Some(_) => ArgumentVerdict::OptionalNulls,
+            None => ArgumentVerdict::Unknown,
         },
         _ => ArgumentVerdict::Unknown,
     }
+}
+
+/// Checks a value against one schema. Reduces `work` by what it takes. `None` if there is no verdict.
+pub(super) fn fit(nodes: &[SchemaNode], id: NodeId, value: &[u8], work: &mut usize) -> Option<Fit> {
+    let mut walk = Walk { nodes, explains: false, work: *work, depth: 0, violations: Vec::new() };
+    let fit = walk.apply(id, &mut JsonReader { text: value, at: 0 });
+    *work = walk.work;
+    fit
 }
 
 fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<Violation>)> {

@@ -219,6 +219,10 @@ impl TypeSet {
         Self(self.0 | other.0)
     }
 
+    pub(super) fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// The types' names in JSON, separated by "or".
     pub(super) fn describe(self) -> String {
         // A number may be an integer.

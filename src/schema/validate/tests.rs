@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 mod agreement;
+mod repairs;
 
 fn definition_of(schema: &Value) -> Raw {
     json!({"name": "t", "inputSchema": schema}).to_string().into()
@@ -17,7 +18,7 @@ fn verdict(schema: &Value, args: &str) -> ArgumentVerdict {
 fn message(schema: &Value, args: &str) -> Option<String> {
     match verdict(schema, args) {
         ArgumentVerdict::Misfit(violations) => Some(violations.to_string()),
-        ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
+        ArgumentVerdict::Fits | ArgumentVerdict::OptionalNulls | ArgumentVerdict::Unknown => None,
     }
 }
 
@@ -227,7 +228,7 @@ fn null_passes_as_the_absence_of_an_optional_property() {
         "allOf": [{"properties": {"a": {"minLength": 1, "type": "string"}}}],
         "additionalProperties": false,
     });
-    assert_eq!(verdict(&schema, r#" {"a":null,"b":"x"}"#), ArgumentVerdict::Unknown);
+    assert_eq!(verdict(&schema, r#" {"a":null,"b":"x"}"#), ArgumentVerdict::OptionalNulls);
     assert_eq!(message(&schema, r#"{"a":null,"b":1}"#).unwrap(), r#"- b: 1 is not of type "string""#);
     assert!(message(&schema, r#"{"a":"a","b":null}"#).is_some(), "b is required");
     let nested = json!({"properties": {"o": {"properties": {"a": {"type": "string"}}}}});

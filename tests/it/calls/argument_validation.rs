@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{InputRecord, Proxy, pure_config, scripted_upstream, text_of};
+use crate::support::{InputRecord, Proxy, ProxyCommand, pure_config, scripted_upstream, text_of};
 
 /// Definitions of tools with a strict schema, one with an unknown type, and one under another name.
 const STRICT: &str = r#"{"name":"added_strict","description":"Strict.","inputSchema":{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","maximum":5}},"required":["query"],"additionalProperties":false}},{"name":"added_odd","inputSchema":{"type":"object","properties":{"a":{"type":"nonsense"}}}},{"name":"added_parameters","parameters":{"type":"object","required":["a"]}}"#;
@@ -27,7 +27,7 @@ fn invalid_arguments_are_refused_with_the_violation_and_the_signature() {
     let (mut proxy, record) = recorded_proxy();
     for (args, violation) in [
         (json!({}), "\n- query is missing\n"),
-        (json!({"query": 3}), "\n- query: 3 is not of type \"string\"\n"),
+        (json!({"query": true}), "\n- query: true is not of type \"string\"\n"),
         (json!({"query": "a", "limit": 6}), "\n- limit: 6 is greater than the maximum of 5\n"),
         (
             json!({"query": "a", "limits": 6}),
@@ -67,4 +67,58 @@ fn arguments_that_cannot_be_checked_are_passed_on() {
     proxy.wait_for_log("the arguments of this tool are not checked");
     let warnings = proxy.log().matches("the arguments of this tool are not checked").count();
     assert_eq!(warnings, 1, "{}", proxy.log());
+}
+
+/// Definitions of a tool that destroys nothing, and of one that may.
+const REPAIRABLE: &str = r#"{"name":"added_find","inputSchema":{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"},"ids":{"type":"array","items":{"type":"integer"}},"filter":{"type":"object"}},"required":["query"]},"annotations":{"destructiveHint":false}},{"name":"added_update","inputSchema":{"type":"object","properties":{"id":{"type":"integer"},"owner":{"type":"string"}},"required":["id"]}}"#;
+
+#[test]
+fn arguments_that_do_not_fit_arrive_repaired_and_those_that_fit_unchanged() {
+    let record = InputRecord::new();
+    let definitions = ["--definitions", REPAIRABLE];
+    let entry = record.attached_to(scripted_upstream(&definitions));
+    let command = ProxyCommand::new().args(&["--log-level", "debug"]);
+    let mut proxy = command.config(&pure_config([("g", entry)])).start_initialized();
+    for (tool, args, arrives) in [
+        ("added_find", r#"{"query":5, "limit" : "30"}"#, r#"{"query":"5", "limit" : 30}"#),
+        (
+            "added_find",
+            r#"{"query":"a","big":1e400,"ids":"[1, 2]"}"#,
+            r#"{"query":"a","big":1e400,"ids":[1, 2]}"#,
+        ),
+        (
+            "added_find",
+            r#"{"query":"a","ids":"123456789012345678901234567890"}"#,
+            r#"{"query":"a","ids":[123456789012345678901234567890]}"#,
+        ),
+        (
+            "added_find",
+            r#"{"input":{"query":"a","filter":"{\"x\": 1.50}"}}"#,
+            r#"{"query":"a","filter":{"x": 1.50}}"#,
+        ),
+        ("added_find", r#"{"query":"a", "limit":null,"filter":null}"#, r#"{"query":"a"}"#),
+        ("added_find", r#"{ "query":"5","limit" :30,"x":null}"#, r#"{ "query":"5","limit" :30,"x":null}"#),
+        ("added_update", r#"{"id":"7","owner":null}"#, r#"{"id":7,"owner":null}"#),
+        ("added_update", r#"{"id":7,"owner":null}"#, r#"{"id":7,"owner":null}"#),
+    ] {
+        let calls = [
+            format!(
+                r#"{{"name":"call_dynamic_tool","arguments":{{"group":"g","name":"{tool}","args":{args}}}}}"#
+            ),
+            format!(r#"{{"name":"g__{tool}","arguments":{args}}}"#),
+        ];
+        for params in calls {
+            let id = proxy.send_raw_request("tools/call", &params);
+            let result = proxy.response(id).json()["result"].take();
+            assert_eq!(text_of(&result), arrives, "{args}");
+        }
+    }
+    proxy.wait_for_log(r#"repaired arguments that do not fit: "query", "limit""#);
+    let calls = record.lines_of("tools/call").len();
+    for (tool, args) in
+        [("added_find", json!({"query": 5, "limit": "x"})), ("added_update", json!({"owner": 5}))]
+    {
+        assert!(proxy.call_failure("g", tool, args).contains("do not fit"));
+    }
+    assert_eq!(record.lines_of("tools/call").len(), calls);
 }

@@ -73,8 +73,22 @@ fn without_form_elicitation_the_call_does_not_run_and_the_config_key_is_named() 
 fn invalid_arguments_are_refused_before_the_user_is_asked() {
     let record = InputRecord::new();
     let mut proxy = proxy_with_approval(&record, json!({"elicitation": {}}));
-    assert!(proxy.call_failure("g", "echo", json!({"text": 3})).contains("do not fit"));
+    assert!(proxy.call_failure("g", "echo", json!({"text": true})).contains("do not fit"));
     proxy.assert_no_message();
+}
+
+#[test]
+fn the_question_shows_repaired_arguments_as_they_are_sent() {
+    let record = InputRecord::new();
+    let mut proxy = proxy_with_approval(&record, json!({"elicitation": {}}));
+    let call = proxy.send_raw_call("g", "echo", r#"{"text": 3.50}"#);
+    let request = proxy.wait_for_message("elicitation/create");
+    let question = request.json();
+    let message = question["params"]["message"].as_str().unwrap();
+    assert!(message.ends_with("\nIts arguments: {\"text\": \"3.50\"}"), "{message}");
+    proxy.respond(&request, r#""result":{"action":"accept"}"#);
+    assert_eq!(text_of(&proxy.response(call).json()["result"]), "3.50");
+    assert!(record.lines_of("tools/call")[0].contains(r#""arguments":{"text": "3.50"}"#));
 }
 
 #[test]

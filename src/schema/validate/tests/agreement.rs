@@ -5,7 +5,7 @@ use super::super::{check, compile};
 use super::*;
 use serde_json::Map;
 
-const CATALOGS: &str = include_str!("../../../../benches/data/livemcp-70.json");
+pub(super) const CATALOGS: &str = include_str!("../../../../benches/data/livemcp-70.json");
 
 /// Values of few kinds, so that they are often equal.
 fn small_value() -> impl Strategy<Value = Value> {
@@ -56,7 +56,7 @@ fn rule() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn valid_schema() -> impl Strategy<Value = Value> {
+pub(super) fn valid_schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Value::from),
         rule(),
@@ -90,7 +90,7 @@ fn merged(schemas: &[Value]) -> Value {
     members.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>().into()
 }
 
-fn arguments() -> impl Strategy<Value = Value> {
+pub(super) fn arguments() -> impl Strategy<Value = Value> {
     small_value().prop_recursive(3, 16, 3, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -102,7 +102,7 @@ fn arguments() -> impl Strategy<Value = Value> {
 }
 
 /// The jsonschema crate's validator.
-fn oracle(schema: &Value) -> Option<jsonschema::Validator> {
+pub(super) fn oracle(schema: &Value) -> Option<jsonschema::Validator> {
     jsonschema::options().offline().should_validate_formats(false).build(schema).ok()
 }
 
@@ -110,7 +110,7 @@ fn oracle(schema: &Value) -> Option<jsonschema::Validator> {
 fn agrees(verdict: &ArgumentVerdict, is_valid: bool) -> bool {
     match verdict {
         ArgumentVerdict::Fits => is_valid,
-        ArgumentVerdict::Misfit(_) => !is_valid,
+        ArgumentVerdict::Misfit(_) | ArgumentVerdict::OptionalNulls => !is_valid,
         ArgumentVerdict::Unknown => true,
     }
 }
@@ -133,10 +133,10 @@ proptest! {
 }
 
 /// A sequence of numbers that looks random.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % limit.max(1)
     }
@@ -156,7 +156,7 @@ impl Random {
     }
 
     /// A value that mostly fits the schema.
-    fn value(&mut self, root: &Value, schema: &Value, depth: usize) -> Value {
+    pub(super) fn value(&mut self, root: &Value, schema: &Value, depth: usize) -> Value {
         if depth == 0 || self.below(12) == 0 {
             return self.any_value();
         }
