@@ -3,7 +3,7 @@
 use super::manager::GroupManager;
 use crate::cache::CachedCatalogs;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
-use crate::groups::surface::Surface;
+use crate::groups::surface::{Surface, Surfaces};
 use crate::pins::changes::RefusedTools;
 use crate::upstream::Upstream;
 use crate::upstream::clients::LogLevel;
@@ -70,7 +70,9 @@ impl GroupManager {
         }
         if !self.started.load(Ordering::Relaxed) {
             tracing::info!("the config changed before a client came");
-            // There are no groups yet.
+            // There are no groups yet, and the notes are about the old servers.
+            *self.lists.surfaces.lock() = Surfaces::default();
+            self.check_commands(&config).await;
             self.config.send_replace(Arc::new(config));
             return;
         }
