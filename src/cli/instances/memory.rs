@@ -19,6 +19,12 @@ impl ProcessTree {
         Self(children)
     }
 
+    /// How many processes a process is with its descendants.
+    pub fn count(&self, pid: u32) -> usize {
+        let children = self.0.get(&pid).into_iter().flatten();
+        1 + children.map(|child| self.count(*child)).sum::<usize>()
+    }
+
     /// The proportional set size of a process and of its descendants, in bytes: a page that several processes use counts
     /// in parts. `None` if it cannot be read.
     pub fn memory(&self, pid: u32) -> Option<u64> {
