@@ -95,6 +95,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
+            Some(CliCommand::Logs(args)) => cli::logs::logs(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),

@@ -17,6 +17,7 @@
 
 use crate::config::GroupName;
 use crate::config::ServerConfig;
+use crate::transport::server_log::{LogCursor, LogPage, ServerLog};
 use error::UpstreamError;
 use lease::Lease;
 use snapshot::Snapshot;
@@ -60,6 +61,8 @@ pub struct Upstream {
     pub stats: Arc<stats::CallStats>,
     /// Set when a stateful server that had been called was lost.
     lost_state: Arc<AtomicBool>,
+    /// What the group's processes wrote to stderr.
+    log: ServerLog,
 }
 
 /// A command to a group's task. The mailbox is bounded; a sender that finds it full waits.
@@ -188,6 +191,18 @@ impl Upstream {
     /// Closes the connection and ends the task.
     pub async fn stop(&self, grace: Grace) {
         drop(self.mailbox.send(Command::Stop(grace)).await);
+    }
+
+    /// Returns what the group's server wrote to stderr, from `after` on. That of a shared server is in the host. It does
+    /// not count as a use of the connection.
+    pub async fn log_page(&self, after: Option<LogCursor>) -> LogPage {
+        let live = self.snapshot.borrow().live.clone();
+        let shared = live.filter(|live| live.process().is_some_and(|process| process.is_shared));
+        let page = match shared {
+            Some(live) => live.read_log(after).await,
+            None => None,
+        };
+        page.unwrap_or_else(|| self.log.after(after))
     }
 
     /// Returns whether the group's task has ended.

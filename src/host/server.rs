@@ -4,6 +4,7 @@ use super::session_table::{Leftovers, SessionId, SessionTable};
 use super::unshareable::Unshareable;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
+use crate::transport::server_log::ServerLog;
 use crate::transport::shared::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
@@ -45,6 +46,8 @@ pub(super) struct SharedServer {
     handshake: Mutex<Option<watch::Receiver<Option<Reply>>>>,
     /// The servers that must not be shared.
     unshareable: Arc<Unshareable>,
+    /// What it writes to stderr, and what it sends that belongs to no session.
+    pub(super) log: ServerLog,
 }
 
 /// The process of a server, and the tasks that it needs.
@@ -74,6 +77,7 @@ impl SharedServer {
             session_count: watch::Sender::new(0),
             handshake: Mutex::default(),
             unshareable,
+            log: ServerLog::default(),
         };
         (Arc::new(server), ServerIo { stdout, stderr, writer, handle })
     }
@@ -84,7 +88,7 @@ impl SharedServer {
         let tail = StderrTail::default();
         let mut lines = LineReader::new(stdout, self.identity.max_message_bytes);
         let following = async {
-            tail.clone().follow(stderr).await;
+            tail.clone().follow(stderr, self.log.clone()).await;
             pending::<()>().await;
         };
         let writing = async {

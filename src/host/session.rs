@@ -9,7 +9,7 @@ use super::session_table::{Competition, LogSeverity, SessionId};
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
 use crate::random::hex_id;
-use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
+use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES, READ_LOG};
 use crate::transport::shared::challenge;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::pipes::{self, SessionPipes};
@@ -217,6 +217,13 @@ impl HostSession {
         let Request { method, params, .. } = request;
         let params = params.map(|params| Raw::clone(&params));
         let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
+        if method == READ_LOG {
+            let after = params.as_ref().and_then(|params| raw::get(params, "after"));
+            let after = after.and_then(|after| serde_json::from_slice(&after).ok());
+            return serde_json::to_string(&self.server.log.after(after))
+                .map(Raw::from)
+                .map_err(|error| error_object(code::INTERNAL_ERROR, &error.to_string(), None));
+        }
         match Method::parse(&method) {
             Some(Method::Initialize) => self.server.clone().initialize(params).await,
             Some(Method::ServerDiscover | Method::SubscriptionsListen) => {

@@ -15,6 +15,7 @@ use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use crate::config::{GroupName, ServerConfig};
 use crate::protocol::Era;
+use crate::transport::server_log::ServerLog;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{OpenTransport, Transport, TransportHandle};
 use crate::wire::Raw;
@@ -42,6 +43,8 @@ pub struct Connector {
     pub max_message: usize,
     /// What is known of the server's era.
     pub era: Arc<KnownEra>,
+    /// Gets what its processes write to stderr.
+    pub log: ServerLog,
 }
 
 /// The era in which a server was found, kept from one connection to the next.
@@ -140,7 +143,7 @@ impl Connector {
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
         if era == Era::Handshake
-            && let Some(opened) = self.transport.open_shared(server, self.max_message).await
+            && let Some(opened) = self.transport.open_shared(server, self.max_message, &self.log).await
         {
             // A process that is shared is offered no capabilities.
             let offered = Raw::from_static(b"{}");
@@ -154,8 +157,11 @@ impl Connector {
                 }
             }
         }
-        let opened =
-            self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
+        let opened = self
+            .transport
+            .open(&self.group, server, self.max_message, &self.log)
+            .await
+            .map_err(UpstreamError::from)?;
         self.connect_on(opened, self.clients.offered_capabilities(), era, server, limit, is_certain).await
     }
 

@@ -6,9 +6,12 @@ use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
 use crate::protocol::Era;
 use crate::transport::ServerProcess;
-use crate::wire::Reply;
+use crate::transport::server_log::{LogCursor, LogPage};
+use crate::transport::shared::attach::READ_LOG;
 use crate::wire::body::Body;
 use crate::wire::peer::{CallError, CallOptions, Peer};
+use crate::wire::{Raw, Reply};
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -100,6 +103,9 @@ pub struct LiveConnection {
     pub(super) skipped: Arc<SkippedText>,
 }
 
+/// How long the host may take to send a log. It does not ask the server.
+const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The bit of `leases` that is set once there may be no more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
@@ -133,6 +139,13 @@ impl LiveConnection {
     /// The server's process, if it is one on this machine.
     pub(super) fn process(&self) -> Option<ServerProcess> {
         self.process
+    }
+
+    /// Asks the host for the log of a shared server. `None` if it does not answer.
+    pub(super) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
+        let params = Raw::from(json!({ "after": after }).to_string());
+        let reply = self.peer.call(READ_LOG, Some(params), CallOptions::within(READ_LOG_TIMEOUT)).await;
+        serde_json::from_slice(&reply.ok()?.ok()?).ok()
     }
 
     fn release(&self) {

@@ -14,7 +14,9 @@ use crate::front::passthrough::{resources, tasks, topic_subscriptions};
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
-use crate::front::tools::{definitions, describe, protocol_extensions, status, status_prompt, tool_list};
+use crate::front::tools::{
+    definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt, tool_list,
+};
 use crate::front::{lookup, tool_errors};
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
@@ -315,7 +317,8 @@ async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
-    let status = status::report(&chosen, groups, flows);
+    let duplicates = duplicate_servers::find(&chosen).await;
+    let status = status::report(&chosen, groups, flows, &duplicates);
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()

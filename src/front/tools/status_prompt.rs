@@ -1,6 +1,6 @@
 //! Our own prompt, `status`, which many clients offer as a slash command.
 
-use super::status;
+use super::{duplicate_servers, status};
 use crate::front::interaction::invocation::Invocation;
 use crate::front::passthrough::{completion, prompts};
 use crate::wire::{Raw, Reply, raw};
@@ -27,7 +27,9 @@ pub async fn get(invocation: Invocation) -> Reply {
     }
     let (groups, context) = (invocation.groups(), &invocation.context);
     groups.check_approvals().await;
-    let status = status::report(&groups.all(), groups, &context.session.login_flows);
+    let all = groups.all();
+    let duplicates = duplicate_servers::find(&all).await;
+    let status = status::report(&all, groups, &context.session.login_flows, &duplicates);
     let text = format!("{INSTRUCTION}\n\n{}", status.text);
     let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
     Ok(Raw::from(json!({ "description": DESCRIPTION, "messages": [message] }).to_string()))

@@ -133,6 +133,7 @@ fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedS
         cached: None,
         pins: GroupPins::none(&GroupName::new("g")),
         predecessor: None,
+        log: Default::default(),
     };
     let (upstream, task) = create(spec, fake.clone(), shared.clone());
     tokio::spawn(task);
