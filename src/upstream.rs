@@ -21,6 +21,7 @@ use crate::transport::server_log::{LogCursor, LogPage, ServerLog};
 use error::UpstreamError;
 use lease::Lease;
 use snapshot::Snapshot;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub mod list_subscription;
 pub mod malformed_lines;
 pub mod reader;
 pub mod select;
+pub mod server_output;
 mod session;
 pub mod snapshot;
 pub mod stats;
@@ -49,7 +51,10 @@ pub mod translate;
 
 /// A handle of one group. Cheap to clone.
 #[derive(Clone)]
-pub struct Upstream {
+pub struct Upstream(Arc<GroupHandle>);
+
+/// What the clones of a handle share.
+pub struct GroupHandle {
     /// The group's name.
     pub name: GroupName,
     /// Sends commands to the group's task.
@@ -107,6 +112,14 @@ pub enum AcquireError {
     },
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
+}
+
+impl Deref for Upstream {
+    type Target = GroupHandle;
+
+    fn deref(&self) -> &GroupHandle {
+        &self.0
+    }
 }
 
 impl Upstream {

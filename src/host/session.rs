@@ -86,10 +86,11 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
     output.set_limit(MAX_UNREAD_BYTES);
     let id = registry.new_session_id();
+    let (peer, deadlines) = Peer::new(output.clone());
     let session = Arc::new(HostSession {
         id,
         instance,
-        peer: Peer::new(output.clone()),
+        peer,
         server,
         registry,
         fair_share: Semaphore::new(FAIR_SHARE),
@@ -101,6 +102,7 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let _removed_at_the_end = RemovedAtTheEnd(session.clone());
     tokio::select! {
         () = session.read(&mut lines) => {}
+        () = deadlines.run() => {}
         // The instance is gone, or the server has ended and everything is written.
         _ = writer.run() => {}
         () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
@@ -291,7 +293,7 @@ impl HostSession {
         let options = CallOptions {
             progress,
             may_become_task: is_task,
-            cancel_params,
+            cancel_params: Some(cancel_params),
             ..CallOptions::within(MAX_WAIT)
         };
         let Some(reply) = reply_of(self.call(method, params, options).await) else {

@@ -175,7 +175,7 @@ impl Connector {
         limit: Option<Duration>,
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
-        let (peer, handle) = (Peer::new(opened.output), opened.handle);
+        let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
         let live = LiveConnection::new(peer.clone(), era, handle.process());
         let lists_changed = Arc::new(Notify::new());
         let reader = Reader::new(ReaderContext {
@@ -188,7 +188,7 @@ impl Connector {
             failures: opened.failures,
         });
         let lines = LineReader::new(opened.input, self.max_message);
-        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer).in_current_span()));
+        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer, deadlines).in_current_span()));
         let session = Session {
             peer: peer.clone(),
             live: live.clone(),

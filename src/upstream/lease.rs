@@ -2,7 +2,7 @@
 
 use super::error::UpstreamError;
 use super::lifecycle::Usage;
-use super::malformed_lines::UnreadableMessages;
+use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
 use crate::protocol::Era;
 use crate::transport::ServerProcess;
@@ -37,19 +37,19 @@ impl Lease {
     /// # Errors
     ///
     /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
-    pub async fn call(
-        &self,
-        method: &str,
+    pub fn call<'a>(
+        &'a self,
+        method: &'a str,
         params: Option<impl Into<Body>>,
         from: Era,
         options: CallOptions,
-    ) -> Result<Reply, CallError> {
+    ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
         let params = params.map(Into::into);
         let params = match (from, self.0.era) {
             (Era::Handshake, Era::Handshake) => params,
             (from, to) => translate::request(params.map(|params| params.join()), from, to).map(Body::from),
         };
-        self.0.peer.call(method, params, options).await
+        self.0.peer.call(method, params, options)
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.
@@ -99,6 +99,8 @@ pub struct LiveConnection {
     pub(super) lost: OnceLock<Arc<UpstreamError>>,
     /// The unreadable messages that belong to no call.
     pub(super) unreadable: Arc<UnreadableMessages>,
+    /// The first lines that were not meant as messages.
+    pub(super) skipped: Arc<SkippedText>,
 }
 
 /// How long the host may take to send a log. It does not ask the server.
@@ -122,6 +124,7 @@ impl LiveConnection {
             closed: Notify::new(),
             lost: OnceLock::new(),
             unreadable: Arc::default(),
+            skipped: Arc::default(),
         })
     }
 
@@ -129,7 +132,6 @@ impl LiveConnection {
     pub(super) fn lease(self: &Arc<Self>) -> Option<Lease> {
         let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
         self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        self.touch();
         Some(Lease(self.clone()))
     }
 
@@ -218,7 +220,7 @@ mod tests {
 
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());
-        LiveConnection::new(Peer::new(output), Era::Handshake, None)
+        LiveConnection::new(Peer::new(output).0, Era::Handshake, None)
     }
 
     fn was_notified(connection: &LiveConnection) -> bool {

@@ -14,7 +14,7 @@ use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
 use super::stats::CallStats;
-use super::{Command, Grace, Upstream};
+use super::{Command, Grace, GroupHandle, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
 use crate::pins::group::GroupPins;
 use crate::rules::Rules;
@@ -113,7 +113,7 @@ pub fn create(
         catalog: cached,
         pins,
     };
-    let upstream = Upstream { name, mailbox, snapshot, stats, lost_state, log };
+    let upstream = Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log }));
     (upstream, task.run().instrument(span))
 }
 

@@ -47,7 +47,7 @@ impl FakeConnector {
         self.attempts.load(Ordering::SeqCst)
     }
     fn connection(&self) -> Connection {
-        let peer = Peer::new(Output::any(tokio::io::sink()).0);
+        let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
         let live = LiveConnection::new(peer, Era::Handshake, None);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
