@@ -172,7 +172,7 @@ async fn run_session(
     let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
     let config = groups.config();
     tokio::select! {
-        () = groups.load_pins(&config) => {}
+        ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
         signal = signals.next() => {
             return Ok(stopped_at_start(signal));
         }
