@@ -16,6 +16,7 @@ use super::paths::load_config_with;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
+use crate::front::tools::status_prompt;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
 use crate::wire::{Raw, raw};
@@ -236,6 +237,10 @@ async fn list(
         let mut lists = Map::new();
         for method in methods {
             all_pages(instance, *method, &mut lists).await?;
+        }
+        if let Some(Value::Array(prompts)) = lists.get_mut("prompts") {
+            // Our own is for models.
+            prompts.retain(|prompt| prompt["name"] != status_prompt::NAME);
         }
         let all = Value::Object(lists);
         let text = if args.json { format!("{all}\n") } else { print::entries(&all) };

@@ -90,7 +90,7 @@ fn tools_are_listed_by_the_rules_and_a_warm_cache_starts_no_server() {
     let (code, stdout, _) = shell.run(&["tools", "--json", "g"]);
     let list: Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> = list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!((code, names), (0, vec!["g__echo", "g__pid", "g__progress"]));
+    assert_eq!((code, names), (0, ["g__echo", "g__pid", "g__progress"].map(Value::from).to_vec()));
     let (code, stdout, _) = shell.run(&["search", "return", "text"]);
     assert!(code == 0 && stdout.starts_with("g / echo: Returns its text.\n  "), "{stdout}");
     let (code, _, stderr) = shell.run(&["tools", "g", "params"]);
