@@ -1,5 +1,6 @@
 //! The configuration of one server.
 
+use super::secrets::ServerSecrets;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ pub struct ServerConfig {
     pub pin_tools: bool,
     /// How the server is reached.
     pub endpoint: Endpoint,
+    /// The values in `endpoint` that are fetched when the server starts.
+    pub secrets: ServerSecrets,
     /// The part of the entry that identifies the server for the catalog cache.
     pub launch_text: LaunchText,
     /// The entry's file and program, which identify the server for its pins.

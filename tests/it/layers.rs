@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("protocol", &[]),
     ("private_files", &["files"]),
     ("wire", &["protocol", "text"]),
-    ("config", &["blocking", "files", "text"]),
+    ("config", &["blocking", "files", "private_files", "text"]),
     ("dirs", &["config"]),
     ("telemetry", &["private_files", "text"]),
     ("rules", &["config"]),
