@@ -5,7 +5,6 @@
 
 use super::referenced::FileStamp;
 use super::vars::Env;
-use super::{Endpoint, ServerConfig};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -92,29 +91,6 @@ impl fmt::Debug for ServerSecrets {
     /// Shows no text, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.sources().map(|(place, source)| format!("{place}: {source}"))).finish()
-    }
-}
-
-impl ServerConfig {
-    /// Puts a fetched value into its field.
-    pub fn set_secret(&mut self, place: &SecretPlace, value: String) {
-        match (place, &mut self.endpoint) {
-            (SecretPlace::Env(name), Endpoint::Stdio(stdio)) => {
-                stdio.env.insert(name.clone(), value);
-            }
-            (SecretPlace::Header(name), Endpoint::Http(http)) => {
-                for (_, old) in http.headers.iter_mut().filter(|(header, _)| header == name) {
-                    old.clone_from(&value);
-                }
-            }
-            (SecretPlace::ClientSecret, Endpoint::Http(http)) => {
-                http.oauth.get_or_insert_default().client_secret = Some(value);
-            }
-            (SecretPlace::PrivateKey, Endpoint::Http(http)) => {
-                http.oauth.get_or_insert_default().private_key = Some(value);
-            }
-            _ => {}
-        }
     }
 }
 

@@ -180,7 +180,7 @@ impl VarError {
 
 /// A part of a string.
 #[derive(Debug)]
-pub(super) enum Piece<'t> {
+pub(super) enum ExpandedPart<'t> {
     /// Text whose variables are expanded.
     Text(String),
     /// What stands between the braces of `{keyring:…}` or `{command:…}`.
@@ -196,8 +196,8 @@ pub(super) enum Piece<'t> {
 pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     let pieces = expand_pieces(text, context)?;
     Ok(pieces.iter().fold(String::with_capacity(text.len()), |out, piece| match piece {
-        Piece::Text(text) => out + text,
-        Piece::Secret(body) => out + "{" + body + "}",
+        ExpandedPart::Text(text) => out + text,
+        ExpandedPart::Secret(body) => out + "{" + body + "}",
     }))
 }
 
@@ -205,7 +205,7 @@ pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError
 pub(super) fn expand_pieces<'t>(
     text: &'t str,
     context: ExpandContext<'_>,
-) -> Result<Vec<Piece<'t>>, VarError> {
+) -> Result<Vec<ExpandedPart<'t>>, VarError> {
     let mut pieces = Vec::new();
     let mut out = String::new();
     let mut rest = text;
@@ -228,8 +228,8 @@ pub(super) fn expand_pieces<'t>(
         } else if let Some((_, after)) =
             split_braces(rest, "{keyring:").or_else(|| split_braces(rest, "{command:"))
         {
-            pieces.push(Piece::Text(std::mem::take(&mut out)));
-            pieces.push(Piece::Secret(&rest[1..rest.len() - after.len() - 1]));
+            pieces.push(ExpandedPart::Text(std::mem::take(&mut out)));
+            pieces.push(ExpandedPart::Secret(&rest[1..rest.len() - after.len() - 1]));
             rest = after;
         } else {
             out.push_str(&rest[..1]);
@@ -237,7 +237,7 @@ pub(super) fn expand_pieces<'t>(
         }
     }
     out.push_str(rest);
-    pieces.push(Piece::Text(out));
+    pieces.push(ExpandedPart::Text(out));
     Ok(pieces)
 }
 

@@ -16,7 +16,7 @@ use crate::config::referenced::FileStamp;
 use crate::config::secrets::{
     SecretPart, SecretPlace, SecretSource, ServerSecrets, is_secret_name, marker_dir,
 };
-use crate::config::vars::{Env, ExpandContext, Piece, expand_pieces};
+use crate::config::vars::{Env, ExpandContext, ExpandedPart, expand_pieces};
 use crate::private_files::check_owned;
 
 /// The names of files that clients read from the folder of a project.
@@ -135,14 +135,14 @@ impl Finder<'_> {
     fn value(&mut self, place: SecretPlace, path: &str, value: &str, offset: usize) {
         // The error is found when the entry is read.
         let Ok(pieces) = expand_pieces(value, self.context) else { return };
-        if !pieces.iter().any(|piece| matches!(piece, Piece::Secret(_))) {
+        if !pieces.iter().any(|piece| matches!(piece, ExpandedPart::Secret(_))) {
             return;
         }
         let mut parts = Vec::new();
         for piece in pieces {
             match piece {
-                Piece::Text(text) => parts.push(SecretPart::Text(text)),
-                Piece::Secret(body) => match source(body, self.context) {
+                ExpandedPart::Text(text) => parts.push(SecretPart::Text(text)),
+                ExpandedPart::Secret(body) => match source(body, self.context) {
                     Ok(source) => parts.push(SecretPart::Fetched(source)),
                     Err(message) => {
                         let message = format!("`{path}`: {message}");
@@ -160,8 +160,8 @@ impl Finder<'_> {
             Value::StringLit(text) => {
                 let pieces = expand_pieces(&text.value, self.context).unwrap_or_default();
                 let secret = pieces.iter().find_map(|piece| match piece {
-                    Piece::Secret(body) => body.split_once(':'),
-                    Piece::Text(_) => None,
+                    ExpandedPart::Secret(body) => body.split_once(':'),
+                    ExpandedPart::Text(_) => None,
                 });
                 let Some((kind, _)) = secret else { return };
                 let why = self.refusal.unwrap_or(
