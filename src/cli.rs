@@ -1,9 +1,9 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
-//! and logout, [`approve`], [`import`], [`status`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main` calls them with the
-//! parsed command line and the environment, which is read once. Each returns the
-//! exit code, or an error that `main` prints.
+//! and logout, [`approve`], [`import`], [`status`], [`logs`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
+//! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
+//! error that `main` prints.
 
 use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
@@ -21,6 +21,7 @@ pub mod demo;
 pub mod import;
 pub mod instances;
 pub mod login;
+pub mod logs;
 mod nesting;
 pub mod paths;
 pub mod reconnect;
@@ -130,6 +131,8 @@ pub enum CliCommand {
     },
     /// Show the running instances of dynamic-mcp and their servers
     Status(status::StatusArgs),
+    /// Show what a server of a running instance has written to stderr
+    Logs(logs::LogsArgs),
     /// Connect a server of a running instance again
     Reconnect(reconnect::ReconnectArgs),
     /// Print the JSON Schema of the config file

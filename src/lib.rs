@@ -25,6 +25,7 @@ pub mod host;
 pub mod memory;
 pub mod pins;
 pub mod private_files;
+pub mod processes;
 pub mod protocol;
 mod random;
 pub mod rules;

@@ -58,9 +58,11 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let utf8_vars = process_env.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
     let env = Env::new(utf8_vars, process_env.cwd.clone());
     let serves = cli.command.is_none();
+    // It says itself which servers did not start.
+    let quiet = matches!(cli.command, Some(CliCommand::Import(_))).then_some("off");
     let log_dir = dirs::state_dir(&env).filter(|_| serves).map(|dir| dir.join("log"));
     let log = telemetry::init(telemetry::Options {
-        level: cli.log_level.as_deref(),
+        level: cli.log_level.as_deref().or(quiet),
         filter: env.get("DYNAMIC_MCP_LOG"),
         file: cli.log_file.as_ref().map(|path| expand_home(path, &env)).as_deref(),
         dir: log_dir.as_deref(),
@@ -90,9 +92,10 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env, process_env).await,
             Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env, process_env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
-            Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env),
+            Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
+            Some(CliCommand::Logs(args)) => cli::logs::logs(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
             Some(CliCommand::Schema) => cli::schema(),
             Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),

@@ -7,7 +7,7 @@
 //! which watches the connection and ends it.
 //!
 //! - `child` is the transport to a process: `launch` determines what to execute, `warden` spawns and ends the process,
-//!   `stderr` keeps its last lines of stderr.
+//!   `stderr` keeps its last lines of stderr, `server_log` those of all processes of a group.
 //! - `remote` is the transport to a server that speaks HTTP.
 //! - `shared` is the transport to a process that other instances use as well.
 //! - `secrets` fetches the values that a server's config names, before its transport is opened.
@@ -24,6 +24,7 @@ use remote::Remote;
 use remote::credentials::LoginService;
 use remote::error::RemoteError;
 use secrets::SecretResolver;
+use server_log::ServerLog;
 use shared::{SharedServers, SharedTransport};
 use std::sync::Arc;
 use warden::{StopTimeouts, Warden};
@@ -34,6 +35,7 @@ pub mod error;
 pub mod launch;
 pub mod remote;
 pub mod secrets;
+pub mod server_log;
 pub mod shared;
 pub mod stderr;
 pub mod warden;
@@ -148,24 +150,27 @@ impl Transport {
         &self,
         server: &ServerConfig,
         max_message_bytes: usize,
+        log: &ServerLog,
     ) -> Option<OpenTransport<TransportHandle>> {
         let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
-        let opened = self.shared.open(server, stdio, max_message_bytes).await?;
+        let opened = self.shared.open(server, stdio, max_message_bytes, log).await?;
         Some(opened.map_handle(TransportHandle::Shared))
     }
 
-    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message.
+    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message. `log`
+    /// gets what a process writes to stderr.
     pub async fn open(
         &self,
         group: &GroupName,
         server: &ServerConfig,
         max_message_bytes: usize,
+        log: &ServerLog,
     ) -> Result<OpenTransport<TransportHandle>, OpenError> {
         let connect_timeout = server.timeout.connect;
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
                 let opened =
-                    ChildTransport::open(&self.warden, &self.process_env, group, stdio, connect_timeout)
+                    ChildTransport::open(&self.warden, &self.process_env, group, stdio, connect_timeout, log)
                         .await?;
                 Ok(opened.map_handle(TransportHandle::Child))
             }

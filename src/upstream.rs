@@ -17,9 +17,11 @@
 
 use crate::config::GroupName;
 use crate::config::ServerConfig;
+use crate::transport::server_log::{LogCursor, LogPage, ServerLog};
 use error::UpstreamError;
 use lease::Lease;
 use snapshot::Snapshot;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -48,7 +50,10 @@ pub mod translate;
 
 /// A handle of one group. Cheap to clone.
 #[derive(Clone)]
-pub struct Upstream {
+pub struct Upstream(Arc<GroupHandle>);
+
+/// What the clones of a handle share.
+pub struct GroupHandle {
     /// The group's name.
     pub name: GroupName,
     /// Sends commands to the group's task.
@@ -59,6 +64,8 @@ pub struct Upstream {
     pub stats: Arc<stats::CallStats>,
     /// Set when a stateful server that had been called was lost.
     lost_state: Arc<AtomicBool>,
+    /// What the group's processes wrote to stderr.
+    log: ServerLog,
 }
 
 /// A command to a group's task. The mailbox is bounded; a sender that finds it full waits.
@@ -104,6 +111,14 @@ pub enum AcquireError {
     },
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
+}
+
+impl Deref for Upstream {
+    type Target = GroupHandle;
+
+    fn deref(&self) -> &GroupHandle {
+        &self.0
+    }
 }
 
 impl Upstream {
@@ -187,6 +202,18 @@ impl Upstream {
     /// Closes the connection and ends the task.
     pub async fn stop(&self, grace: Grace) {
         drop(self.mailbox.send(Command::Stop(grace)).await);
+    }
+
+    /// Returns what the group's server wrote to stderr, from `after` on. That of a shared server is in the host. It does
+    /// not count as a use of the connection.
+    pub async fn log_page(&self, after: Option<LogCursor>) -> LogPage {
+        let live = self.snapshot.borrow().live.clone();
+        let shared = live.filter(|live| live.process().is_some_and(|process| process.is_shared));
+        let page = match shared {
+            Some(live) => live.read_log(after).await,
+            None => None,
+        };
+        page.unwrap_or_else(|| self.log.after(after))
     }
 
     /// Returns whether the group's task has ended.

@@ -6,7 +6,7 @@
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
 //! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
 //! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced
-//! in a copy (`raw`). `output` queues frames in order and never waits; its writer writes what was queued at once.
+//! in a copy (`raw`). `output` queues frames in order and never waits; what was queued is written at once, by `cork` or by the output's writer.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
@@ -17,16 +17,21 @@
 //! messages of all connections take together. `stdio` opens the process's own stdin and stdout, and `log_text` makes text
 //! of the other side safe for the log.
 
+use crate::protocol::methods::Method;
 use body::{Body, concat};
 use bytes::{Buf, Bytes};
 use object::Params;
 use scan::Scanner;
+use std::borrow::Cow;
 use std::io::IoSlice;
 
 pub mod batch;
+mod block;
 pub mod body;
 pub mod budget;
+pub mod burst;
 pub mod call_options;
+pub mod cork;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod inbound;
@@ -52,6 +57,9 @@ pub type Raw = Bytes;
 
 /// The content of a response: its `result`, or its `error` object.
 pub type Reply = Result<Raw, Raw>;
+
+/// The name of a method, static if it is one of MCP.
+pub type MethodName = Cow<'static, str>;
 
 /// One JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +88,7 @@ pub struct Request {
     /// A JSON string or number.
     pub id: Raw,
     /// The method's name.
-    pub method: String,
+    pub method: MethodName,
     /// The params, if the request has any; `null` is a value.
     pub params: Option<Params>,
 }
@@ -147,7 +155,7 @@ impl Message {
         let Envelope { id, method, params, result, error, .. } = envelope;
         let error = error.filter(|error| &error[..] != b"null" || result.is_none());
         let result = result.filter(|_| error.is_none());
-        let name = method.as_ref().map(|method| object::string(method));
+        let name = method.as_ref().map(|method| method_name(method));
         if name == Some(None) {
             return Err(MessageError::NotAMessage { id: id.filter(is_id) });
         }
@@ -155,9 +163,10 @@ impl Message {
             (Some(method), Some(id), None, None) if is_id(&id) => {
                 Ok(Self::Request(Request { id, method, params }))
             }
-            (Some(method), None, None, None) => {
-                Ok(Self::Notification { method, params: params.map(|params| Raw::clone(&params)) })
-            }
+            (Some(method), None, None, None) => Ok(Self::Notification {
+                method: method.into_owned(),
+                params: params.map(|params| Raw::clone(&params)),
+            }),
             (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(result) }),
             (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(error) }),
             (_, id, ..) => Err(MessageError::NotAMessage { id: id.filter(is_id) }),
@@ -208,6 +217,12 @@ impl Envelope {
         scanner.end()?;
         Some(found)
     }
+}
+
+/// Reads the name of a method. `None` if it is not a string.
+fn method_name(text: &[u8]) -> Option<MethodName> {
+    let name = object::str(text)?;
+    Some(Method::parse(&name).map_or_else(|| name.into_owned().into(), |method| method.name().into()))
 }
 
 /// Ids are strings and numbers (MCP, base protocol).
@@ -282,9 +297,10 @@ impl Frame {
             head.extend_from_slice(name.as_bytes());
             head.extend_from_slice(b"\":");
             if copied == body_len {
-                body.parts().for_each(|part| head.extend_from_slice(part));
+                body.write_to(&mut head);
             } else {
-                rest = body.into_parts().chain([Bytes::from_static(b"}\n")]).collect();
+                rest = body.into_parts();
+                rest.push(Bytes::from_static(b"}\n"));
             }
         }
         if rest.is_empty() {
@@ -353,7 +369,13 @@ fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
 /// Returns text as a JSON string.
 pub fn json_string(text: &str) -> Raw {
     match is_plain(text) {
-        true => concat([b"\"", text.as_bytes(), b"\""].into_iter()),
+        true => {
+            let mut json = Vec::with_capacity(text.len() + 2);
+            json.push(b'"');
+            json.extend_from_slice(text.as_bytes());
+            json.push(b'"');
+            json.into()
+        }
         false => serde_json::Value::from(text).to_string().into(),
     }
 }

@@ -64,15 +64,15 @@ mod measure {
         let mut clients = ["client", "user"].map(|share| dirs.warm_client(share));
         for _ in 0..ROUNDS {
             for (n, client) in clients.iter_mut().enumerate() {
-                let micros = sorted_micros(CALLS_PER_ROUND, || client.call(Some("g"), "echo"));
+                let micros = sorted_micros(CALLS_PER_ROUND, || client.call(Some("g"), "r100"));
                 p50[n].push(micros[CALLS_PER_ROUND / 2]);
                 p99[n].push(micros[CALLS_PER_ROUND * 99 / 100]);
-                let micros = sorted_micros(BIG_CALLS_PER_ROUND, || client.call(Some("g"), "big"));
+                let micros = sorted_micros(BIG_CALLS_PER_ROUND, || client.call(Some("g"), "r1000000"));
                 big[n].push(micros[BIG_CALLS_PER_ROUND / 2]);
             }
         }
-        print_row("echo, 100 B, p50, µs", &p50);
-        print_row("echo, 100 B, p99, µs", &p99);
+        print_row("100 B, p50, µs", &p50);
+        print_row("100 B, p99, µs", &p99);
         print_row("a text of 1 MB, p50, µs", &big);
     }
 
@@ -82,7 +82,7 @@ mod measure {
         let first_call = |share: &str| -> Vec<f64> {
             let timed = |_| {
                 let mut client = dirs.client(share);
-                sorted_micros(1, || client.call(Some("g"), "echo"))[0]
+                sorted_micros(1, || client.call(Some("g"), "r100"))[0]
             };
             (0..SECOND_WINDOWS).map(timed).collect()
         };
@@ -100,7 +100,7 @@ mod measure {
                 let mut open = 0;
                 while !stopped.load(Ordering::Relaxed) || open > 0 {
                     if open < FLOOD && !stopped.load(Ordering::Relaxed) {
-                        hostile.send_call(Some("g"), "echo");
+                        hostile.send_call(Some("g"), "r100");
                         open += 1;
                     } else {
                         hostile.receive_result();
@@ -111,7 +111,7 @@ mod measure {
             let mut micros = Vec::new();
             for _ in 0..CALLS_OF_OTHERS {
                 for other in &mut others {
-                    micros.extend(sorted_micros(1, || other.call(Some("g"), "echo")));
+                    micros.extend(sorted_micros(1, || other.call(Some("g"), "r100")));
                 }
             }
             stop.store(true, Ordering::Relaxed);
@@ -158,7 +158,7 @@ mod measure {
         fn warm_client(&self, share: &str) -> BenchClient {
             let mut client = self.client(share);
             for _ in 0..WARM_UP_CALLS {
-                client.call(Some("g"), "echo");
+                client.call(Some("g"), "r100");
             }
             client
         }

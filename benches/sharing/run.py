@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Measures what 20 windows cost with private and with shared servers: processes and memory.
+"""Measures what many windows cost with private and with shared servers: processes and memory.
 
     cargo build --release
-    benches/sharing/run.py [PROGRAM] [--windows N]
+    benches/sharing/run.py [PROGRAM] [--windows N]              # six servers that keep nothing between calls
+    benches/modes/setup
+    benches/sharing/run.py [PROGRAM] [--windows N] --ten        # the ten servers of benches/modes
 
-It uses real servers that tests/real/shareable.py has installed into target/shareable. Memory is the sum of the PSS of
-all windows, wardens, hosts and servers: a page that several processes use counts in parts. At the end it counts the
-context switches of the idle host in 10 s; a process that makes system calls has some.
+It uses real servers in pinned versions. It installs the six into target/shareable (network, python3 and npm). Of the ten,
+those five are shared that keep nothing between calls; the others stay private, as they are without a word in the config.
+Memory is the sum of the PSS of all windows, wardens, hosts and servers: a page that several processes use counts in
+parts. At the end it counts the context switches of the idle host in 10 s; a process that makes system calls has some.
 """
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -23,19 +27,39 @@ INSTALLED = TARGET / "shareable"
 IDLE_S = 10
 
 
-def servers():
-    def python(name, version):
-        return [str(INSTALLED / f"{name}-{version}" / "bin" / name)]
+def six_servers(files, repository):
+    """The command of each server, and a call."""
+    sys.path.insert(0, str(ROOT / "tests/real"))
+    from shareable import install
 
-    node = INSTALLED / "time-mcp-1.0.6/node_modules/time-mcp"
-    binary = json.loads((node / "package.json").read_text())["bin"]
-    file = binary if isinstance(binary, str) else next(iter(binary.values()))
+    def uvx(name, version, *args):
+        return [*map(str, install("uvx", name, version)), *args]
+
+    def npx(name, version, *args):
+        return [*map(str, install("npx", name, version)), *args]
+
     return {
-        "time": (python("mcp-server-time", "2026.10.19"), "get_current_time", {"timezone": "UTC"}),
-        "calculator": (python("mcp-server-calculator", "0.2.1"), "calculate", {"expression": "1+1"}),
-        "fetch": (python("mcp-server-fetch", "2026.10.24"), "fetch", {"url": "http://127.0.0.1:9/"}),
-        "time-js": (["node", str(node / file)], "days_in_month", {"date": "2024-02-11"}),
+        "time": (uvx("mcp-server-time", "2026.10.19"), "get_current_time", {"timezone": "UTC"}),
+        "calculator": (uvx("mcp-server-calculator", "0.2.1"), "calculate", {"expression": "1+1"}),
+        "fetch": (uvx("mcp-server-fetch", "2026.10.24"), "fetch", {"url": "http://127.0.0.1:9/"}),
+        "git": (uvx("mcp-server-git", "2026.10.19"), "git_status", {"repo_path": repository}),
+        "time-js": (npx("time-mcp", "1.0.6"), "days_in_month", {"date": "2024-02-11"}),
+        "filesystem": (npx("@modelcontextprotocol/server-filesystem", "2026.8.31", files),
+                       "list_allowed_directories", {}),
     }
+
+
+# Those of the ten that keep nothing between calls.
+SHAREABLE = {"time", "calculator", "fetch", "git", "filesystem"}
+
+
+def ten_servers(home):
+    spec = importlib.util.spec_from_file_location("modes", ROOT / "benches/modes/run.py")
+    modes = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(modes)
+    installed = modes.Fixture(None, Path(home))
+    calls = {name: (tool, arguments) for name, tool, arguments in installed.calls}
+    return {name: ([str(part) for part in command], *calls[name]) for name, command in installed.commands.items()}
 
 
 class Window:
@@ -118,23 +142,23 @@ def switches(pid):
     return sum(int(line.split()[1]) for line in text.splitlines() if "ctxt_switches" in line)
 
 
-def measure(program, share, count):
+def measure(program, servers, share, count):
     with tempfile.TemporaryDirectory() as runtime:
         os.chmod(runtime, 0o700)
         config = Path(runtime) / "servers.json"
-        entries = {name: {"command": command, "share": share} for name, (command, *_) in servers().items()}
+        entries = {name: {"command": command, "share": share(name)} for name, (command, *_) in servers.items()}
         config.write_text(json.dumps({"mcpServers": entries, "settings": {"lazy_startup": "pure"}}))
         env = {key: value for key, value in os.environ.items() if key != "CI"} | {"XDG_RUNTIME_DIR": runtime}
         windows = [Window(program, config, env) for _ in range(count)]
         for window in windows:
-            for name, (_, tool, arguments) in servers().items():
+            for name, (_, tool, arguments) in servers.items():
                 window.call(name, tool, arguments)
         time.sleep(1)
         found = hosts(runtime)
         pids = tree([window.process.pid for window in windows] + found)
-        ours = {b"dmcp-host", b"dmcp-warden", os.fsencode(program)}
-        is_server = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] not in ours
-        result = (sum(map(is_server, pids)), pss(pids))
+        wardens = {pid for pid in pids if Path(f"/proc/{pid}/comm").read_text() == "dmcp-warden\n"}
+        parents = {child: parent for parent, some in children().items() for child in some}
+        result = (sum(parents.get(pid) in wardens for pid in pids), pss(pids))
         idle = None
         if found:
             before = switches(found[0])
@@ -150,16 +174,27 @@ def measure(program, share, count):
 
 def main():
     args = sys.argv[1:]
+    is_ten = "--ten" in args
+    args = [arg for arg in args if arg != "--ten"]
     count = int(args.pop(args.index("--windows") + 1)) if "--windows" in args else 20
     args = [arg for arg in args if arg != "--windows"]
     program = os.path.realpath(args[0] if args else TARGET / "release/dynamic-mcp")
-    print(f"{len(servers())} servers, each called once by every window")
-    print(f"{'':36} {'server processes':>18} {'memory, MB':>12}")
-    for name, share, windows in [("1 window", "client", 1), (f"{count} windows, private", "client", count),
-                                 (f"{count} windows, shared", "user", count)]:
-        processes, memory, idle = measure(program, share, windows)
-        print(f"{name:36} {processes:>18} {memory:>12.0f}", flush=True)
-    print(f"context switches of the idle host in {IDLE_S} s: {idle}")
+    with tempfile.TemporaryDirectory() as home:
+        if is_ten:
+            servers = ten_servers(home)
+        else:
+            repository = Path(home) / "repository"
+            subprocess.run(["git", "init", "-q", repository], check=True)
+            servers = six_servers(home, str(repository))
+        shared = lambda name: "user" if not is_ten or name in SHAREABLE else "auto"
+        print(f"{len(servers)} servers, each called once by every window")
+        print(f"{'':36} {'server processes':>18} {'memory, MB':>12}")
+        for name, share, windows in [("1 window", lambda _: "client", 1),
+                                     (f"{count} windows, private", lambda _: "client", count),
+                                     (f"{count} windows, shared", shared, count)]:
+            processes, memory, idle = measure(program, servers, share, windows)
+            print(f"{name:36} {processes:>18} {memory:>12.0f}", flush=True)
+        print(f"context switches of the idle host in {IDLE_S} s: {idle}")
 
 
 if __name__ == "__main__":

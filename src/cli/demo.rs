@@ -16,7 +16,7 @@ use sandbox::Sandbox;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-mod client;
+pub(super) mod client;
 mod printer;
 mod sandbox;
 pub mod server;

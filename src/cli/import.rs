@@ -8,7 +8,7 @@
 //! the new servers to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers, `write` writes them,
-//! and `undo` keeps what is needed to take that back. `secrets` knows which values must not be shown.
+//! and `undo` keeps what is needed to take that back. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown.
 //!
 //! # Invariants
 //!
@@ -27,9 +27,11 @@ use super::Cli;
 use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::config_files;
 use crate::config::vars::Env;
+use crate::transport::launch::ProcessEnv;
 use apps::ClientApp;
 use ask::Answers;
 use discover::{Discovery, discover};
+use measure::MeasureContext;
 use mode::ImportMode;
 use plan::Plan;
 use undo::undo_changes;
@@ -39,6 +41,7 @@ mod apps;
 mod ask;
 mod discover;
 mod edit;
+mod measure;
 mod merge;
 mod mode;
 mod plan;
@@ -71,6 +74,9 @@ pub struct ImportArgs {
     /// Take back what --write-client changed
     #[arg(long, conflicts_with_all = ["write_client", "project"])]
     pub undo: bool,
+    /// Start the servers, and show what they take today and would take with dynamic-mcp
+    #[arg(long, conflicts_with = "undo")]
+    pub measure: bool,
     /// Write nothing, and show what would change
     #[arg(long)]
     pub dry_run: bool,
@@ -84,12 +90,18 @@ pub struct ImportArgs {
 /// # Errors
 ///
 /// Fails if stdout cannot be written, or a file cannot be read or written.
-pub fn import(args: &ImportArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+pub async fn import(
+    args: &ImportArgs,
+    cli: &Cli,
+    env: &Env,
+    process_env: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
     let is_named = !args.clients.is_empty();
     let mode = ImportMode {
         apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
         is_named,
         write_client: args.write_client,
+        measure: args.measure,
         dry_run: args.dry_run,
         answers: Answers::new(args.yes),
     };
@@ -122,6 +134,9 @@ pub fn import(args: &ImportArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCod
     }
     confirm_projects(&mut discovery, &mode)?;
     let plan = Plan::new(&discovery, target, mode.answers, env)?;
+    if mode.measure {
+        plan.measure(MeasureContext { cli, env, process_env }).await?;
+    }
     let done = plan.carry_out(&discovery, &mode, env)?;
     Ok(match (done, discovery.errors.is_empty()) {
         (false, _) => ExitCode::from(EXIT_FAILURE),
@@ -148,7 +163,7 @@ fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<
                     crate::text::name(&server.name),
                     report::program(&server.translated.entry)
                 );
-                match mode.dry_run || mode.answers.confirm(&question)? {
+                match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question)? {
                     true => place.servers.push(server),
                     false => place.staying.push((server.name, "it is not wanted".to_owned())),
                 }

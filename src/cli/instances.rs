@@ -4,18 +4,18 @@
 //!
 //! Each instance listens on a socket of its own, `instance-PID.sock` in the runtime directory
 //! (`transport/shared/runtime_dir.rs`), which is closed to other users. A command connects to every socket there, sends
-//! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command.
-//! `memory` measures the processes that instances name, and `duplicates` compares them.
+//! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command;
+//! `selection` chooses the instances that a command means.
 //!
 //! An instance that cannot create its socket works without it; commands do not find it then.
 
+use crate::transport::server_log::{LogCursor, LogPage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-pub mod duplicates;
-pub mod memory;
 pub mod query;
+pub mod selection;
 pub mod socket;
 
 /// What a command asks an instance.
@@ -26,6 +26,13 @@ enum InstanceRequest {
     Status,
     /// To connect a group again.
     Reconnect(String),
+    /// The log of a group's server.
+    Logs {
+        /// The group.
+        group: String,
+        /// Up to where it was read.
+        after: Option<LogCursor>,
+    },
 }
 
 /// The answer of an instance.
@@ -36,6 +43,8 @@ enum InstanceReply {
     Status(Box<InstanceStatus>),
     /// The group is being connected again.
     Reconnecting,
+    /// The lines.
+    Log(LogPage),
     /// It has no group of this name.
     NoSuchGroup,
 }
@@ -62,6 +71,12 @@ impl InstanceStatus {
     /// The groups, as `get_status` reports them.
     pub fn groups(&self) -> &[Value] {
         self.status["groups"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The process of a group's server, if it is shared.
+    pub fn shared_server(&self, group: &str) -> Option<u64> {
+        let group = self.groups().iter().find(|own| own["group"] == group)?;
+        group["pid"].as_u64().filter(|_| group["shared"] == true)
     }
 
     /// Returns whether it has a group of this name.

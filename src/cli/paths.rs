@@ -75,6 +75,11 @@ pub(super) fn secret_store(env: &Env) -> Option<SecretStore> {
     Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
 }
 
+/// The same for servers that start. The user may be asked to unlock the keyring.
+pub(super) fn secret_keyring(env: &Env) -> Option<Arc<dyn SecretKeyring>> {
+    Some(Arc::new(secret_store(env)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,9 +100,4 @@ mod tests {
         }
         assert_eq!(config_file(Path::new("~/a"), &Env::default()).0, Path::new("~/a"));
     }
-}
-
-/// The same for servers that start. The user may be asked to unlock the keyring.
-pub(super) fn secret_keyring(env: &Env) -> Option<Arc<dyn SecretKeyring>> {
-    Some(Arc::new(secret_store(env)?))
 }

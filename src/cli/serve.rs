@@ -39,7 +39,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
@@ -191,11 +191,15 @@ async fn run_session(
             return Ok(stopped_at_start(signal));
         }
     }
-    let session = ClientSession::new(groups.clone(), &clients, Peer::new(output.clone()));
+    let (peer, deadlines) = Peer::new(output.clone());
+    let session = ClientSession::new(groups.clone(), &clients, peer);
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {
         let mut writing = tokio::spawn(writer.run());
+        // The task ends with the session.
+        let mut timing = JoinSet::new();
+        timing.spawn(deadlines.run());
         // A task of its own, so that the signals are not asked for each message.
         let signal = tokio::spawn(async move { signals.next().await });
         let stop = async {

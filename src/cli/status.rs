@@ -1,8 +1,10 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
-use super::instances::memory::{self, ProcessTree};
-use super::instances::{duplicates, query};
+use super::instances::query;
+use crate::config::Share;
 use crate::config::vars::Env;
+use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
+use crate::processes::{self, ProcessTree};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +70,8 @@ fn report(env: &Env) -> std::io::Result<Value> {
         saved_processes += saved;
         saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
     }
-    let all_groups = instances.iter().flat_map(|instance| instance.status.groups());
-    let duplicates = duplicates::find(all_groups, &tree);
+    let groups = instances.iter().flat_map(|instance| instance.status.groups());
+    let duplicates = duplicates::among(groups.filter_map(private_server), &tree);
     let mut not_running = 0;
     let instances: Vec<Value> = instances
         .iter()
@@ -91,10 +93,10 @@ fn report(env: &Env) -> std::io::Result<Value> {
                     group
                 })
                 .collect();
-            let client = memory::parent(status.pid);
+            let client = processes::parent(status.pid);
             json!({
                 "pid": status.pid,
-                "client": client.and_then(memory::name),
+                "client": client.and_then(processes::name),
                 "clientPid": client,
                 "version": status.version,
                 "upS": status.up_s,
@@ -110,9 +112,21 @@ fn report(env: &Env) -> std::io::Result<Value> {
     Ok(json!({
         "instances": instances,
         "notRunning": not_running,
-        "duplicates": duplicates,
+        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
+        "advice": duplicates.iter().map(|server| format!("{} {}", server.group, server.text())).collect::<Vec<_>>(),
         "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
     }))
+}
+
+/// The server of a group as `get_status` reports it, if it runs and is private without the config's wish.
+fn private_server(group: &Value) -> Option<PrivateServer> {
+    let share = group["share"].as_str()?;
+    let is_private = group["shared"] == false && share != Share::Client.name();
+    Some(PrivateServer {
+        group: group["group"].as_str().filter(|_| is_private)?.to_owned(),
+        pid: group["pid"].as_u64()?.try_into().ok()?,
+        is_configured: share != Share::Auto.name(),
+    })
 }
 
 /// Formats the report for a terminal.
@@ -140,8 +154,8 @@ fn table(report: &Value) -> String {
         }
         text.push_str(&groups_table(instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default()));
     }
-    for duplicate in report["duplicates"].as_array().into_iter().flatten() {
-        text.push_str(&duplicates::line(duplicate));
+    for advice in report["advice"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        text.push_str(&format!("{advice}\n"));
     }
     let saved = &report["savedBySharing"];
     text.push_str(&format!(

@@ -125,6 +125,13 @@ impl Mode {
     }
 }
 
+impl ServerConfig {
+    /// Which instances use the same process: a stateful server has one for each.
+    pub fn effective_share(&self) -> Share {
+        if self.stateful { Share::Client } else { self.share }
+    }
+}
+
 /// Which instances of dynamic-mcp of one user use the same process of a server. `stateful` overrides it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
@@ -137,6 +144,18 @@ pub enum Share {
     Directory,
     /// All of the user.
     User,
+}
+
+impl Share {
+    /// The word for it in config files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Client => "client",
+            Self::Directory => "directory",
+            Self::User => "user",
+        }
+    }
 }
 
 /// How a server is reached.

@@ -18,6 +18,7 @@ use crate::groups::GroupManager;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
 use crate::upstream::select::until;
+use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
@@ -165,16 +166,23 @@ impl ClientSession {
             let hold_until = self.hold_until;
             tokio::select! {
                 biased;
-                () = self.requests.ended() => {}
+                () = self.requests.serve() => {}
+                incoming = self.peer.receive(lines) => match incoming {
+                    Some(incoming) => {
+                        let peer = self.peer.clone();
+                        let handle = |incoming, _: &mut _| {
+                            self.handle(incoming);
+                            !self.start_due && self.peer.output().is_ready()
+                        };
+                        handle_all(&peer, incoming, lines, handle).await;
+                    }
+                    None => return,
+                },
                 () = until(hold_until) => {
                     self.hold_until = None;
                     self.reject_held(&errors::not_initialized());
                 }
                 () = self.list_changes.changed() => self.notify_list_changes(),
-                incoming = self.peer.receive(lines) => match incoming {
-                    Some(incoming) => self.handle(incoming),
-                    None => return,
-                },
             }
         }
     }

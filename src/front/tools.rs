@@ -3,9 +3,10 @@
 //! # Theory of operation
 //!
 //! The model sees a few small tools (`definitions`) and asks for the tools of a group when it needs them. `arguments`
-//! reads what a model writes, in every form that models use; `argument_repair` corrects what does not fit a tool. `describe` is `get_dynamic_tools`, `call` is
-//! `call_dynamic_tool`, `search` is `search_dynamic_tools`, and `status` is `get_status`. `render` writes definitions,
-//! signatures and stubs within the limits of clients.
+//! reads what a model writes, in every form that models use; `argument_repair` corrects what does not fit a tool.
+//! `describe` is `get_dynamic_tools`, `call` is `call_dynamic_tool`, `search` is `search_dynamic_tools`, and `status` is
+//! `get_status`, for which `duplicate_servers` finds servers that other windows run as well. `render` writes
+//! definitions, signatures and stubs within the limits of clients.
 //!
 //! `tool_list` is `tools/list`: our tools, and the upstreams' tools that the config exposes. `protocol_extensions` has
 //! additions to the protocol for programs: lazy lists and single definitions.
@@ -15,6 +16,7 @@ pub mod arguments;
 pub mod call;
 pub mod definitions;
 pub mod describe;
+pub mod duplicate_servers;
 pub mod protocol_extensions;
 pub mod render;
 pub mod search;

@@ -12,6 +12,7 @@ use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
+use crate::transport::server_log::ServerLog;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{Transport, launch};
 use crate::upstream::catalog::{Catalog, Tool};
@@ -285,8 +286,10 @@ impl GroupManager {
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
         let era = cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era);
+        let log = ServerLog::default();
         let connector = Connector {
             group: name.clone(),
+            log: log.clone(),
             transport: self.environment.transport.clone(),
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
@@ -302,6 +305,7 @@ impl GroupManager {
             server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
             cached,
             predecessor,
+            log,
         };
         let (group, task) = task::create(spec, connector, self.environment.shared.clone());
         self.tasks.spawn(name, task);

@@ -4,12 +4,13 @@ use super::session_table::{Leftovers, SessionId, SessionTable};
 use super::unshareable::Unshareable;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
+use crate::transport::server_log::ServerLog;
 use crate::transport::shared::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, PollableFd, Writer};
-use crate::wire::peer::{CallError, CallOptions, Incoming, Peer};
+use crate::wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
 use crate::wire::{Raw, Reply, error_object, raw};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -45,6 +46,8 @@ pub(super) struct SharedServer {
     handshake: Mutex<Option<watch::Receiver<Option<Reply>>>>,
     /// The servers that must not be shared.
     unshareable: Arc<Unshareable>,
+    /// What it writes to stderr, and what it sends that belongs to no session.
+    pub(super) log: ServerLog,
 }
 
 /// The process of a server, and the tasks that it needs.
@@ -52,6 +55,7 @@ pub(super) struct ServerIo {
     stdout: Receiver,
     stderr: Receiver,
     writer: Writer,
+    deadlines: Deadlines,
     handle: ProcessHandle,
 }
 
@@ -64,7 +68,7 @@ impl SharedServer {
     ) -> (Arc<Self>, ServerIo) {
         let SpawnedProcess { pid, stdin, stdout, stderr, handle } = process;
         let (output, writer) = Output::direct(PollableFd::Pipe(stdin));
-        let peer = Peer::new(output);
+        let (peer, deadlines) = Peer::new(output);
         peer.accept_batches();
         let server = Self {
             identity,
@@ -74,17 +78,18 @@ impl SharedServer {
             session_count: watch::Sender::new(0),
             handshake: Mutex::default(),
             unshareable,
+            log: ServerLog::default(),
         };
-        (Arc::new(server), ServerIo { stdout, stderr, writer, handle })
+        (Arc::new(server), ServerIo { stdout, stderr, writer, deadlines, handle })
     }
 
     /// Runs until the process has ended by itself, or nobody has used it for a while. Nothing of it is left then.
     pub(super) async fn run(&self, process: ServerIo) {
-        let ServerIo { stdout, stderr, writer, handle } = process;
+        let ServerIo { stdout, stderr, writer, deadlines, handle } = process;
         let tail = StderrTail::default();
         let mut lines = LineReader::new(stdout, self.identity.max_message_bytes);
         let following = async {
-            tail.clone().follow(stderr).await;
+            tail.clone().follow(stderr, self.log.clone()).await;
             pending::<()>().await;
         };
         let writing = async {
@@ -102,6 +107,7 @@ impl SharedServer {
             () = self.unused() => false,
             () = following => true,
             () = writing => true,
+            () = deadlines.run() => true,
         };
         if has_ended {
             let exit = timeout(DRAIN_TIMEOUT, handle.exited()).await.ok();

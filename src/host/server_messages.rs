@@ -4,6 +4,7 @@ use super::server::SharedServer;
 use super::session_table::LogSeverity;
 use crate::protocol::code;
 use crate::protocol::methods::notification;
+use crate::text::one_line;
 use crate::transport::shared::attach::SERVER_ENDED;
 use crate::wire::log_text::LogText;
 use crate::wire::peer::Peer;
@@ -56,8 +57,8 @@ impl SharedServer {
             self.mark_unshareable("its lists change during a request");
         }
         if receivers.is_empty() {
-            let params = params.map(|params| LogText(params).to_string());
-            tracing::debug!(method, params, "a message of the server belongs to no session");
+            let params = params.map(|params| LogText(params).to_string()).unwrap_or_default();
+            self.log.push(format!("{} {params}", one_line(method)));
         }
         for receiver in receivers {
             receiver.notify(method, params.cloned());

@@ -9,7 +9,7 @@ use super::session_table::{Competition, LogSeverity, SessionId};
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
 use crate::random::hex_id;
-use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
+use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES, READ_LOG};
 use crate::transport::shared::challenge;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::pipes::{self, SessionPipes};
@@ -86,10 +86,11 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
     output.set_limit(MAX_UNREAD_BYTES);
     let id = registry.new_session_id();
+    let (peer, deadlines) = Peer::new(output.clone());
     let session = Arc::new(HostSession {
         id,
         instance,
-        peer: Peer::new(output.clone()),
+        peer,
         server,
         registry,
         fair_share: Semaphore::new(FAIR_SHARE),
@@ -101,6 +102,7 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let _removed_at_the_end = RemovedAtTheEnd(session.clone());
     tokio::select! {
         () = session.read(&mut lines) => {}
+        () = deadlines.run() => {}
         // The instance is gone, or the server has ended and everything is written.
         _ = writer.run() => {}
         () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
@@ -217,6 +219,13 @@ impl HostSession {
         let Request { method, params, .. } = request;
         let params = params.map(|params| Raw::clone(&params));
         let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
+        if method == READ_LOG {
+            let after = params.as_ref().and_then(|params| raw::get(params, "after"));
+            let after = after.and_then(|after| serde_json::from_slice(&after).ok());
+            return serde_json::to_string(&self.server.log.after(after))
+                .map(Raw::from)
+                .map_err(|error| error_object(code::INTERNAL_ERROR, &error.to_string(), None));
+        }
         match Method::parse(&method) {
             Some(Method::Initialize) => self.server.clone().initialize(params).await,
             Some(Method::ServerDiscover | Method::SubscriptionsListen) => {
@@ -284,7 +293,7 @@ impl HostSession {
         let options = CallOptions {
             progress,
             may_become_task: is_task,
-            cancel_params,
+            cancel_params: Some(cancel_params),
             ..CallOptions::within(MAX_WAIT)
         };
         let Some(reply) = reply_of(self.call(method, params, options).await) else {

@@ -89,6 +89,9 @@ impl ArgumentValidator {
             known.len() == definition.len() && (known.as_ptr() == definition.as_ptr() || known == definition)
         };
         let index = schemas.iter().position(|(known, _)| is_same(known));
+        if index == Some(0) {
+            return schemas.front().and_then(|(_, nodes)| nodes.clone());
+        }
         let entry = index.and_then(|index| schemas.remove(index)).unwrap_or_else(|| {
             let nodes = compile(definition).unwrap_or_else(|error| {
                 tracing::warn!(%tool, %error, "the arguments of this tool are not checked before calls");

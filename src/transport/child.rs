@@ -3,6 +3,7 @@
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
 use super::launch::{self, ProcessEnv};
+use super::server_log::ServerLog;
 use super::stderr::StderrTail;
 use super::warden::{Exit, ProcessHandle, StopTimeouts, Warden};
 use crate::config::{GroupName, StdioConfig};
@@ -52,13 +53,14 @@ impl ChildTransport {
         group: &GroupName,
         stdio: &StdioConfig,
         connect_timeout: Duration,
+        log: &ServerLog,
     ) -> Result<OpenTransport<Self>, OpenError> {
         let launch = launch::prepare(stdio, process_env).await?;
         let spawned = timeout(connect_timeout, warden.spawn(launch)).await;
         let spawned = spawned.map_err(|_| OpenError::TimedOut(connect_timeout))??;
         tracing::debug!(pid = spawned.pid, "process started");
         let stderr = StderrTail::default();
-        let stderr_task = tokio::spawn(stderr.clone().follow(spawned.stderr).in_current_span());
+        let stderr_task = tokio::spawn(stderr.clone().follow(spawned.stderr, log.clone()).in_current_span());
         let (output, writer) = Output::direct(PollableFd::Pipe(spawned.stdin));
         let inner = ChildInner {
             process: spawned.handle,

@@ -19,6 +19,7 @@
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::launch::{self, ANCESTORS_VAR, Launch, ProcessEnv};
+use super::server_log::ServerLog;
 use crate::config::{ServerConfig, Share, StdioConfig};
 use crate::wire::output::{Output, PollableFd};
 use crate::wire::{Raw, raw};
@@ -83,6 +84,7 @@ impl SharedServers {
         server: &ServerConfig,
         stdio: &StdioConfig,
         max_message_bytes: usize,
+        log: &ServerLog,
     ) -> Option<OpenTransport<SharedTransport>> {
         let share = scope::of(server, stdio)?;
         if self.0.paused_until.lock().is_some_and(|until| Instant::now() < until) {
@@ -90,7 +92,7 @@ impl SharedServers {
         }
         let attached = timeout(ATTACH_TIMEOUT, self.attach(share, stdio, max_message_bytes)).await;
         let declined = match attached {
-            Ok(Ok(opened)) => return Some(opened),
+            Ok(Ok((pipes, pid))) => return Some(SharedTransport::open(pipes, pid, log.clone())),
             Ok(Err(declined)) => declined,
             Err(_) => {
                 *self.0.paused_until.lock() = Some(Instant::now() + PAUSE);
@@ -106,7 +108,7 @@ impl SharedServers {
         share: Share,
         stdio: &StdioConfig,
         max_message_bytes: usize,
-    ) -> Result<OpenTransport<SharedTransport>, Declined> {
+    ) -> Result<(SessionPipes, u32), Declined> {
         let own = self.0.own.get_or_init(|| {
             if self.0.process_env.var("CI").is_some() {
                 return Err(Declined::new("nothing is shared where CI is set"));
@@ -137,7 +139,7 @@ impl SharedServers {
         };
         let (pipes, pid) = self.0.dialer.attach(&request, own).await?;
         tracing::debug!(pid, "attached to the shared process of the server");
-        Ok(SharedTransport::open(pipes, pid))
+        Ok((pipes, pid))
     }
 }
 
@@ -170,13 +172,15 @@ struct SharedSession {
     pid: u32,
     /// How the server's process ended, as the host told it.
     server_end: OnceLock<(String, String)>,
+    /// Gets its last lines of stderr. The host has the others.
+    log: ServerLog,
 }
 
 impl SharedTransport {
     /// The session ends when its input and its output are closed.
-    fn open(pipes: SessionPipes, pid: u32) -> OpenTransport<Self> {
+    fn open(pipes: SessionPipes, pid: u32, log: ServerLog) -> OpenTransport<Self> {
         let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
-        let handle = Self(Arc::new(SharedSession { pid, server_end: OnceLock::new() }));
+        let handle = Self(Arc::new(SharedSession { pid, server_end: OnceLock::new(), log }));
         OpenTransport {
             input: Box::new(pipes.input),
             output,
@@ -197,7 +201,9 @@ impl SharedTransport {
             return false;
         }
         let text = |name| params.and_then(|params| raw::get_str(params, name)).unwrap_or_default();
-        drop(self.0.server_end.set((text("how"), text("stderr"))));
+        let stderr = text("stderr");
+        stderr.lines().for_each(|line| self.0.log.push(line.to_owned()));
+        drop(self.0.server_end.set((text("how"), stderr)));
         true
     }
 

@@ -3,6 +3,7 @@
 //! The text comes from another program, so escape sequences and control characters, which could control a terminal or
 //! forge a line of our log, are removed from all of it.
 
+use super::server_log::ServerLog;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::take;
@@ -37,10 +38,14 @@ impl StderrTail {
         all.skip(skipped).collect::<Vec<_>>().join("\n")
     }
 
-    /// Reads `stderr` to its end and keeps its last lines. Logs each line as an event of the current span, which names
-    /// the group.
-    pub async fn follow(self, mut stderr: impl AsyncRead + Unpin) {
+    /// Reads `stderr` to its end and keeps its last lines, also in `kept`, which outlives the process. Logs each line as
+    /// an event of the current span, which names the group.
+    pub async fn follow(self, mut stderr: impl AsyncRead + Unpin, kept: ServerLog) {
         let mut chunk = vec![0; 8 << 10];
+        let write = |log: &mut RateLimitedLog, line: String| {
+            log.write(&line);
+            kept.push(line);
+        };
         let mut log = RateLimitedLog::default();
         loop {
             let read = tokio::select! {
@@ -58,10 +63,10 @@ impl StderrTail {
                     break;
                 }
             };
-            lines.iter().for_each(|line| log.write(line));
+            lines.into_iter().for_each(|line| write(&mut log, line));
         }
         let last = self.0.lock().end_line();
-        last.iter().for_each(|line| log.write(line));
+        last.into_iter().for_each(|line| write(&mut log, line));
         log.report_suppressed();
     }
 }

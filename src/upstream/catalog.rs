@@ -124,6 +124,11 @@ impl Catalog {
         Some(self.tools.iter().zip(&self.loaded()?.tools))
     }
 
+    /// Returns the verbatim definition of a tool, by its place in `tools`; `None` if the cache has lost it.
+    pub fn definition(&self, index: usize) -> Option<&Raw> {
+        self.loaded()?.tools.get(index)
+    }
+
     /// Returns the resources, templates and prompts; `None` if the cache has lost them.
     pub fn lists(&self) -> Option<&OtherLists> {
         Some(&self.loaded()?.lists)

@@ -15,6 +15,7 @@ use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use crate::config::{GroupName, ServerConfig};
 use crate::protocol::Era;
+use crate::transport::server_log::ServerLog;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{OpenTransport, Transport, TransportHandle};
 use crate::wire::Raw;
@@ -42,6 +43,8 @@ pub struct Connector {
     pub max_message: usize,
     /// What is known of the server's era.
     pub era: Arc<KnownEra>,
+    /// Gets what its processes write to stderr.
+    pub log: ServerLog,
 }
 
 /// The era in which a server was found, kept from one connection to the next.
@@ -155,7 +158,7 @@ impl Connector {
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
         if era == Era::Handshake
-            && let Some(opened) = self.transport.open_shared(server, self.max_message).await
+            && let Some(opened) = self.transport.open_shared(server, self.max_message, &self.log).await
         {
             // A process that is shared is offered no capabilities.
             let offered = Raw::from_static(b"{}");
@@ -169,8 +172,11 @@ impl Connector {
                 }
             }
         }
-        let opened =
-            self.transport.open(&self.group, server, self.max_message).await.map_err(UpstreamError::from)?;
+        let opened = self
+            .transport
+            .open(&self.group, server, self.max_message, &self.log)
+            .await
+            .map_err(UpstreamError::from)?;
         self.connect_on(opened, self.clients.offered_capabilities(), era, server, limit, is_certain).await
     }
 
@@ -184,7 +190,7 @@ impl Connector {
         limit: Option<Duration>,
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
-        let (peer, handle) = (Peer::new(opened.output), opened.handle);
+        let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
         let live = LiveConnection::new(peer.clone(), era, handle.process());
         let lists_changed = Arc::new(Notify::new());
         let reader = Reader::new(ReaderContext {
@@ -197,7 +203,7 @@ impl Connector {
             failures: opened.failures,
         });
         let lines = LineReader::new(opened.input, self.max_message);
-        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer).in_current_span()));
+        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer, deadlines).in_current_span()));
         let session = Session {
             peer: peer.clone(),
             live: live.clone(),

@@ -6,9 +6,12 @@ use super::malformed_lines::UnreadableMessages;
 use super::translate;
 use crate::protocol::Era;
 use crate::transport::ServerProcess;
-use crate::wire::Reply;
+use crate::transport::server_log::{LogCursor, LogPage};
+use crate::transport::shared::attach::READ_LOG;
 use crate::wire::body::Body;
 use crate::wire::peer::{CallError, CallOptions, Peer};
+use crate::wire::{Raw, Reply};
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,19 +37,19 @@ impl Lease {
     /// # Errors
     ///
     /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
-    pub async fn call(
-        &self,
-        method: &str,
+    pub fn call<'a>(
+        &'a self,
+        method: &'a str,
         params: Option<impl Into<Body>>,
         from: Era,
         options: CallOptions,
-    ) -> Result<Reply, CallError> {
+    ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
         let params = params.map(Into::into);
         let params = match (from, self.0.era) {
             (Era::Handshake, Era::Handshake) => params,
             (from, to) => translate::request(params.map(|params| params.join()), from, to).map(Body::from),
         };
-        self.0.peer.call(method, params, options).await
+        self.0.peer.call(method, params, options)
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.
@@ -98,6 +101,9 @@ pub struct LiveConnection {
     pub(super) unreadable: Arc<UnreadableMessages>,
 }
 
+/// How long the host may take to send a log. It does not ask the server.
+const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The bit of `leases` that is set once there may be no more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
@@ -123,13 +129,19 @@ impl LiveConnection {
     pub(super) fn lease(self: &Arc<Self>) -> Option<Lease> {
         let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
         self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        self.touch();
         Some(Lease(self.clone()))
     }
 
     /// The server's process, if it is one on this machine.
     pub(super) fn process(&self) -> Option<ServerProcess> {
         self.process
+    }
+
+    /// Asks the host for the log of a shared server. `None` if it does not answer.
+    pub(super) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
+        let params = Raw::from(json!({ "after": after }).to_string());
+        let reply = self.peer.call(READ_LOG, Some(params), CallOptions::within(READ_LOG_TIMEOUT)).await;
+        serde_json::from_slice(&reply.ok()?.ok()?).ok()
     }
 
     fn release(&self) {
@@ -205,7 +217,7 @@ mod tests {
 
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());
-        LiveConnection::new(Peer::new(output), Era::Handshake, None)
+        LiveConnection::new(Peer::new(output).0, Era::Handshake, None)
     }
 
     fn was_notified(connection: &LiveConnection) -> bool {

@@ -11,11 +11,12 @@ use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, code};
 use crate::text::{quoted, shorten};
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
+use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
 use crate::wire::output::Writer;
-use crate::wire::peer::{CallError, CancelParams, Incoming, Peer, Progress};
+use crate::wire::peer::{CallError, CancelParams, Deadlines, Incoming, Peer, Progress};
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -75,11 +76,18 @@ impl Reader {
     }
 
     /// Reads and writes until the connection ends, then fails every open call.
-    pub async fn run(mut self, mut lines: LineReader<impl AsyncRead + Unpin>, writer: Writer) {
+    pub async fn run(
+        mut self,
+        mut lines: LineReader<impl AsyncRead + Unpin>,
+        writer: Writer,
+        deadlines: Deadlines,
+    ) {
         let handle = self.context.handle.clone();
-        // A server that closed its stdin may still answer. The task ends with this future.
-        let mut writing = JoinSet::new();
-        writing.spawn(writer.run());
+        // These tasks end with this future.
+        let mut tasks = JoinSet::new();
+        // A server that closed its stdin may still answer.
+        tasks.spawn(async { drop(writer.run().await) });
+        tasks.spawn(deadlines.run());
         tokio::select! {
             biased;
             () = self.read(&mut lines) => {}
@@ -98,19 +106,28 @@ impl Reader {
             tokio::select! {
                 // A line that has come continues an unfinished message even if the deadline has passed.
                 biased;
-                () = self.requests.ended() => {}
+                () = self.requests.serve() => {}
                 failed = self.context.failures.next() => self.request_failed(failed),
                 incoming = self.context.peer.receive(lines) => match incoming {
                     None => return,
-                    Some(Incoming::Malformed(error, line)) => self.malformed.add(&error, &line, lines),
-                    Some(incoming) => self.message(incoming),
+                    Some(incoming) => {
+                        let peer = self.context.peer.clone();
+                        let handle = |incoming, lines: &mut _| {
+                            self.handle(incoming, lines);
+                            self.context.clients.is_ready()
+                        };
+                        handle_all(&peer, incoming, lines, handle).await;
+                    }
                 },
                 () = until(deadline) => self.malformed.expire(),
             }
         }
     }
 
-    fn message(&mut self, incoming: Incoming) {
+    fn handle<R: AsyncRead + Unpin>(&mut self, incoming: Incoming, lines: &mut LineReader<R>) {
+        if let Incoming::Malformed(error, line) = incoming {
+            return self.malformed.add(&error, &line, lines);
+        }
         self.malformed.expire();
         match incoming {
             Incoming::Handled | Incoming::Malformed(..) => {}
@@ -185,7 +202,7 @@ impl Reader {
         let answer = self.context.clients.request(ClientRequest {
             params: request.params.map(|params| task_ids::expose_related(&group, &params)),
             group,
-            method: request.method,
+            method: request.method.into_owned(),
             call,
             progress,
             cancel_params: cancel_params.clone(),

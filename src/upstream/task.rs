@@ -14,10 +14,11 @@ use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
 use super::stats::CallStats;
-use super::{Command, Grace, Upstream};
+use super::{Command, Grace, GroupHandle, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
 use crate::pins::group::GroupPins;
 use crate::rules::Rules;
+use crate::transport::server_log::ServerLog;
 use futures_util::future::BoxFuture;
 use shared::SharedState;
 use std::sync::Arc;
@@ -50,12 +51,14 @@ pub struct GroupSpec {
     pub pins: Arc<GroupPins>,
     /// The end of the group of this name that the config changed. The first attempt begins after it.
     pub predecessor: Option<BoxFuture<'static, ()>>,
+    /// What its processes wrote to stderr.
+    pub log: ServerLog,
 }
 
 /// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
 /// handle is dropped.
 pub fn create(
-    GroupSpec { name, server, cached, pins, predecessor }: GroupSpec,
+    GroupSpec { name, server, cached, pins, predecessor, log }: GroupSpec,
     connect: impl Connect,
     shared: SharedState,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
@@ -110,7 +113,7 @@ pub fn create(
         catalog: cached,
         pins,
     };
-    let upstream = Upstream { name, mailbox, snapshot, stats, lost_state };
+    let upstream = Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log }));
     (upstream, task.run().instrument(span))
 }
 

@@ -74,6 +74,11 @@ impl Batches {
         }
     }
 
+    /// Returns whether a batch is being read: `next_unread` has messages, or `end_reading` has to be called.
+    pub fn is_reading(&self) -> bool {
+        self.reading
+    }
+
     /// Returns the next message of the batch that is being read.
     pub fn next_unread(&mut self) -> Option<Raw> {
         self.unread.pop_front()

@@ -1,73 +1,83 @@
 //! Params and results on their way out.
 
 use bytes::Bytes;
+use std::ops::Range;
 
-/// JSON text in parts, which are written one after the other. What a proxy replaces becomes a part of its own, so that
-/// the rest need not be copied.
+/// JSON text, and what takes the place of parts of it. A large text is never copied for that.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
-    first: Bytes,
-    rest: Vec<Bytes>,
-    /// The part that is the value of `_meta.progressToken`, if that is known.
-    token: Option<usize>,
+    text: Bytes,
+    /// The edits in the order of their places, which do not overlap.
+    edits: Vec<BodyEdit>,
+    /// Where the value of `_meta.progressToken` is in the text, if that is known.
+    token: Option<Range<usize>>,
+}
+
+/// New text for a part of a body.
+#[derive(Debug, Clone)]
+pub(super) struct BodyEdit {
+    /// The part, as offsets in the text.
+    pub(super) place: Range<usize>,
+    /// What takes its place.
+    pub(super) value: Bytes,
 }
 
 impl Body {
-    /// Makes a body of parts.
-    pub(super) fn of(parts: impl IntoIterator<Item = Bytes>) -> Self {
-        let mut parts = parts.into_iter().filter(|part| !part.is_empty());
-        Self { first: parts.next().unwrap_or_default(), rest: parts.collect(), token: None }
+    /// Makes a body of a text and its edits, which are in order and do not overlap.
+    pub(super) fn edited(text: Bytes, edits: Vec<BodyEdit>) -> Self {
+        Self { text, edits, token: None }
     }
 
-    /// The length of all parts in bytes.
+    /// Says where in the text the value of the progress token is.
+    pub(super) fn with_token(self, token: Option<Range<usize>>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// The length in bytes.
     pub fn len(&self) -> usize {
-        self.parts().map(Bytes::len).sum()
+        let grown: usize = self.edits.iter().map(|edit| edit.value.len()).sum();
+        let replaced: usize = self.edits.iter().map(|edit| edit.place.len()).sum();
+        self.text.len() + grown - replaced
     }
 
     /// Returns whether there is no text.
     pub fn is_empty(&self) -> bool {
-        self.first.is_empty()
+        self.len() == 0
     }
 
-    /// The parts.
-    pub fn parts(&self) -> impl Iterator<Item = &Bytes> + Clone {
-        std::iter::once(&self.first).chain(&self.rest)
-    }
-
-    /// The parts, owned.
-    pub(super) fn into_parts(self) -> impl Iterator<Item = Bytes> {
-        std::iter::once(self.first).chain(self.rest)
-    }
-
-    /// The whole text. It is copied if it has several parts.
-    pub fn join(&self) -> Bytes {
-        match self.rest.is_empty() {
-            true => self.first.clone(),
-            false => concat(self.parts().map(|part| &part[..])),
+    /// Adds the whole text to `out`.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) {
+        let mut done = 0;
+        for BodyEdit { place, value } in &self.edits {
+            out.extend_from_slice(&self.text[done..place.start]);
+            out.extend_from_slice(value);
+            done = place.end;
         }
+        out.extend_from_slice(&self.text[done..]);
     }
 
-    /// Makes the value of the progress token, a slice of one of the parts, a part of its own.
-    pub(super) fn split_at_token(self, token: &Bytes) -> Self {
-        let address = |text: &[u8]| text.as_ptr() as usize..text.as_ptr() as usize + text.len();
-        let wanted = address(token);
-        let is_inside = |part: &Bytes| {
-            let part = address(part);
-            part.start < wanted.start && wanted.end < part.end
-        };
-        let Some(index) = self.parts().position(is_inside) else { return self };
-        let pieces = self.into_parts().flat_map(|part| {
-            let start = wanted.start.wrapping_sub(address(&part).start);
-            match is_inside(&part) {
-                true => [
-                    part.slice(..start),
-                    part.slice(start..start + token.len()),
-                    part.slice(start + token.len()..),
-                ],
-                false => [part, Bytes::new(), Bytes::new()],
-            }
-        });
-        Self { token: Some(index + 1), ..Self::of(pieces) }
+    /// The whole text in parts, none of which is empty or a copy.
+    pub(super) fn into_parts(self) -> Vec<Bytes> {
+        let mut parts = Vec::with_capacity(2 * self.edits.len() + 2);
+        let mut done = 0;
+        for BodyEdit { place, value } in self.edits {
+            parts.push(self.text.slice(done..place.start));
+            parts.push(value);
+            done = place.end;
+        }
+        parts.push(self.text.slice(done..));
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    /// The whole text. It is copied if there are edits.
+    pub fn join(&self) -> Bytes {
+        if self.edits.is_empty() {
+            return self.text.clone();
+        }
+        let mut text = Vec::with_capacity(self.len());
+        self.write_to(&mut text);
+        text.into()
     }
 
     /// Sets the progress token where it is known to be.
@@ -75,20 +85,17 @@ impl Body {
     /// # Errors
     ///
     /// Returns the body itself if it is not known.
-    pub(super) fn set_progress_token(mut self, token: Bytes) -> Result<Self, Self> {
-        match self.token.and_then(|index| self.rest.get_mut(index - 1)) {
-            Some(part) => {
-                *part = token;
-                Ok(self)
-            }
-            None => Err(self),
-        }
+    pub(super) fn set_progress_token(mut self, value: Bytes) -> Result<Self, Self> {
+        let Some(place) = self.token.take() else { return Err(self) };
+        let at = self.edits.partition_point(|edit| edit.place.start < place.start);
+        self.edits.insert(at, BodyEdit { place, value });
+        Ok(self)
     }
 }
 
 impl From<Bytes> for Body {
     fn from(text: Bytes) -> Self {
-        Self { first: text, rest: Vec::new(), token: None }
+        Self { text, edits: Vec::new(), token: None }
     }
 }
 

@@ -136,7 +136,7 @@ pub struct CallOptions {
     /// cancellation).
     pub cancellable: bool,
     /// The params of the client's `notifications/cancelled`, if that ends this call.
-    pub cancel_params: CancelParams,
+    pub cancel_params: Option<CancelParams>,
 }
 
 /// Filled with the params of a client's `notifications/cancelled` before the future of its call is dropped.
@@ -153,7 +153,7 @@ impl CallOptions {
             origin: None,
             on_acknowledged: None,
             cancellable: true,
-            cancel_params: CancelParams::default(),
+            cancel_params: None,
         }
     }
 }

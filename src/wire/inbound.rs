@@ -2,11 +2,13 @@
 //! dropped when it is cancelled. All of them run in the task of their owner, which saves two switches between tasks for
 //! each request.
 
+use super::cork::corked;
 use super::peer::{CancelParams, Peer};
 use super::{Raw, Reply, raw};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -108,12 +110,33 @@ impl InboundRequests {
         self.peer.reply(id, reply);
     }
 
-    /// Continues the requests, and returns when one is answered. Never completes while none is open. Cancel-safe.
+    /// Continues the requests, and returns when some are answered. Never completes while none is open. Cancel-safe.
     pub async fn ended(&mut self) {
-        match self.open.next().await {
-            Some((id, ending)) => self.finish(&id, ending),
-            None => std::future::pending().await,
+        poll_fn(|context| self.poll_ended(context)).await;
+    }
+
+    /// Continues the requests. Returns when the other side has to read answers before more is done. Cancel-safe.
+    pub async fn serve(&mut self) {
+        poll_fn(|context| match self.poll_ended(context) {
+            Poll::Ready(()) if !self.peer.output().is_ready() => Poll::Ready(()),
+            _ => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// Sends all answers that are known, in one write.
+    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut ended = Poll::Pending;
+        if self.open.is_empty() {
+            return ended;
         }
+        corked(|| {
+            while let Poll::Ready(Some((id, ending))) = self.open.poll_next_unpin(context) {
+                self.finish(&id, ending);
+                ended = Poll::Ready(());
+            }
+        });
+        ended
     }
 
     /// Drops the future of the request that a `notifications/cancelled` names. The calls that it made are cancelled

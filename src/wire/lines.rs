@@ -102,13 +102,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         loop {
             while let Some(end) = self.line_end() {
-                let mut line = self.buffer.split_to(end + 1);
-                line.truncate(end);
-                self.searched = 0;
-                if end > LARGE {
-                    self.last_large = end.min(MAX_EXPECTED);
-                }
-                if let Some(line) = self.finish(line.freeze()) {
+                if let Some(line) = self.take_line(end) {
                     return Some(line);
                 }
             }
@@ -125,6 +119,25 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return self.finish(last);
             }
         }
+    }
+
+    /// Returns the next line if all of it was read already and it has at most `max` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `next`.
+    pub fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
+        while self.returned.is_none() && self.oversized.is_none() {
+            let end = self.line_end()?;
+            if end > max {
+                self.searched = end;
+                return None;
+            }
+            if let Some(line) = self.take_line(end) {
+                return Some(line);
+            }
+        }
+        None
     }
 
     /// Whether the stream has ended, so that the line that was read last may be incomplete.
@@ -161,6 +174,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 if wanted > LARGE / 2 { (self.last_large + MIN_ROOM).saturating_sub(wanted) } else { 0 };
             self.buffer.reserve(wanted.max(expected));
         }
+    }
+
+    /// Takes the line that ends at `end`. `None` if it is blank.
+    fn take_line(&mut self, end: usize) -> Option<Result<Bytes, MessageError>> {
+        let mut line = self.buffer.split_to(end + 1);
+        line.truncate(end);
+        self.searched = 0;
+        if end > LARGE {
+            self.last_large = end.min(MAX_EXPECTED);
+        }
+        self.finish(line.freeze())
     }
 
     fn line_end(&mut self) -> Option<usize> {

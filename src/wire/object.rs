@@ -1,6 +1,6 @@
 //! JSON objects whose members are known, and the params of requests, whose members are found when their line is read.
 
-use super::body::Body;
+use super::body::{Body, BodyEdit};
 use super::scan::{Member, Scanner};
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -57,8 +57,13 @@ impl Object {
     }
 
     /// Returns the member `key` if it is a string.
-    pub fn get_str(&self, key: &str) -> Option<String> {
-        string(&self.text[self.range(key)?])
+    pub fn get_str(&self, key: &str) -> Option<Cow<'_, str>> {
+        str(&self.text[self.range(key)?])
+    }
+
+    /// Returns the first of these members that is there, as a key and the text of the value.
+    pub fn first<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &[u8])> {
+        keys.iter().find_map(|key| Some((*key, &self.text[self.range(key)?])))
     }
 
     /// Returns where the value of `key` is.
@@ -90,29 +95,31 @@ impl Object {
 
     /// Sets members: replaces their values in place, or adds them at the end.
     pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
-        let mut parts = Vec::with_capacity(2 * values.len() + 4);
-        let mut done = 0;
+        let mut edits = Vec::with_capacity(values.len());
         for member in &self.members {
             if let Some((_, value)) = values.iter().find(|(key, _)| self.has_key(member, key)) {
-                parts.push(self.text.slice(done..member.value.start));
-                parts.push(value.clone());
-                done = member.value.end;
+                edits.push(BodyEdit { place: member.value.clone(), value: value.clone() });
             }
         }
+        // A key may be there several times.
+        if edits.len() < values.len() || self.members.len() > values.len() {
+            self.add_missing(values, &mut edits);
+        }
+        Body::edited(self.text.clone(), edits)
+    }
+
+    fn add_missing(&self, values: &[(&str, Bytes)], edits: &mut Vec<BodyEdit>) {
         // After the last value, so that all white space stays where it is.
         let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
         let end = self.members.last().map_or_else(|| open_brace() + 1, |last| last.value.end);
-        parts.push(self.text.slice(done..end));
         let mut separator = if self.members.is_empty() { "" } else { "," };
         for (key, value) in values {
             if !self.members.iter().any(|member| self.has_key(member, key)) {
-                parts.push(format!("{separator}{}:", serde_json::Value::from(*key)).into());
-                parts.push(value.clone());
+                let key = format!("{separator}{}:", serde_json::Value::from(*key)).into();
+                edits.extend([key, value.clone()].map(|value| BodyEdit { place: end..end, value }));
                 separator = ",";
             }
         }
-        parts.push(self.text.slice(end..));
-        Body::of(parts)
     }
 
     /// Removes the member `key`.
@@ -131,14 +138,19 @@ impl Object {
 
 /// Returns the content of a JSON string. `None` if the text is none, or has half of a surrogate pair. The text is a whole
 /// JSON value.
-pub fn string(text: &[u8]) -> Option<String> {
+pub fn str(text: &[u8]) -> Option<Cow<'_, str>> {
     match text {
         [b'"', content @ .., b'"'] if memchr::memchr(b'\\', content).is_none() => {
-            std::str::from_utf8(content).ok().map(str::to_owned)
+            std::str::from_utf8(content).ok().map(Cow::Borrowed)
         }
-        [b'"', ..] => serde_json::from_slice(text).ok(),
+        [b'"', ..] => serde_json::from_slice(text).ok().map(Cow::Owned),
         _ => None,
     }
+}
+
+/// Does the same, and copies the content.
+pub fn string(text: &[u8]) -> Option<String> {
+    str(text).map(Cow::into_owned)
 }
 
 /// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the
@@ -211,7 +223,7 @@ impl Params {
     }
 
     /// Returns the member `key` if it is a string.
-    pub fn get_str(&self, key: &str) -> Option<String> {
+    pub fn get_str(&self, key: &str) -> Option<Cow<'_, str>> {
         self.0.object.as_ref()?.get_str(key)
     }
 
@@ -227,10 +239,11 @@ impl Params {
 
     /// Returns the member `key` if it is an object: `known`, unless the key is given twice and another value counts.
     fn member<'a>(&self, key: &str, known: Option<&'a Object>) -> Option<Cow<'a, Object>> {
-        let value = self.get(key)?;
-        match known.filter(|known| known.text.as_ptr() == value.as_ptr()) {
+        let object = self.0.object.as_ref()?;
+        let value = object.range(key)?;
+        match known.filter(|known| known.text.as_ptr() == object.text[value.clone()].as_ptr()) {
             Some(known) => Some(Cow::Borrowed(known)),
-            None => Object::parse(&value).map(Cow::Owned),
+            None => Object::parse(&object.text.slice(value)).map(Cow::Owned),
         }
     }
 
@@ -238,21 +251,21 @@ impl Params {
     /// place.
     pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
         let Some(object) = &self.0.object else { return self.0.text.clone().into() };
-        let body = object.with(values);
-        match self.token() {
-            Some(token) => body.split_at_token(&token),
-            None => body,
-        }
+        let replaces_meta = values.iter().any(|(key, _)| *key == "_meta");
+        object.with(values).with_token(self.token().filter(|_| !replaces_meta))
     }
 
-    /// The value of `_meta.progressToken`, if no key on the way to it is given twice.
-    fn token(&self) -> Option<Bytes> {
+    /// Where the value of `_meta.progressToken` is, if no key on the way to it is given twice.
+    fn token(&self) -> Option<Range<usize>> {
         let meta = self.0.meta.as_ref()?;
         let once = |object: &Object, key| {
             object.members.iter().filter(|member| object.has_key(member, key)).count() == 1
         };
         let is_certain = once(self.0.object.as_ref()?, "_meta") && once(meta, "progressToken");
-        meta.get("progressToken").filter(|_| is_certain)
+        let range = meta.range("progressToken").filter(|_| is_certain)?;
+        // Both are slices of one line.
+        let start = meta.text.as_ptr() as usize - self.0.text.as_ptr() as usize;
+        Some(start + range.start..start + range.end)
     }
 }
 

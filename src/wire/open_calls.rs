@@ -4,6 +4,7 @@ use super::call_options::{CallError, Progress};
 use super::own_ids::OwnIdMap;
 use super::{Raw, Reply};
 use std::collections::VecDeque;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -25,12 +26,14 @@ pub(super) struct OpenCalls {
     abandoned: VecDeque<u64>,
     /// Whether the connection ended, so that no answer can come any more.
     pub(super) ended: bool,
+    /// When the deadlines are looked at next; `None` if no call was open when they were looked at last.
+    alarm: Option<Instant>,
 }
 
 /// A call that is not answered yet.
 pub(super) struct OpenCall {
-    /// Takes the answer, or why there is none.
-    pub(super) answer: oneshot::Sender<Result<Reply, CallError>>,
+    /// Takes the answer, or why there is none. `None` once it has got that.
+    pub(super) answer: Option<oneshot::Sender<Result<Reply, CallError>>>,
     /// Where progress goes.
     pub(super) progress: Option<Progress>,
     /// Takes the params of the acknowledgement of a `subscriptions/listen`.
@@ -41,11 +44,56 @@ pub(super) struct OpenCall {
     pub(super) is_subscription: bool,
     /// The caller's own number for it.
     pub(super) origin: Option<u64>,
-    /// When the request was sent, or progress came last.
+    /// When the call was made.
+    pub(super) started: Instant,
+    /// When the call was made, or progress came last.
     pub(super) last_progress: Instant,
+    /// The limit for the answer. Progress restarts it.
+    pub(super) timeout: Duration,
+    /// The limit for the answer, regardless of progress.
+    pub(super) max_total: Duration,
+}
+
+impl OpenCall {
+    fn deadline(&self) -> Instant {
+        (self.last_progress + self.timeout).min(self.started + self.max_total)
+    }
+
+    /// Tells the caller how the call ended, once.
+    pub(super) fn finish(mut self, outcome: Result<Reply, CallError>) {
+        if let Some(answer) = self.answer.take() {
+            drop(answer.send(outcome));
+        }
+    }
 }
 
 impl OpenCalls {
+    /// Adds a call. Returns whether its deadline comes before the deadlines are looked at next.
+    pub(super) fn add(&mut self, id: u64, call: OpenCall) -> bool {
+        let deadline = call.deadline();
+        self.open.insert(id, call);
+        let is_earlier = self.alarm.is_none_or(|alarm| deadline < alarm);
+        if is_earlier {
+            self.alarm = Some(deadline);
+        }
+        is_earlier
+    }
+
+    /// Tells the callers whose time is over, and returns when to do so next. Those calls stay open until their callers
+    /// have left. `None` if no call is open.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
+        self.alarm = None;
+        for call in self.open.values_mut().filter(|call| call.answer.is_some()) {
+            let deadline = call.deadline();
+            if deadline > now {
+                self.alarm = Some(self.alarm.map_or(deadline, |alarm| alarm.min(deadline)));
+            } else if let Some(answer) = call.answer.take() {
+                drop(answer.send(Err(CallError::timed_out(now - call.started))));
+            }
+        }
+        self.alarm
+    }
+
     /// Removes a call that is answered. Progress of its task may still come.
     pub(super) fn answered(&mut self, id: u64) -> Option<OpenCall> {
         let call = self.open.remove(&id)?;

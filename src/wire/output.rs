@@ -1,12 +1,14 @@
-//! The writing end of a connection. Frames are queued in order, and the writer writes all of them at once.
+//! The writing end of a connection. Frames are queued in order, and written together.
 //!
-//! The writer is a task of its own. The runtime runs it after the tasks that were ready before it, so one write takes
-//! everything that they sent, and nothing waits longer than that.
+//! What is sent while outputs are corked is written when they are uncorked (`cork`). Everything else, and what the
+//! descriptor does not take at once, is left to the writer. The writer is a task of its own. The runtime runs it after
+//! the tasks that were ready before it, so one write takes everything that they sent, and nothing waits longer than that.
 //!
 //! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
 
 use super::Frame;
+use super::cork::{self, Corked};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -43,7 +45,7 @@ struct Queue {
     frames: VecDeque<Frame>,
     /// The number of bytes that are not written, including those that the writer has taken.
     bytes: usize,
-    /// Whether the writer holds frames that are not written yet.
+    /// Whether frames are being written that are no longer in `frames`.
     writing: bool,
     /// Whether new frames are rejected.
     closed: bool,
@@ -51,6 +53,8 @@ struct Queue {
     limit: usize,
     /// Whether it did.
     overflowed: bool,
+    /// The descriptor, if it is a non-blocking one and the writer has not ended.
+    direct: Option<Arc<PollableFd>>,
 }
 
 /// A non-blocking descriptor.
@@ -105,7 +109,7 @@ pub struct Writer {
 /// Where a writer writes.
 enum Sink {
     /// A non-blocking descriptor.
-    Direct(PollableFd),
+    Direct(Arc<PollableFd>),
     /// Any other sink.
     Any(Box<dyn AsyncWrite + Send + Unpin>),
 }
@@ -113,7 +117,7 @@ enum Sink {
 impl Output {
     /// An output on a non-blocking descriptor, which takes many frames in one write.
     pub fn direct(direct: PollableFd) -> (Self, Writer) {
-        Self::new(Sink::Direct(direct))
+        Self::new(Sink::Direct(Arc::new(direct)))
     }
 
     /// An output on any other sink.
@@ -122,6 +126,10 @@ impl Output {
     }
 
     fn new(sink: Sink) -> (Self, Writer) {
+        let direct = match &sink {
+            Sink::Direct(direct) => Some(direct.clone()),
+            Sink::Any(_) => None,
+        };
         let queue = Queue {
             frames: VecDeque::new(),
             bytes: 0,
@@ -129,6 +137,7 @@ impl Output {
             closed: false,
             limit: usize::MAX,
             overflowed: false,
+            direct,
         };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
         (Self(shared.clone()), Writer { shared, sink })
@@ -148,12 +157,12 @@ impl Output {
             self.0.room.notify_waiters();
             return false;
         }
-        // If frames are queued, the writer knows.
-        let wakes = queue.frames.is_empty() && !queue.writing;
+        // If frames are queued, it is known who writes them.
+        let is_first = queue.frames.is_empty() && !queue.writing;
         queue.bytes += frame.len();
         queue.frames.push_back(frame);
         drop(queue);
-        if wakes {
+        if is_first && !cork::add(&self.0) {
             self.0.more.notify_one();
         }
         true
@@ -223,6 +232,14 @@ impl Shared {
         }
     }
 
+    /// Takes the queued frames, to write them now. `None` if that is left to the writer.
+    fn take_now(&self) -> Option<(Arc<PollableFd>, VecDeque<Frame>)> {
+        let mut queue = self.queue.lock();
+        let direct = queue.direct.clone().filter(|_| !queue.writing)?;
+        queue.writing = true;
+        Some((direct, std::mem::take(&mut queue.frames)))
+    }
+
     fn written(&self, bytes: usize) {
         let mut queue = self.queue.lock();
         queue.bytes -= bytes;
@@ -234,6 +251,30 @@ impl Shared {
     }
 }
 
+impl Corked for Shared {
+    /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
+    fn flush(&self) {
+        let Some((direct, mut batch)) = self.take_now() else { return self.more.notify_one() };
+        if let Ok(written) = try_write(&direct, &batch) {
+            advance(&mut batch, written);
+            self.written(written);
+        }
+        let mut queue = self.queue.lock();
+        queue.writing = false;
+        if queue.overflowed {
+            batch.clear();
+        }
+        batch.append(&mut queue.frames);
+        // Both keep their memory.
+        queue.frames = batch;
+        let is_left = !queue.frames.is_empty();
+        drop(queue);
+        if is_left {
+            self.more.notify_one();
+        }
+    }
+}
+
 impl Writer {
     /// Writes until the output is closed and its queue is empty.
     ///
@@ -241,14 +282,7 @@ impl Writer {
     ///
     /// Fails when the other side no longer reads.
     pub async fn run(mut self) -> io::Result<()> {
-        let outcome = self.write_all().await;
-        let mut queue = self.shared.queue.lock();
-        queue.closed = true;
-        queue.writing = false;
-        queue.frames.clear();
-        drop(queue);
-        self.shared.room.notify_waiters();
-        outcome
+        self.write_all().await
     }
 
     async fn write_all(&mut self) -> io::Result<()> {
@@ -274,19 +308,26 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    /// Closes the output, and with it the descriptor.
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue.lock();
+        queue.closed = true;
+        queue.writing = false;
+        queue.frames.clear();
+        let direct = queue.direct.take();
+        drop(queue);
+        drop(direct);
+        self.shared.room.notify_waiters();
+    }
+}
+
 async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: &Shared) -> io::Result<()> {
     while !batch.is_empty() {
         match try_write(direct, batch) {
             Ok(written) => {
                 shared.written(written);
-                let mut left = written;
-                while let Some(frame) = batch.front_mut() {
-                    left = frame.advance(left);
-                    if !frame.is_empty() {
-                        break;
-                    }
-                    batch.pop_front();
-                }
+                advance(batch, written);
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => direct.writable().await?,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -294,6 +335,18 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
         }
     }
     Ok(())
+}
+
+/// Removes what was written from the frames.
+fn advance(batch: &mut VecDeque<Frame>, written: usize) {
+    let mut left = written;
+    while let Some(frame) = batch.front_mut() {
+        left = frame.advance(left);
+        if !frame.is_empty() {
+            break;
+        }
+        batch.pop_front();
+    }
 }
 
 /// Writes as many frames as the descriptor takes. Returns the number of bytes that were written.

@@ -17,8 +17,8 @@ use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::io::AsyncRead;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use super::call_options::with_progress_token;
 pub use super::call_options::{CallError, CallOptions, CancelParams, Progress, RetryHint};
@@ -34,12 +34,37 @@ pub struct Peer {
     calls: Mutex<OpenCalls>,
     /// The batches of the other side that are not answered yet.
     batches: Mutex<Batches>,
+    /// Notified when a call is made whose deadline comes before those of all others.
+    earlier_deadline: Notify,
+}
+
+/// The deadlines of all calls of a peer. They share one timer, because to set one for each call costs more than
+/// everything else that a call needs of the runtime.
+#[must_use = "without it, calls never time out"]
+pub struct Deadlines(Arc<Peer>);
+
+impl Deadlines {
+    /// Fails calls whose time is over, forever.
+    pub async fn run(self) {
+        let Self(peer) = self;
+        loop {
+            let next = peer.calls.lock().expire(Instant::now());
+            let earlier = peer.earlier_deadline.notified();
+            match next {
+                Some(at) => drop(timeout_at(at, earlier).await),
+                None => earlier.await,
+            }
+        }
+    }
 }
 
 impl Peer {
-    /// A peer that writes to `output`.
-    pub fn new(output: Output) -> Arc<Self> {
-        Arc::new(Self { output, calls: Mutex::default(), batches: Mutex::default() })
+    /// A peer that writes to `output`. The owner of the connection runs the deadlines.
+    pub fn new(output: Output) -> (Arc<Self>, Deadlines) {
+        let (calls, batches) = (Mutex::default(), Mutex::default());
+        let peer = Arc::new(Self { output, calls, batches, earlier_deadline: Notify::new() });
+        let deadlines = Deadlines(peer.clone());
+        (peer, deadlines)
     }
 
     /// Where the peer writes.
@@ -103,32 +128,44 @@ impl Peer {
     /// # Errors
     ///
     /// See [`CallError`]. A JSON-RPC error of the other side is an `Ok(Err(_))`.
-    pub async fn call(
+    pub fn call<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<impl Into<Body>>,
+        options: CallOptions,
+    ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
+        self.call_with(method, params.map(Into::into), options)
+    }
+
+    async fn call_with(
         &self,
         method: &str,
-        params: Option<impl Into<Body>>,
+        params: Option<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let started = Instant::now();
-        // The timeout also covers a side that does not read its requests.
-        if !self.output.is_ready()
-            && tokio::time::timeout(options.timeout, self.output.ready()).await.is_err()
-        {
-            return Err(CallError::TimedOut(options.timeout));
+        let mut sent = started;
+        if !self.output.is_ready() {
+            // The timeout also covers a side that does not read its requests.
+            let ready = Box::pin(tokio::time::timeout(options.timeout, self.output.ready())).await;
+            ready.map_err(|_| CallError::TimedOut(options.timeout))?;
+            sent = Instant::now();
         }
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let call = OpenCall {
-            answer,
+            answer: Some(answer),
             progress: options.progress.clone(),
             on_acknowledged: options.on_acknowledged.clone(),
             may_become_task: options.may_become_task,
             is_subscription: method == Method::SubscriptionsListen.name(),
             origin: options.origin,
-            last_progress: Instant::now(),
+            started,
+            last_progress: sent,
+            timeout: options.timeout,
+            max_total: options.max_total,
         };
         let id = self.open(call)?;
         let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
-        let params = params.map(Into::into);
         let params = match options.progress {
             Some(_) => Some(with_progress_token(params, id)),
             None => params,
@@ -136,28 +173,11 @@ impl Peer {
         if !self.output.send(Frame::request(id, method, params)) {
             return Err(CallError::Closed { sent: false });
         }
-        loop {
-            let Some(deadline) = self.deadline(id, started, &options) else {
-                return answered.await.unwrap_or(Err(CallError::Closed { sent: true }));
-            };
-            tokio::select! {
-                biased;
-                outcome = &mut answered => return outcome.unwrap_or(Err(CallError::Closed { sent: true })),
-                () = sleep_until(deadline) => {
-                    // Progress may have moved the deadline.
-                    if self.deadline(id, started, &options).is_some_and(|d| d <= Instant::now()) {
-                        guard.reason = Some("timed out");
-                        return Err(CallError::timed_out(started.elapsed()));
-                    }
-                }
-            }
+        let outcome = answered.await.unwrap_or(Err(CallError::Closed { sent: true }));
+        if let Err(CallError::TimedOut(_)) = outcome {
+            guard.reason = Some("timed out");
         }
-    }
-
-    /// The deadline of call `id`; `None` once it is answered.
-    fn deadline(&self, id: u64, started: Instant, options: &CallOptions) -> Option<Instant> {
-        let last_progress = self.calls.lock().open.get(&id)?.last_progress;
-        Some((last_progress + options.timeout).min(started + options.max_total))
+        outcome
     }
 
     fn open(&self, call: OpenCall) -> Result<u64, CallError> {
@@ -167,7 +187,11 @@ impl Peer {
         }
         calls.last_id += 1;
         let id = calls.last_id;
-        calls.open.insert(id, call);
+        let is_earlier = calls.add(id, call);
+        drop(calls);
+        if is_earlier {
+            self.earlier_deadline.notify_one();
+        }
         Ok(id)
     }
 
@@ -176,40 +200,55 @@ impl Peer {
     pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
         // Lets other tasks run even while complete messages are buffered.
         tokio::task::coop::consume_budget().await;
-        let finished = self.batches.lock().end_reading();
-        self.send_batch(finished);
-        let waiting = self.batches.lock().next_unread();
-        if let Some(line) = waiting {
-            let incoming = self.deliver(Message::parse(&line), line);
-            if let Incoming::Request(request) = &incoming {
-                self.batches.lock().expect(&request.id);
+        if self.batches.lock().is_reading() {
+            let finished = self.batches.lock().end_reading();
+            self.send_batch(finished);
+            let waiting = self.batches.lock().next_unread();
+            if let Some(line) = waiting {
+                let incoming = self.deliver(Message::parse(&line), line);
+                if let Incoming::Request(request) = &incoming {
+                    self.batches.lock().expect(&request.id);
+                }
+                return Some(incoming);
             }
-            return Some(incoming);
         }
-        let line = match lines.next().await? {
+        let line = lines.next().await?;
+        let large = line.as_ref().is_ok_and(|line| line.len() > LARGE_ANSWER);
+        let incoming = self.take(line);
+        if large && matches!(incoming, Incoming::Handled) {
+            tokio::task::yield_now().await;
+        }
+        Some(incoming)
+    }
+
+    /// Returns the next message if all of it was read already. A large one, and those of a batch, are left to `receive`.
+    pub fn receive_buffered<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
+        if self.batches.lock().is_reading() {
+            return None;
+        }
+        lines.next_buffered(LARGE_ANSWER).map(|line| self.take(line))
+    }
+
+    fn take(&self, line: Result<Raw, MessageError>) -> Incoming {
+        let line = match line {
             Ok(line) => line,
             Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
                 self.fail(&id, CallError::TooLong { bytes, limit });
-                return Some(Incoming::Handled);
+                return Incoming::Handled;
             }
             Err(MessageError::OverBudget { id: Some(id), bytes }) if self.is_open(&id) => {
                 self.complete(&id, Err(CallError::OverBudget { bytes }));
-                return Some(Incoming::Handled);
+                return Incoming::Handled;
             }
-            Err(malformed) => return Some(Incoming::Malformed(malformed, Raw::new())),
+            Err(malformed) => return Incoming::Malformed(malformed, Raw::new()),
         };
         let message = Message::parse(&line);
         if message == Err(MessageError::Batch) {
             // The next calls return its messages.
             let taken = self.batches.lock().take(&line);
-            return Some(taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled));
+            return taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled);
         }
-        let large = line.len() > LARGE_ANSWER && matches!(message, Ok(Message::Response { .. }));
-        let incoming = self.deliver(message, line);
-        if large {
-            tokio::task::yield_now().await;
-        }
-        Some(incoming)
+        self.deliver(message, line)
     }
 
     /// Passes answers and progress to their calls, and returns everything else.
@@ -242,7 +281,7 @@ impl Peer {
             tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open");
             return Some(outcome);
         };
-        drop(call.answer.send(outcome));
+        call.finish(outcome);
         None
     }
 
@@ -280,7 +319,7 @@ impl Peer {
             std::mem::take(&mut calls.open)
         };
         for call in open.into_values() {
-            drop(call.answer.send(Err(CallError::Closed { sent: true })));
+            call.finish(Err(CallError::Closed { sent: true }));
         }
     }
 
@@ -342,7 +381,8 @@ impl Drop for CancelOnDrop<'_> {
         if !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
             return;
         }
-        let params = self.options.cancel_params.get().cloned().unwrap_or_else(|| match self.reason {
+        let given = self.options.cancel_params.as_ref().and_then(|params| params.get().cloned());
+        let params = given.unwrap_or_else(|| match self.reason {
             Some(reason) => format!("{{\"reason\":\"{reason}\"}}").into(),
             None => Raw::from_static(b"{}"),
         });

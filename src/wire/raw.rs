@@ -5,6 +5,7 @@
 use super::Raw;
 use super::object::Object;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// Returns the value of the member `key`; `None` if there is none or `object` is not an object. If a key is given
 /// twice, the last value counts, as in most parsers.
@@ -14,7 +15,7 @@ pub fn get(object: &Raw, key: &str) -> Option<Raw> {
 
 /// Returns the member `key` if it is a string.
 pub fn get_str(object: &Raw, key: &str) -> Option<String> {
-    Object::parse(object)?.get_str(key)
+    Object::parse(object)?.get_str(key).map(Cow::into_owned)
 }
 
 /// Returns all members in order; `None` if `object` is not an object.

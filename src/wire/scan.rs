@@ -4,6 +4,7 @@
 //! checked and passed over. It accepts what serde_json accepts: any number, also beyond the range of programs, escaped
 //! halves of surrogate pairs, and nesting of any depth.
 
+use super::block::{BLOCK, Block};
 use std::ops::Range;
 
 /// A position in JSON text. A method that returns `None` has found that the text is not JSON.
@@ -11,9 +12,8 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
     at: usize,
-    /// All words of strings so far, combined by "or": a byte is above 127 if one of theirs is not ASCII. Words may reach
-    /// beyond the end of a string.
-    bytes_of_strings: u64,
+    /// Whether a byte of a string so far may not be ASCII: what follows a string may be counted, too. It is 0 if not.
+    not_ascii: u32,
 }
 
 /// A member of an object, as offsets in the text.
@@ -30,9 +30,7 @@ pub struct Member {
 impl<'a> Scanner<'a> {
     /// Begins at the first value of the text.
     pub fn new(text: &'a [u8]) -> Self {
-        let mut scanner = Self { text, at: 0, bytes_of_strings: 0 };
-        scanner.skip_space();
-        scanner
+        Self { text, at: skip_space(text, 0), not_ascii: 0 }
     }
 
     /// The next byte that is not white space.
@@ -47,34 +45,38 @@ impl<'a> Scanner<'a> {
 
     /// Checks that nothing but white space follows, and that all of the text is UTF-8.
     pub fn end(self) -> Option<()> {
-        let is_ascii = self.bytes_of_strings & u64::from_ne_bytes([0x80; WORD]) == 0;
+        let is_ascii = self.not_ascii == 0;
         // Outside of strings, other bytes are errors.
         (self.at == self.text.len() && (is_ascii || std::str::from_utf8(self.text).is_ok())).then_some(())
     }
 
     /// Moves past an object, and returns where it is. For each member, `value` gets the key, whether that has escapes,
     /// and the scanner before the value, which it has to move past the value.
+    #[inline(always)]
     pub fn object(
         &mut self,
         mut value: impl FnMut(&mut Self, Range<usize>, bool) -> Option<()>,
     ) -> Option<Range<usize>> {
-        let start = self.at;
-        self.expect(b'{')?;
-        self.skip_space();
-        let mut next = self.peek()?;
-        while next != b'}' {
-            let (key, escaped) = self.key()?;
-            value(self, key, escaped)?;
-            next = self.peek()?;
-            match next {
-                b',' => self.step(),
-                b'}' => {}
-                _ => return None,
+        let (text, start) = (self.text, self.at);
+        if self.peek()? != b'{' {
+            return None;
+        }
+        let mut at = skip_space(text, start + 1);
+        if *text.get(at)? != b'}' {
+            loop {
+                let key = self.key(at)?;
+                self.at = key.value;
+                value(self, key.text, key.escaped)?;
+                at = self.at;
+                match *text.get(at)? {
+                    b',' => at = skip_space(text, at + 1),
+                    b'}' => break,
+                    _ => return None,
+                }
             }
         }
-        let end = self.at + 1;
-        self.step();
-        Some(start..end)
+        self.at = skip_space(text, at + 1);
+        Some(start..at + 1)
     }
 
     /// Moves past an object, and returns where it is. Its members are added to `members`.
@@ -89,53 +91,69 @@ impl<'a> Scanner<'a> {
     /// Moves past a value, and returns where it is.
     pub fn value(&mut self) -> Option<Range<usize>> {
         let start = self.at;
+        if let b'{' | b'[' = self.peek()? {
+            return self.nested();
+        }
+        let end = self.scalar(start)?;
+        self.at = skip_space(self.text, end);
+        Some(start..end)
+    }
+
+    /// Returns where the value at `at` ends, which is no object or array.
+    #[inline(always)]
+    fn scalar(&mut self, at: usize) -> Option<usize> {
+        let text = self.text;
+        match *text.get(at)? {
+            b'"' => Some(self.string(at)?.end),
+            b'-' | b'0'..=b'9' => number(text, at),
+            b't' => word(text, at, b"true"),
+            b'f' => word(text, at, b"false"),
+            b'n' => word(text, at, b"null"),
+            _ => None,
+        }
+    }
+
+    /// Moves past an object or array, and returns where it is.
+    #[inline(never)]
+    fn nested(&mut self) -> Option<Range<usize>> {
+        let (text, start) = (self.text, self.at);
+        let mut at = start;
         let mut open = Brackets::default();
         loop {
-            let end = match self.peek()? {
-                b'"' => {
-                    self.string()?;
-                    self.at
-                }
+            let mut end = match *text.get(at)? {
                 bracket @ (b'{' | b'[') => {
-                    self.step();
-                    let close = if bracket == b'{' { b'}' } else { b']' };
-                    if self.peek()? != close {
-                        open.push(bracket == b'{');
-                        if bracket == b'{' {
-                            self.key()?;
+                    let is_object = bracket == b'{';
+                    at = skip_space(text, at + 1);
+                    if *text.get(at)? != bracket + CLOSING {
+                        open.push(is_object);
+                        if is_object {
+                            at = self.key(at)?.value;
                         }
                         continue;
                     }
-                    self.at += 1;
-                    self.at
+                    at + 1
                 }
-                b'-' | b'0'..=b'9' => {
-                    self.number()?;
-                    self.at
-                }
-                b't' => self.word(b"true")?,
-                b'f' => self.word(b"false")?,
-                b'n' => self.word(b"null")?,
-                _ => return None,
+                _ => self.scalar(at)?,
             };
-            self.skip_space();
-            let mut end = end;
+            at = skip_space(text, end);
             // What follows a value: a comma and the next one, or the ends of the values around it.
             loop {
-                let Some(in_object) = open.top() else { return Some(start..end) };
-                match self.peek()? {
+                let Some(is_object) = open.top() else {
+                    self.at = at;
+                    return Some(start..end);
+                };
+                match *text.get(at)? {
                     b',' => {
-                        self.step();
-                        if in_object {
-                            self.key()?;
+                        at = skip_space(text, at + 1);
+                        if is_object {
+                            at = self.key(at)?.value;
                         }
                         break;
                     }
-                    byte if byte == if in_object { b'}' } else { b']' } => {
+                    byte if byte == if is_object { b'}' } else { b']' } => {
                         open.pop();
-                        self.at += 1;
-                        end = self.at;
-                        self.skip_space();
+                        end = at + 1;
+                        at = skip_space(text, end);
                     }
                     _ => return None,
                 }
@@ -143,175 +161,141 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Moves past a key and its colon, to the value.
-    fn key(&mut self) -> Option<(Range<usize>, bool)> {
-        if self.peek()? != b'"' {
+    /// Reads a key and its colon.
+    #[inline(always)]
+    fn key(&mut self, at: usize) -> Option<Key> {
+        let text = self.text;
+        if *text.get(at)? != b'"' {
             return None;
         }
-        let start = self.at + 1;
-        let escaped = self.string()?;
-        let key = start..self.at - 1;
-        self.skip_space();
-        self.expect(b':')?;
-        self.skip_space();
-        Some((key, escaped))
+        let StringEnd { end, escaped } = self.string(at)?;
+        let colon = skip_space(text, end);
+        (*text.get(colon)? == b':').then(|| Key {
+            text: at + 1..end - 1,
+            escaped,
+            value: skip_space(text, colon + 1),
+        })
     }
 
-    /// Moves past a string. Returns whether it has escapes.
+    /// Finds the end of the string at `at`.
     #[inline(always)]
-    fn string(&mut self) -> Option<bool> {
-        let start = self.at + 1;
-        // Most strings end in their first word.
-        if let Some(word) = self.text.get(start..).and_then(<[u8]>::first_chunk) {
-            let plain = plain_bytes(u64::from_le_bytes(*word));
-            if word.get(plain) == Some(&b'"') {
-                self.bytes_of_strings |= u64::from_le_bytes(*word);
-                self.at = start + plain + 1;
-                return Some(false);
+    fn string(&mut self, at: usize) -> Option<StringEnd> {
+        let start = at + 1;
+        // Most strings end in their first block.
+        if let Some(block) = self.text.get(start..).and_then(<[u8]>::first_chunk) {
+            let block = Block::new(block);
+            let end = start + block.plain;
+            if block.plain < BLOCK && self.text.get(end) == Some(&b'"') {
+                self.not_ascii |= block.not_ascii;
+                return Some(StringEnd { end: end + 1, escaped: false });
             }
         }
-        self.long_string()
+        self.long_string(start)
     }
 
-    /// Does the same for any string. It is a function of its own, so that short ones do not pay for its registers.
+    /// Does the same for any string, whose content begins at `at`. It is a function of its own, so that short ones do not
+    /// pay for its registers.
     #[inline(never)]
-    fn long_string(&mut self) -> Option<bool> {
-        let mut at = self.at + 1;
-        let (mut escaped, mut words) = (false, 0);
+    fn long_string(&mut self, mut at: usize) -> Option<StringEnd> {
+        let text = self.text;
+        let (mut escaped, mut not_ascii) = (false, 0);
         loop {
-            if let Some(word) = self.text.get(at..).and_then(<[u8]>::first_chunk) {
-                let word = u64::from_le_bytes(*word);
+            while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk) {
+                let block = Block::new(block);
                 // What follows the string may be counted, too: it costs a check at most.
-                self.bytes_of_strings |= word;
-                let plain = plain_bytes(word);
-                at += plain;
-                if plain == WORD {
-                    words += 1;
-                    if words == LONG / WORD {
-                        at = self.skip_blocks(at);
-                    }
-                    continue;
+                not_ascii |= block.not_ascii;
+                at += block.plain;
+                if block.plain < BLOCK {
+                    break;
                 }
             }
-            match *self.text.get(at)? {
+            match *text.get(at)? {
                 b'"' => {
-                    self.at = at + 1;
-                    return Some(escaped);
+                    self.not_ascii |= not_ascii;
+                    return Some(StringEnd { end: at + 1, escaped });
                 }
                 b'\\' => {
                     escaped = true;
-                    at = self.escape(at)?;
+                    at = escape(text, at)?;
                 }
                 0..0x20 => return None,
                 byte => {
-                    self.bytes_of_strings |= u64::from(byte);
+                    not_ascii |= u32::from(byte >> 7);
                     at += 1;
                 }
             }
         }
     }
+}
 
-    /// Returns where the blocks of a long string end that have no special bytes. They begin at `at`.
-    fn skip_blocks(&mut self, mut at: usize) -> usize {
-        for block in self.text[at..].as_chunks::<BLOCK>().0 {
-            let (mut special, mut bytes) = (0, 0);
-            // The compiler turns this into a few vector instructions.
-            for &byte in block {
-                special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
-                bytes |= byte;
-            }
-            if special != 0 {
-                break;
-            }
-            self.bytes_of_strings |= u64::from(bytes);
-            at += BLOCK;
+/// Where a string ends.
+struct StringEnd {
+    end: usize,
+    escaped: bool,
+}
+
+/// A key, and where its value begins.
+struct Key {
+    text: Range<usize>,
+    escaped: bool,
+    value: usize,
+}
+
+/// The difference between an opening bracket or brace and the closing one.
+const CLOSING: u8 = b'}' - b'{';
+
+/// Returns where the escape at `at` ends.
+fn escape(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at + 1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 2),
+        b'u' => {
+            let digits = text.get(at + 2..at + 6)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(at + 6)
         }
-        at
-    }
-
-    /// Returns where the escape at `at` ends.
-    fn escape(&self, at: usize) -> Option<usize> {
-        match self.text.get(at + 1)? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 2),
-            b'u' => {
-                let digits = self.text.get(at + 2..at + 6)?;
-                digits.iter().all(u8::is_ascii_hexdigit).then_some(at + 6)
-            }
-            _ => None,
-        }
-    }
-
-    fn number(&mut self) -> Option<()> {
-        if self.peek()? == b'-' {
-            self.at += 1;
-        }
-        match self.peek()? {
-            b'0' => self.at += 1,
-            _ => self.digits()?,
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        Some(())
-    }
-
-    /// Moves past digits, at least one.
-    fn digits(&mut self) -> Option<()> {
-        let rest = &self.text[self.at..];
-        let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-        self.at += count;
-        (count > 0).then_some(())
-    }
-
-    fn word(&mut self, word: &[u8]) -> Option<usize> {
-        self.text[self.at..].starts_with(word).then_some(())?;
-        self.at += word.len();
-        Some(self.at)
-    }
-
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        (self.peek()? == byte).then(|| self.at += 1)
-    }
-
-    /// Moves past one byte and the white space behind it.
-    fn step(&mut self) {
-        self.at += 1;
-        self.skip_space();
-    }
-
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.get(self.at) {
-            self.at += 1;
-        }
+        _ => None,
     }
 }
 
-/// The bytes of a machine word.
-const WORD: usize = size_of::<u64>();
-/// The bytes that are looked at together in long strings.
-const BLOCK: usize = 32;
-/// The length in bytes from which a string is looked at in blocks.
-const LONG: usize = 32;
+/// Returns where the number at `at` ends.
+fn number(text: &[u8], mut at: usize) -> Option<usize> {
+    if text.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    at = match text.get(at)? {
+        b'0' => at + 1,
+        _ => digits(text, at)?,
+    };
+    if text.get(at) == Some(&b'.') {
+        at = digits(text, at + 1)?;
+    }
+    if let Some(b'e' | b'E') = text.get(at) {
+        let sign = matches!(text.get(at + 1), Some(b'+' | b'-'));
+        at = digits(text, at + 1 + usize::from(sign))?;
+    }
+    Some(at)
+}
 
-/// Counts the bytes of a word before the first one that ends a string, begins an escape, or is a control character.
-fn plain_bytes(word: u64) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; WORD]);
-    // The highest bit of a byte is set if the byte is below the limit, or above 127. A byte behind the first one that is
-    // below may be wrong, but only the first one counts.
-    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(ONES * u64::from(limit));
-    // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
-    let end_or_control = below(word ^ (ONES * u64::from(b'"' ^ b' ')), b' ' + 1);
-    let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
-    let special = (end_or_control | escape) & !word & (ONES << 7);
-    special.trailing_zeros() as usize / 8
+/// Returns where the digits at `at` end, of which there is at least one.
+fn digits(text: &[u8], at: usize) -> Option<usize> {
+    let mut end = at;
+    while let Some(b'0'..=b'9') = text.get(end) {
+        end += 1;
+    }
+    (end > at).then_some(end)
+}
+
+/// Returns where the word at `at` ends.
+fn word(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
+    text[at..].starts_with(word).then_some(at + word.len())
+}
+
+/// Returns where the white space at `at` ends.
+#[inline(always)]
+fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at += 1;
+    }
+    at
 }
 
 /// The open brackets around a value, one bit each: 1 for an object. The innermost 64 are in `bits`.

@@ -366,3 +366,56 @@ fn clients_files_are_configs_as_they_are() {
         assert!(!config.servers.is_empty(), "{name}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn measure_starts_each_server_once_and_leaves_nothing() {
+    use crate::support::scripted_upstream;
+    let home = Home::empty();
+    let tagged = |flags: &[&str]| {
+        scripted_upstream(&[&["--record", home.file("started").to_str().unwrap()], flags].concat())
+    };
+    let cursor = serde_json::json!({"mcpServers": {
+        "one": tagged(&[]), "two": tagged(&["--tools", "40", "--grandchild"]), "gone": {"command": "no-such-program"}
+    }});
+    let copilot = serde_json::json!({"mcpServers": {"one": tagged(&[])}});
+    for (name, text) in [(".cursor/mcp.json", cursor), (".copilot/mcp-config.json", copilot)] {
+        fs::create_dir_all(home.file(name).parent().unwrap()).unwrap();
+        fs::write(home.file(name), text.to_string()).unwrap();
+    }
+    let printed = home.imported(&["--measure", "--dry-run"]);
+    let row = |label: &str| {
+        let line = printed
+            .lines()
+            .filter(|line| line.contains(" MB "))
+            .find_map(|line| line.trim().strip_prefix(label))
+            .unwrap_or_else(|| panic!("{printed}"));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [processes, memory, "MB", start, "s", tokens] = words[..] else { panic!("{line}") };
+        let number = |text: &str| text.trim_start_matches('~').parse::<f64>().unwrap();
+        [processes, memory, start, tokens].map(number)
+    };
+    let (one, two) = (row("one"), row("two"));
+    assert_eq!((one[0], two[0]), (1.0, 2.0), "{printed}");
+    assert!(two[3] > 5.0 * one[3], "{printed}");
+    assert!(
+        printed.contains("gone                       did not start: command \"no-such-program\" not found"),
+        "{printed}"
+    );
+    let (cursor, copilot, after) =
+        (row("Cursor today"), row("Copilot CLI today"), row("each with dynamic-mcp"));
+    assert_eq!((cursor[0], copilot[0], after[0]), (3.0, 1.0, 1.0), "{printed}");
+    assert!((cursor[3] - one[3] - two[3]).abs() < 2.0 && copilot[3] == one[3], "{printed}");
+    assert!(after[3] < cursor[3] && after[1] > 0.0, "{printed}");
+    // Once to measure it, and once to learn its tools.
+    let started = home.text("started").matches("\"initialize\"").count();
+    assert_eq!(started, 4, "{printed}");
+    let marker = home.path().to_str().unwrap().to_owned();
+    let left = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let left = left.filter(|cmdline| String::from_utf8_lossy(cmdline).contains(&marker));
+    assert_eq!(left.count(), 0, "a process is left");
+    assert!(!home.file(".config").exists() && !home.file(".local").exists(), "nothing is written");
+}

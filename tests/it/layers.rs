@@ -9,12 +9,13 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 25] = [
+const LAYERS: [(&str, &[&str]); 26] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
     ("random", &[]),
+    ("processes", &[]),
     ("protocol", &[]),
     ("private_files", &["files"]),
     ("wire", &["protocol", "text"]),
@@ -25,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
-    ("host", &["protocol", "random", "transport", "wire"]),
+    ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
         "upstream",
@@ -51,8 +52,19 @@ const LAYERS: [(&str, &[&str]); 25] = [
     (
         "front",
         &[
-            "blocking", "config", "groups", "pins", "protocol", "random", "rules", "schema", "search",
-            "text", "upstream", "wire",
+            "blocking",
+            "config",
+            "groups",
+            "pins",
+            "processes",
+            "protocol",
+            "random",
+            "rules",
+            "schema",
+            "search",
+            "text",
+            "upstream",
+            "wire",
         ],
     ),
     (
@@ -68,6 +80,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "groups",
             "pins",
             "private_files",
+            "processes",
             "protocol",
             "telemetry",
             "text",

@@ -2,12 +2,15 @@
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, and `hostile` what a session can do to the others.
-//! `unprivileged` tests users that are not root, and `status` the commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
+//! `unprivileged` tests users that are not root, and `status` and `logs` the
+//! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,6 +24,7 @@ mod attach;
 mod ends;
 mod hostile;
 mod isolation;
+mod logs;
 mod status;
 mod unprivileged;
 
@@ -62,6 +66,19 @@ impl User {
             Some(programs) => ProxyCommand::unprivileged_copy(&programs.path().join("dynamic-mcp")),
             None => Some(ProxyCommand::new()),
         }
+    }
+
+    /// A command of the program, such as `status`, without arguments.
+    pub(crate) fn program_command(&self) -> Command {
+        let mut command = match &self.programs {
+            Some(programs) => Command::new(programs.path().join("dynamic-mcp")),
+            None => Command::new(env!("CARGO_BIN_EXE_dynamic-mcp")),
+        };
+        if self.programs.is_some() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.env_clear().env("XDG_RUNTIME_DIR", self.runtime.path());
+        command
     }
 
     /// The entry of a scripted upstream that this user can start and shares.

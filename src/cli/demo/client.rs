@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running server and the connection to it.
-pub(super) struct DemoClient {
+pub(in crate::cli) struct DemoClient {
     /// The server's process.
     child: Child,
     /// The server's stdin. `None` once the connection is closed.
@@ -29,12 +29,11 @@ pub(super) struct DemoClient {
 }
 
 impl DemoClient {
-    /// Starts this program with `args`. Its stderr is ours. What it remembers is in `state_dir`.
-    pub(super) fn start(args: &[&OsStr], state_dir: Option<&Path>) -> anyhow::Result<Self> {
+    /// Starts this program with `args`. Its stderr is ours. `dirs` are variables of directories, such as `XDG_STATE_HOME`
+    /// for what it remembers.
+    pub(in crate::cli) fn start(args: &[&OsStr], dirs: &[(&str, &Path)]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        if let Some(dir) = state_dir {
-            command.env("XDG_STATE_HOME", dir);
-        }
+        command.envs(dirs.iter().copied());
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         // The user's own settings would change what the demo shows.
         for (name, _) in std::env::vars_os() {
@@ -48,7 +47,7 @@ impl DemoClient {
     }
 
     /// Performs the handshake and returns the result of `initialize`.
-    pub(super) async fn initialize(&mut self) -> anyhow::Result<Value> {
+    pub(in crate::cli) async fn initialize(&mut self) -> anyhow::Result<Value> {
         let client = json!({ "name": "dynamic-mcp demo", "version": env!("CARGO_PKG_VERSION") });
         let params = json!({ "protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": client });
         let result = self.request("initialize", &params).await?;
@@ -57,7 +56,7 @@ impl DemoClient {
     }
 
     /// Returns the definitions of all tools.
-    pub(super) async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
+    pub(in crate::cli) async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
         let mut result: Value = serde_json::from_str(&self.request("tools/list", &json!({})).await?)?;
         Ok(serde_json::from_value(result["tools"].take())?)
     }
@@ -67,8 +66,13 @@ impl DemoClient {
         self.request("tools/call", &json!({ "name": name, "arguments": args })).await
     }
 
+    /// The pid of the server.
+    pub(in crate::cli) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Closes the server's stdin, as clients do, and waits until its process has exited.
-    pub(super) async fn shut_down(&mut self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn shut_down(&mut self) -> anyhow::Result<()> {
         drop(self.stdin.take());
         let status = timeout(TIMEOUT, self.child.wait()).await.context("the process did not exit")??;
         ensure!(status.success(), "the process ended with {status}");

@@ -29,7 +29,8 @@ pub(super) async fn run(
     let (direct_characters, direct_result) = run_without_proxy(out).await?;
     let (config, started) = (sandbox.config_file(), Instant::now());
     let args = ["--no-cache", "--log-level=error", "--config"].map(AsRef::as_ref);
-    let client = DemoClient::start(&[&args[..], &[config.as_os_str()]].concat(), config.parent())?;
+    let state_dir: Vec<_> = config.parent().map(|dir| ("XDG_STATE_HOME", dir)).into_iter().collect();
+    let client = DemoClient::start(&[&args[..], &[config.as_os_str()]].concat(), &state_dir)?;
     let mut walkthrough = Walkthrough { out, sandbox, client, characters_read: 0 };
     walkthrough.start(started).await?;
     walkthrough.find_and_call(&direct_result).await?;
@@ -53,7 +54,7 @@ async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, Stri
     out.step("Without dynamic-mcp: every server runs, and the model reads all their tools")?;
     let (mut definitions, mut result) = (Vec::new(), String::new());
     for (group, _) in GROUPS {
-        let mut client = DemoClient::start(&["__demo-server".as_ref(), group.as_ref()], None)?;
+        let mut client = DemoClient::start(&["__demo-server".as_ref(), group.as_ref()], &[])?;
         client.initialize().await?;
         definitions.extend(client.list_tools().await?);
         if group == GROUP {

@@ -11,6 +11,8 @@ pub(super) struct ImportMode {
     pub(super) is_named: bool,
     /// Whether the clients' files are written.
     pub(super) write_client: bool,
+    /// Whether the servers are started and measured.
+    pub(super) measure: bool,
     /// Whether nothing is written.
     pub(super) dry_run: bool,
     /// Who answers questions.

@@ -11,6 +11,7 @@ use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::Answers;
 use super::discover::Discovery;
 use super::edit::{ObjectEdit, edit};
+use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::replace::{ClientWrite, OwnProgram};
@@ -74,6 +75,19 @@ impl Plan {
             discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root)).collect();
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(&raw));
         Ok(Self { target, before, after, servers, secrets })
+    }
+
+    /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
+    pub(super) async fn measure(&self, context: MeasureContext<'_>) -> anyhow::Result<()> {
+        let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
+        writeln!(
+            io::stdout(),
+            "\nStarting {}, once each. This takes up to two minutes.",
+            report::counted(count, "server")
+        )?;
+        let table = measure(&self.servers, &self.target, &self.after, context).await?;
+        write!(io::stdout(), "{table}")?;
+        Ok(())
     }
 
     /// Shows or writes the files. Returns whether everything that was wanted is done.

@@ -2,6 +2,7 @@
 
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
 use crate::config::vars::Env;
+use crate::transport::server_log::{LogCursor, LogPage};
 use crate::transport::shared::runtime_dir::RuntimeDir;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,6 +24,14 @@ pub struct RunningInstance {
 pub enum Reconnected {
     /// The group is being connected again.
     Yes,
+    /// The instance has no such group.
+    NoSuchGroup,
+}
+
+/// The answer to a request for a log.
+pub enum LogReply {
+    /// Its lines.
+    Page(LogPage),
     /// The instance has no such group.
     NoSuchGroup,
 }
@@ -64,7 +73,20 @@ impl RunningInstance {
         match ask(&self.socket, &InstanceRequest::Reconnect(group.to_owned()))? {
             InstanceReply::Reconnecting => Ok(Reconnected::Yes),
             InstanceReply::NoSuchGroup => Ok(Reconnected::NoSuchGroup),
-            InstanceReply::Status(_) => Err(io::ErrorKind::InvalidData.into()),
+            InstanceReply::Status(_) | InstanceReply::Log(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Reads the log of a group's server, from `after` on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the instance does not answer.
+    pub fn log(&self, group: &str, after: Option<LogCursor>) -> io::Result<LogReply> {
+        match ask(&self.socket, &InstanceRequest::Logs { group: group.to_owned(), after })? {
+            InstanceReply::Log(page) => Ok(LogReply::Page(page)),
+            InstanceReply::NoSuchGroup => Ok(LogReply::NoSuchGroup),
+            InstanceReply::Status(_) | InstanceReply::Reconnecting => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }

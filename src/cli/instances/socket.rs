@@ -98,13 +98,17 @@ async fn answer(
             up_s: started.elapsed().as_secs(),
             cwd: info.cwd.clone(),
             config: info.config.clone(),
-            status: status::report(&groups.all(), groups, &LoginFlows::default()).json,
+            status: status::report(&groups.all(), groups, &LoginFlows::default(), &[]).json,
         })),
         InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
             Some(group) => {
                 group.reconnect().await;
                 InstanceReply::Reconnecting
             }
+            None => InstanceReply::NoSuchGroup,
+        },
+        InstanceRequest::Logs { group, after } => match groups.get(&GroupName::new(&group)) {
+            Some(group) => InstanceReply::Log(group.log_page(after).await),
             None => InstanceReply::NoSuchGroup,
         },
     };

@@ -100,7 +100,7 @@ impl Finder<'_> {
             let field = fields::find(fields::SERVER, name).map(|field| field.name);
             match (field, &member.value) {
                 (Some("env"), Value::Object(env)) => {
-                    self.members(name, env, |name| Some(SecretPlace::Env(name.to_owned())))
+                    self.members(name, env, |name| Some(SecretPlace::Env(name.to_owned())));
                 }
                 (Some("headers"), Value::Object(headers)) => {
                     self.members(name, headers, |name| Some(SecretPlace::Header(name.to_owned())));

@@ -129,7 +129,7 @@ async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientReques
     let wants_task = request.params.as_ref().is_some_and(|params| raw::get(params, "task").is_some());
     let options = CallOptions {
         progress: request.progress,
-        cancel_params: request.cancel_params,
+        cancel_params: Some(request.cancel_params),
         ..CallOptions::within(ANSWER_TIMEOUT)
     };
     match client.peer().call(&request.method, request.params, options).await {

@@ -176,7 +176,7 @@ impl RequestContext {
             self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
         let options = CallOptions {
             progress: self.progress.clone(),
-            cancel_params: self.cancel_params.clone(),
+            cancel_params: Some(self.cancel_params.clone()),
             ..options
         };
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
@@ -197,10 +197,12 @@ impl RequestContext {
         let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
         let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
         let options = CallOptions { origin: Some(number), ..options };
-        let again = channel.map(|_| (params.clone(), options.clone()));
+        // Boxed, so that the future of a call without questions is small.
+        let again = channel.map(|_| Box::new((params.clone(), options.clone())));
         let reply = lease.call(method.name(), Some(params), self.era, options).await?;
         let asks_too_much = || reply.as_ref().is_ok_and(input_required::has_too_many_questions);
-        let Some((params, options)) = again.filter(|_| asks_too_much()) else { return Ok(reply) };
+        let Some(again) = again.filter(|_| asks_too_much()) else { return Ok(reply) };
+        let (params, options) = *again;
         let call = InputCall { client, channel, group, lease, method, options };
         Box::pin(call.answer(params.join(), Some(reply))).await
     }

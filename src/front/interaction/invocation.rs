@@ -8,6 +8,7 @@ use crate::upstream::Upstream;
 use crate::wire::object::Params;
 use crate::wire::{Raw, raw};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A request of the client.
 #[derive(Clone)]
@@ -53,6 +54,15 @@ impl Invocation {
     ///
     /// The member is missing or not a string.
     pub fn string(&self, key: &str) -> Result<String, RpcError> {
+        self.str(key).map(Cow::into_owned)
+    }
+
+    /// Does the same without copying it.
+    ///
+    /// # Errors
+    ///
+    /// The member is missing or not a string.
+    pub fn str(&self, key: &str) -> Result<Cow<'_, str>, RpcError> {
         self.params
             .get_str(key)
             .ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))

@@ -68,7 +68,7 @@ pub enum ForwardError {
     /// The proxy shuts down.
     ShuttingDown,
     /// The group could not be connected.
-    Unavailable(Unavailable),
+    Unavailable(Box<Unavailable>),
     /// The upstream did not answer.
     Unanswered(Box<Unanswered>),
     /// The upstream's answer does not exist in the client's era.
@@ -100,7 +100,7 @@ impl From<ForwardError> for RpcError {
     fn from(error: ForwardError) -> Self {
         match error {
             ForwardError::ShuttingDown => errors::shutting_down(),
-            ForwardError::Unavailable(unavailable) => unavailable.into(),
+            ForwardError::Unavailable(unavailable) => (*unavailable).into(),
             ForwardError::Unanswered(unanswered) => {
                 let Unanswered { group, method, error, lost, login } = *unanswered;
                 errors::unanswered(&group.name, method.name(), &error, lost).with_login(login)
@@ -121,7 +121,7 @@ impl ForwardError {
     pub fn tool_error(self, tool: &str) -> Result<String, Self> {
         match self {
             Self::ShuttingDown => Err(Self::ShuttingDown),
-            Self::Unavailable(unavailable) => Ok(unavailable.into()),
+            Self::Unavailable(unavailable) => Ok((*unavailable).into()),
             Self::Unanswered(unanswered) => {
                 let Unanswered { group, error, lost, login, .. } = *unanswered;
                 let text = tool_errors::unanswered(&group.name, tool, &error, lost);
@@ -144,8 +144,9 @@ pub async fn forward<O: Outgoing>(
     let (mut repeated, mut login_offered) = (false, false);
     loop {
         let acquired = acquire_for_user(context, &group).await;
-        let (current, lease) = acquired
-            .map_err(|unavailable| unless_shutting_down(context, ForwardError::Unavailable(unavailable)))?;
+        let (current, lease) = acquired.map_err(|unavailable| {
+            unless_shutting_down(context, ForwardError::Unavailable(Box::new(unavailable)))
+        })?;
         group = current;
         let request = outgoing.prepare(&group, &lease).await?;
         let (method, repeatable) = (request.method, request.repeatable);

@@ -128,7 +128,7 @@ pub(super) async fn find_owners(
         if owner.is_none() && searches < MAX_SEARCHES {
             searches += 1;
             let searched = find_owner(invocation, &uri).await.ok().flatten();
-            owner = searched.map(|(group, uri)| (group.name, uri));
+            owner = searched.map(|(group, uri)| (group.name.clone(), uri));
         }
         found.extend(owner.map(|owner| (uri, owner)));
     }

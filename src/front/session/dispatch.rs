@@ -14,7 +14,7 @@ use crate::front::passthrough::{completion, prompts, resources, tasks, topic_sub
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
-use crate::front::tools::{definitions, describe, protocol_extensions, status, tool_list};
+use crate::front::tools::{definitions, describe, duplicate_servers, protocol_extensions, status, tool_list};
 use crate::front::{lookup, tool_errors};
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
@@ -26,6 +26,7 @@ use crate::wire::peer::{CallOptions, CancelParams};
 use crate::wire::{Raw, Request, raw};
 use futures_util::future::join_all;
 use serde_json::json;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,24 @@ pub struct Dispatcher {
     suspended: Arc<SuspendedCalls>,
     /// The index of `search_dynamic_tools`.
     search: Arc<ToolSearch>,
+}
+
+/// The tool that a `tools/call` names.
+enum CalledTool {
+    GetDynamicTools,
+    CallDynamicTool {
+        /// Whether it is the variant that only calls read-only tools.
+        read_only: bool,
+    },
+    SearchDynamicTools,
+    GetStatus,
+    /// A tool of an upstream.
+    OfUpstream {
+        /// The name under which it is called.
+        name: String,
+        /// Its owner.
+        target: DirectTarget,
+    },
 }
 
 /// The owner of a tool that is called by a name of its own.
@@ -154,28 +173,40 @@ impl Dispatcher {
 
     /// `tools/call`: one of our tools, or a tool of an upstream.
     fn call_tool(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
-        let name = invocation.string("name")?;
+        let tool = self.called_tool(invocation.str("name")?)?;
         let Invocation { context, params } = invocation;
-        Ok(match name.as_str() {
-            definitions::GET_DYNAMIC_TOOLS => Box::pin(async move {
+        Ok(match tool {
+            CalledTool::GetDynamicTools => Box::pin(async move {
                 let arguments = params.get("arguments");
                 Ok(describe::get_dynamic_tools(&context, arguments.as_ref()).await)
             }),
-            definitions::CALL_DYNAMIC_TOOL | definitions::CALL_DYNAMIC_TOOL_READONLY => {
-                let read_only = name == definitions::CALL_DYNAMIC_TOOL_READONLY;
-                Box::pin(call::call_dynamic_tool(ToolCall { context, params, read_only }))
+            CalledTool::CallDynamicTool { read_only } => {
+                // The future borrows the call, because what a future is given is in it twice.
+                let call = ToolCall { context, params, read_only };
+                Box::pin(async move { call::call_dynamic_tool(&call).await })
             }
-            definitions::SEARCH_DYNAMIC_TOOLS => {
+            CalledTool::SearchDynamicTools => {
                 let search = self.search.clone();
                 Box::pin(async move {
                     let arguments = params.get("arguments");
                     Ok(search.search_dynamic_tools(context.groups(), arguments.as_ref()).await)
                 })
             }
-            definitions::GET_STATUS => Box::pin(async move { Ok(get_status(&context, &params).await) }),
+            CalledTool::GetStatus => Box::pin(async move { Ok(get_status(&context, &params).await) }),
+            CalledTool::OfUpstream { name, target } => Box::pin(call_directly(context, params, name, target)),
+        })
+    }
+
+    fn called_tool(&self, name: Cow<'_, str>) -> Result<CalledTool, RpcError> {
+        Ok(match &*name {
+            definitions::GET_DYNAMIC_TOOLS => CalledTool::GetDynamicTools,
+            definitions::CALL_DYNAMIC_TOOL => CalledTool::CallDynamicTool { read_only: false },
+            definitions::CALL_DYNAMIC_TOOL_READONLY => CalledTool::CallDynamicTool { read_only: true },
+            definitions::SEARCH_DYNAMIC_TOOLS => CalledTool::SearchDynamicTools,
+            definitions::GET_STATUS => CalledTool::GetStatus,
             _ => {
                 let target = self.find_direct_target(&name)?;
-                Box::pin(call_directly(context, params, name, target))
+                CalledTool::OfUpstream { name: name.into_owned(), target }
             }
         })
     }
@@ -272,7 +303,7 @@ async fn call_directly(
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
     let arguments = CallArguments { group: Some(group), tool, args };
-    call::call_tool(ToolCall { context, params, read_only: false }, arguments).await
+    call::call_tool(&ToolCall { context, params, read_only: false }, &arguments).await
 }
 
 /// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the call goes to the
@@ -315,7 +346,8 @@ async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
-    let status = status::report(&chosen, groups, flows);
+    let duplicates = duplicate_servers::find(&chosen).await;
+    let status = status::report(&chosen, groups, flows, &duplicates);
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()

@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn request(method: &str, params: &str) -> Request {
-        Request { id: raw("1"), method: method.to_owned(), params: Some(raw(params).into()) }
+        Request { id: raw("1"), method: method.to_owned().into(), params: Some(raw(params).into()) }
     }
 
     fn error_code(method: &str, params: &str) -> Option<i64> {

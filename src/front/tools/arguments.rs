@@ -180,12 +180,10 @@ fn without_line_ends(json: Raw) -> Raw {
 }
 
 fn string(members: &Object, keys: &[&str]) -> Result<Option<String>, String> {
-    let Some((key, value)) = keys.iter().find_map(|key| Some((key, members.get(key)?))) else {
-        return Ok(None);
-    };
-    match object::string(&value) {
+    let Some((key, value)) = members.first(keys) else { return Ok(None) };
+    match object::string(value) {
         Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
-        None if &value[..] == b"null" => Ok(None),
+        None if value == b"null" => Ok(None),
         None => Err(format!("Argument {key:?} must be a string.")),
     }
 }

@@ -34,17 +34,17 @@ pub struct ToolCall {
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
-pub async fn call_dynamic_tool(call: ToolCall) -> Reply {
+pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
     match CallArguments::of(&call.params) {
-        Ok(arguments) => call_tool(call, arguments).await,
+        Ok(arguments) => call_tool(call, &arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
 }
 
 /// Calls an upstream's tool.
-pub async fn call_tool(call: ToolCall, arguments: CallArguments) -> Reply {
+pub async fn call_tool(call: &ToolCall, arguments: &CallArguments) -> Reply {
     let is_shutting_down = || call.context.groups().is_shutting_down();
-    match run(&call, &arguments).await {
+    match run(call, arguments).await {
         Ok(reply) => reply,
         Err(CallStop::Reply(reply)) => reply,
         Err(CallStop::Text(_)) if is_shutting_down() => Err(errors::shutting_down().into()),
@@ -155,9 +155,10 @@ impl Outgoing for OutgoingCall<'_> {
             false => None,
         };
         let call = self.call;
-        let approved = self.approve(group, &tool, demand).await?;
-        // The server may have changed it since.
-        refuse_changed(group, &tool)?;
+        let approved = match demand {
+            Some(demand) => self.approve(group, &tool, demand).await?,
+            None => None,
+        };
         let params = approved.as_ref().unwrap_or(&call.params);
         let members = [("name", wire::json_string(&tool.name)), ("arguments", self.args().clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
@@ -180,16 +181,14 @@ impl OutgoingCall<'_> {
         self.repaired.as_ref().unwrap_or(&self.arguments.args)
     }
 
-    /// Asks the user to approve the call, if that is needed. Returns the params of the call for the upstream, unless they
-    /// are the client's.
+    /// Asks the user to approve the call. Returns the params of the call for the upstream, unless they are the client's.
     async fn approve(
         &mut self,
         group: &Upstream,
         tool: &Tool,
-        demand: Option<ApprovalDemand>,
+        demand: ApprovalDemand,
     ) -> Result<Option<Params>, CallStop> {
         let params = &self.call.params;
-        let Some(demand) = demand else { return Ok(None) };
         let args = self.args().clone();
         let approval = Approval { group: &group.name, tool: &tool.name, args: &args, demand };
         let is_approved = |(approved, of): &(String, Raw)| *approved == tool.name && *of == args;
@@ -199,6 +198,8 @@ impl OutgoingCall<'_> {
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }
+        // The server may have changed it since.
+        refuse_changed(group, tool)?;
         self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
         Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
     }

@@ -102,7 +102,7 @@ impl ToolSearch {
 
     async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<String, String> {
         let only = query.group.as_ref().map(|name| lookup::group(groups, name)).transpose()?;
-        let only = only.map(|group| group.name);
+        let only = only.map(|group| group.name.clone());
         let (known, mut unknown) = known_and_unknown(groups);
         unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));
         let index = self.index(known).await?;

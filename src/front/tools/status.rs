@@ -5,6 +5,7 @@ use crate::front::changed_tools;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::pins::changes::{PinProblem, ToolChanges};
+use crate::processes::duplicates::DuplicateServer;
 use crate::text::{one_line, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::CatalogSource;
@@ -29,8 +30,13 @@ pub struct Status {
     pub text: String,
 }
 
-/// Reports the states of `groups`. `status` and `error` are about all groups.
-pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> Status {
+/// Reports the states of `groups`, of which `duplicates` run more than once. `status` and `error` are about all groups.
+pub fn report(
+    groups: &[Upstream],
+    manager: &GroupManager,
+    flows: &LoginFlows,
+    duplicates: &[DuplicateServer],
+) -> Status {
     let config = manager.config();
     let all = manager.all();
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
@@ -62,6 +68,7 @@ pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot, flows)).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
+        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
         "logFile": manager.log_file(),
     });
@@ -73,7 +80,11 @@ pub fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -
         saved => format!("; start-up time saved so far: {saved:.1?}"),
     };
     lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()));
-    lines.extend(snapshots.iter().map(|(group, snapshot)| group_line(group, snapshot, flows)));
+    for (group, snapshot) in &snapshots {
+        lines.push(group_line(group, snapshot, flows));
+        let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
+        lines.extend(duplicate.map(|server| format!("    {}", server.text())));
+    }
     lines.extend(warnings.iter().map(|warning| format!("config warning: {warning}")));
     if let Some(log) = manager.log_file().filter(|_| has_problems) {
         lines.push(format!("log: {}", log.display()));
@@ -146,6 +157,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
+        "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
         "unreadable": snapshot.unreadable().map(|last| json!({

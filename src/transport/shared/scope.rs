@@ -6,8 +6,7 @@ use crate::transport::launch::{Launch, ProcessEnv};
 
 /// Returns how a server is shared: by `Directory` or by `User`; `None` if it is not.
 pub(super) fn of(server: &ServerConfig, stdio: &StdioConfig) -> Option<Share> {
-    match server.share {
-        _ if server.stateful => None,
+    match server.effective_share() {
         Share::Client => None,
         Share::Auto => tested_packages::contain(stdio).then_some(Share::Directory),
         share @ (Share::Directory | Share::User) => Some(share),

@@ -86,7 +86,7 @@ async fn a_flood_of_lines_is_logged_in_part_and_kept_in_full() {
     let _guard = log.install();
     let (mut theirs, ours) = duplex(1 << 10);
     let stderr = StderrTail::default();
-    let follow = stderr.clone().follow(ours);
+    let follow = stderr.clone().follow(ours, ServerLog::default());
     let write = async move {
         for i in 0..100 {
             theirs.write_all(format!("{i}\n").as_bytes()).await.unwrap();

@@ -25,7 +25,7 @@ impl Fixture {
         let (server, from_server) = tokio::io::duplex(1 << 16);
         let (output, writer) = Output::any(to_server);
         tokio::spawn(writer.run());
-        let peer = Peer::new(output);
+        let (peer, _) = Peer::new(output);
         peer.accept_batches();
         let unreadable = Arc::<UnreadableMessages>::default();
         let mut malformed = MalformedLines::new(peer.clone(), unreadable.clone());

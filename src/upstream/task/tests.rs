@@ -47,7 +47,7 @@ impl FakeConnector {
         self.attempts.load(Ordering::SeqCst)
     }
     fn connection(&self) -> Connection {
-        let peer = Peer::new(Output::any(tokio::io::sink()).0);
+        let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
         let live = LiveConnection::new(peer, Era::Handshake, None);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
@@ -134,6 +134,7 @@ fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedS
         cached: None,
         pins: GroupPins::none(&GroupName::new("g")),
         predecessor: None,
+        log: Default::default(),
     };
     let (upstream, task) = create(spec, fake.clone(), shared.clone());
     tokio::spawn(task);

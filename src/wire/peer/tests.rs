@@ -51,9 +51,10 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
             Incoming::Request(Request { id, method, params }) => {
                 let token = params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
                 let progress = token.map(|token| Progress::new(from.output().clone(), token));
-                let options = CallOptions { progress, ..CallOptions::within(HOUR) };
+                let cancelled = CancelParams::default();
+                let cancel_params = Some(cancelled.clone());
+                let options = CallOptions { progress, cancel_params, ..CallOptions::within(HOUR) };
                 let (to, from, key) = (to.clone(), from.clone(), id.clone());
-                let cancelled = options.cancel_params.clone();
                 let task = tokio::spawn(async move {
                     match to.call(&method, params, options).await {
                         Ok(reply) => from.reply(&id, reply),
@@ -89,7 +90,10 @@ fn relayed_client_and_upstream() -> (Script, Script) {
     let (back_output, back_writer) = Output::any(back_write);
     tokio::spawn(front_writer.run());
     tokio::spawn(back_writer.run());
-    let (front, back) = (Peer::new(front_output), Peer::new(back_output));
+    let ((front, front_deadlines), (back, back_deadlines)) =
+        (Peer::new(front_output), Peer::new(back_output));
+    tokio::spawn(front_deadlines.run());
+    tokio::spawn(back_deadlines.run());
     tokio::spawn(relay(front.clone(), front_read, back.clone()));
     tokio::spawn(relay(back, back_read, front));
     (Script::new(client), Script::new(upstream))
@@ -264,7 +268,8 @@ async fn a_call_times_out_at_its_limit_and_is_cancelled_upstream() {
     let (stream, back) = tokio::io::duplex(4096);
     let (output, writer) = Output::any(back);
     tokio::spawn(writer.run());
-    let peer = Peer::new(output);
+    let (peer, deadlines) = Peer::new(output);
+    tokio::spawn(deadlines.run());
     let started = Instant::now();
     let outcome = peer.call("m", None::<Raw>, CallOptions::within(Duration::from_secs(7))).await;
     assert_eq!(outcome, Err(CallError::TimedOut(Duration::from_secs(7))));
@@ -280,7 +285,8 @@ async fn progress_extends_a_call_up_to_its_total_limit() {
     let (read, write) = tokio::io::split(back);
     let (output, writer) = Output::any(write);
     tokio::spawn(writer.run());
-    let peer = Peer::new(output);
+    let (peer, deadlines) = Peer::new(output);
+    tokio::spawn(deadlines.run());
     let mut upstream = Script::new(stream);
     let reader = peer.clone();
     tokio::spawn(async move {
@@ -306,7 +312,8 @@ async fn progress_extends_a_call_up_to_its_total_limit() {
 #[tokio::test]
 async fn only_a_subscription_ends_when_the_other_side_cancels_it() {
     let (output, _writer) = Output::any(tokio::io::sink());
-    let peer = Peer::new(output);
+    let (peer, deadlines) = Peer::new(output);
+    tokio::spawn(deadlines.run());
     let ask = async |method| peer.call(method, None::<Raw>, CallOptions::within(HOUR)).await;
     let (mut call, mut subscription) = (Box::pin(ask("tools/call")), Box::pin(ask("subscriptions/listen")));
     assert!(
@@ -322,7 +329,8 @@ async fn only_a_subscription_ends_when_the_other_side_cancels_it() {
 #[tokio::test]
 async fn the_end_of_a_connection_fails_open_calls_and_marks_later_ones_unsent() {
     let (output, _writer) = Output::any(tokio::io::sink());
-    let peer = Peer::new(output);
+    let (peer, deadlines) = Peer::new(output);
+    tokio::spawn(deadlines.run());
     let caller = peer.clone();
     let open = tokio::spawn(async move { caller.call("m", None::<Raw>, CallOptions::within(HOUR)).await });
     tokio::task::yield_now().await;
@@ -338,7 +346,8 @@ async fn an_oversized_answer_fails_only_its_own_call() {
     let (read, write) = tokio::io::split(back);
     let (output, writer) = Output::any(write);
     tokio::spawn(writer.run());
-    let peer = Peer::new(output);
+    let (peer, deadlines) = Peer::new(output);
+    tokio::spawn(deadlines.run());
     let mut upstream = Script::new(stream);
     let reader = peer.clone();
     tokio::spawn(async move {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::support::{InputRecord, is_alive};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -50,13 +50,15 @@ fn a_client_that_comes_back_soon_finds_its_server() {
 fn nothing_is_left_after_the_last_client_was_killed() {
     let user = User::new();
     let config = shared_config(&["--grandchild-escapes", "--ignore-eof", "--ignore-term"]);
-    let (mut a, b) = two_windows(&user, &config, &json!({}));
+    let mut a = user.command(&config).in_own_process_group().start_initialized();
+    let mut b = user.window(&config);
     a.send_call("g", "late", json!({}));
+    b.connect(["g"]);
     let host = user.host();
     let below = descendants(host);
     assert!(below.len() >= 3, "{below:?}");
     signal(b.pid(), Signal::SIGKILL);
-    signal(a.pid(), Signal::SIGKILL);
+    killpg(Pid::from_raw(a.pid().cast_signed()), Signal::SIGKILL).unwrap();
     let killed = Instant::now();
     wait_until("the host has ended", || user.hosts().is_empty());
     wait_until("nothing below it is left", || below.iter().all(|pid| !is_alive(*pid)));
@@ -167,4 +169,70 @@ fn a_client_that_waits_for_another_gets_a_process_of_its_own_next_time() {
     assert_ne!(b.upstream_pid("g"), pid);
     assert!(a.response(of_a).line.contains("slept"));
     assert_eq!(a.upstream_pid("g"), pid);
+}
+
+/// A cgroup of version 2 that is removed when it is dropped.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// `None`, with a line that says so, if there can be none here.
+    fn new(name: &str) -> Option<Self> {
+        let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap();
+        let own = cgroups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_owned();
+        let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(|root| Path::new(root).join(&own));
+        let parent = roots.into_iter().find(|dir| dir.join("cgroup.threads").exists())?;
+        let dir = parent.join(format!("dynamic-mcp-test-{}-{name}", std::process::id()));
+        let made = fs::create_dir(&dir).is_ok() && dir.join("cgroup.kill").exists();
+        if !made {
+            eprintln!("SKIPPED: no cgroup can be made in {}", parent.display());
+        }
+        made.then_some(Self(dir))
+    }
+
+    /// Starts a window in it.
+    fn window(&self, user: &User, config: &Value) -> Proxy {
+        let script = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
+        user.command(config).started_by(&["sh", "-c", &script, "sh"]).start_initialized()
+    }
+
+    fn kill(&self) {
+        fs::write(self.0.join("cgroup.kill"), "1").unwrap();
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        self.kill();
+        wait_until("the cgroup is empty", || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn the_end_of_a_cgroup_costs_the_others_one_host_at_most() {
+    let Some(of_a) = Cgroup::new("a") else { return };
+    let (of_b, of_c) = (Cgroup::new("b").unwrap(), Cgroup::new("c").unwrap());
+    let user = User::new();
+    let config = shared_config(&[]);
+    // It starts the host, which stays in its cgroup.
+    let mut a = of_a.window(&user, &config);
+    let (pid, host) = (a.upstream_pid("g"), user.host());
+    let mut b = of_b.window(&user, &config);
+    assert_eq!(b.upstream_pid("g"), pid);
+    let open = b.send_call("g", "sleep", json!({"ms": 20_000}));
+    of_a.kill();
+    assert!(b.response(open).line.contains("has ended"));
+    wait_until("the server has ended", || !is_alive(pid) && !is_alive(host));
+    let next = b.upstream_pid("g");
+    let mut c = of_c.window(&user, &config);
+    assert_eq!(c.upstream_pid("g"), next);
+    // The host is in the cgroup of b and outlives b, until its last client is killed with its cgroup.
+    let host = user.host();
+    let below = descendants(host);
+    b.close_stdin();
+    b.wait_for_exit();
+    assert_eq!(c.upstream_pid("g"), next);
+    of_c.kill();
+    let killed = Instant::now();
+    wait_until("nothing is left", || user.hosts().is_empty() && below.iter().all(|pid| !is_alive(*pid)));
+    assert!(killed.elapsed() < ALL_GONE_AFTER + Duration::from_secs(2), "{:?}", killed.elapsed());
 }

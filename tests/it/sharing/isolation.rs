@@ -70,7 +70,8 @@ fn a_server_whose_lists_change_during_a_call_is_private_the_next_time() {
 #[test]
 fn a_log_message_goes_to_the_only_session_that_waits() {
     let user = User::new();
-    let (mut a, mut b) = two_windows(&user, &full_shared_config(&[]), &json!({}));
+    let (config, record) = recorded();
+    let (mut a, mut b) = two_windows(&user, &config, &json!({}));
     a.request("logging/setLevel", json!({"level": "debug"}));
     b.request("logging/setLevel", json!({"level": "error"}));
     let message = |level: &str, data: &str| json!({"level": level, "data": data});
@@ -79,6 +80,7 @@ fn a_log_message_goes_to_the_only_session_that_waits() {
     tell(&mut b, "notifications/message", message("error", "for b"));
     // Somebody else has an open request, so nobody knows whose message it is.
     let open = b.send_call("g", "late", json!({}));
+    record.wait_for("tools/call", 3);
     tell(&mut a, "notifications/message", message("error", "for nobody"));
     b.notify("notifications/cancelled", json!({"requestId": open}));
     let data = |messages: Vec<Message>| -> Vec<Value> {

@@ -1,23 +1,22 @@
 //! `dynamic-mcp status` and `dynamic-mcp reconnect`.
 
 use super::*;
+use crate::support::output_of;
 use nix::sys::signal::Signal;
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// Runs a command of the program for this user, in this directory.
-fn run(user: &User, dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-    command.args(args).env_clear().env("XDG_RUNTIME_DIR", user.runtime.path()).current_dir(dir);
-    command.output().unwrap()
+pub(super) fn run(user: &User, dir: &Path, args: &[&str]) -> Output {
+    output_of(user.program_command().args(args).current_dir(dir))
 }
 
-fn stdout(output: Output) -> String {
+pub(super) fn stdout(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The JSON of `status` once it lists `count` instances.
-fn status_of(user: &User, count: usize) -> Value {
+pub(super) fn status_of(user: &User, count: usize) -> Value {
     let mut report = Value::Null;
     wait_until(&format!("{count} instances answer"), || {
         report = serde_json::from_str(&stdout(run(user, Path::new("/"), &["status", "--json"]))).unwrap();
@@ -114,9 +113,12 @@ fn reconnect_leaves_the_session_of_another_window() {
 #[test]
 fn equal_private_servers_are_named_with_what_keeps_them_apart() {
     let user = User::new();
+    // Another command line than the servers of tests that run at the same time.
+    let program = user.home.path().join("upstream");
+    std::os::unix::fs::symlink(scripted_upstream_program(), &program).unwrap();
     let config = pure_config([
-        ("twice", scripted_upstream(&[])),
-        ("once", scripted_upstream(&[])),
+        ("twice", merged(scripted_upstream(&[]), json!({"command": program}))),
+        ("once", scripted_upstream(&["--logging"])),
         ("shared", shared(scripted_upstream(&[]))),
     ]);
     let start = |term: &str| user.command(&config).env("TERM", term).start_initialized();
@@ -135,4 +137,49 @@ fn equal_private_servers_are_named_with_what_keeps_them_apart() {
     let table = stdout(run(&user, Path::new("/"), &["status"]));
     assert!(table.contains("twice runs 2 times") && table.contains("keep them apart: TERM"), "{table}");
     assert!(!table.contains("secret-"), "{table}");
+    // The same in the answer to a client, of its own servers.
+    let answer = a.call_meta_tool("get_status", json!({}));
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    let advice = "runs 2 times in your windows";
+    assert!(text.matches(advice).count() == 1 && text.contains("\"share\": \"user\""), "{text}");
+    assert!(text.contains("keep them apart: TERM") && !text.contains("secret-"), "{text}");
+    let found = &answer["structuredContent"]["duplicates"];
+    assert_eq!((&found[0]["group"], &found[0]["share"]), (&json!("twice"), &json!("user")), "{found}");
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    drop(b);
+    wait_until("the other one has ended", || {
+        !a.call_meta_tool("get_status", json!({})).to_string().contains(advice)
+    });
+}
+
+#[test]
+fn a_server_that_its_config_keeps_private_is_not_named() {
+    let user = User::new();
+    let entry = |more: Value| merged(scripted_upstream(&[]), more);
+    let config = pure_config([
+        ("client", entry(json!({"share": "client"}))),
+        ("stateful", entry(json!({"share": "user", "stateful": true}))),
+    ]);
+    let (mut a, mut b) = (user.window(&config), user.window(&config));
+    for window in [&mut a, &mut b] {
+        window.connect(["client", "stateful"]);
+    }
+    assert_eq!(status_of(&user, 2)["duplicates"], json!([]));
+    let answer = a.call_meta_tool("get_status", json!({}));
+    assert_eq!(answer["structuredContent"]["duplicates"], json!([]));
+    drop(b);
+}
+
+#[test]
+fn status_shows_an_ordinary_user_the_memory_of_windows_and_servers() {
+    let Some(user) = User::unprivileged() else { return };
+    let config = pure_config([("g", user.shared_upstream(&[]))]);
+    let (mut a, _b) = two_windows(&user, &config, &json!({}));
+    let pid = a.upstream_pid("g");
+    for instance in status_of(&user, 2)["instances"].as_array().unwrap() {
+        assert!(instance["memoryBytes"].as_u64().unwrap() > 1 << 20, "{instance}");
+        let group = &instance["groups"][0];
+        assert_eq!(group["pid"], pid);
+        assert!(group["memoryBytes"].as_u64().unwrap() > 1 << 18, "{group}");
+    }
 }

@@ -103,7 +103,10 @@ impl ProxyCommand {
 
     /// Lets another program, such as `prlimit`, start it: the program with its arguments follows `command`.
     pub(crate) fn started_by(mut self, command: &[&str]) -> Self {
-        let mut outer = Command::new(command[0]);
+        // Its environment has another PATH than the tests.
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let mut paths = std::env::split_paths(&dirs).map(|dir| dir.join(command[0]));
+        let mut outer = Command::new(paths.find(|path| path.is_file()).unwrap_or_else(|| command[0].into()));
         outer.args(&command[1..]).arg(self.command.get_program()).args(self.command.get_args());
         outer.env_clear().current_dir(self.home.path());
         outer.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -112,6 +115,12 @@ impl ProxyCommand {
         }
         self.command = outer;
         self
+    }
+
+    /// The same, but the other program runs as the user of the tests.
+    pub(crate) fn started_by_tester(mut self, command: &[&str]) -> Self {
+        self.user = None;
+        self.started_by(command)
     }
 
     pub(crate) fn in_own_process_group(mut self) -> Self {

@@ -1,0 +1,295 @@
+//! `--measure`: what the clients start today, and what they would start with dynamic-mcp.
+//!
+//! Each server is started once, through the warden, as a client starts it: a process of its own that stays. A client
+//! starts all of its servers in each of its windows, so its figures are their sums, and the start takes as long as the
+//! slowest of them. Then this program is started as a client starts it, on the same servers, twice: first with an empty
+//! cache, which it fills as it does once a day, and then as always. The second start is measured.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::time::{Instant, sleep};
+
+use super::apps::ClientApp;
+use super::merge::PlannedServer;
+use super::report::counted;
+use super::write;
+use crate::auth::OAuthLogins;
+use crate::cache::Cache;
+use crate::cli::Cli;
+use crate::cli::demo::client::DemoClient;
+use crate::cli::paths::token_store;
+use crate::config::load::load;
+use crate::config::vars::Env;
+use crate::config::{Config, Mode, Overrides, Share};
+use crate::front::interaction::clients::ClientRegistry;
+use crate::groups::GroupManager;
+use crate::groups::startup::Startup;
+use crate::pins::PinStore;
+use crate::processes::ProcessTree;
+use crate::text::{name, shorten, visible};
+use crate::transport::Transport;
+use crate::transport::launch::ProcessEnv;
+use crate::transport::secrets::SecretResolver;
+use crate::transport::shared::SharedServers;
+use crate::transport::warden::Warden;
+use crate::upstream::Upstream;
+use crate::upstream::lifecycle::State;
+
+/// How long all servers together may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(90);
+/// How often the processes are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a process is given to take the memory that it takes.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Tokens are estimated, as elsewhere.
+const CHARACTERS_PER_TOKEN: usize = 4;
+/// The longest reason for a server that did not start, in characters.
+const MAX_REASON: usize = 100;
+
+/// What was measured of one server, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    processes: usize,
+    /// The proportional set size in bytes; `None` if the system does not tell.
+    memory: Option<u64>,
+    start: Duration,
+    /// Characters of the definitions that the model gets.
+    characters: usize,
+}
+
+impl Figures {
+    /// The figures of several that start at the same time.
+    fn sum<'f>(all: impl IntoIterator<Item = &'f Self>) -> Self {
+        all.into_iter().fold(Self { memory: Some(0), ..Self::default() }, |sum, one| Self {
+            processes: sum.processes + one.processes,
+            memory: sum.memory.zip(one.memory).map(|(a, b)| a + b),
+            start: sum.start.max(one.start),
+            characters: sum.characters + one.characters,
+        })
+    }
+
+    fn columns(&self) -> String {
+        let memory =
+            self.memory.map_or_else(|| "-".to_owned(), |bytes| format!("{:.0} MB", bytes as f64 / 1e6));
+        format!(
+            "{:>9} {:>9} {:>8} {:>9}",
+            self.processes,
+            memory,
+            format!("{:.2} s", self.start.as_secs_f64()),
+            format!("~{}", self.characters / CHARACTERS_PER_TOKEN)
+        )
+    }
+}
+
+/// What servers are started with.
+pub(super) struct MeasureContext<'a> {
+    /// The command line.
+    pub(super) cli: &'a Cli,
+    /// The environment, for variables in the config.
+    pub(super) env: &'a Env,
+    /// The environment, for processes.
+    pub(super) process_env: ProcessEnv,
+}
+
+/// The heads of the columns.
+const COLUMNS: &str = "processes    memory    start    tokens";
+
+/// Starts the servers and this program, and returns what to print about it. `config` is the text of servers.json.
+///
+/// # Errors
+///
+/// Fails if the temporary files cannot be written, or this program cannot be started.
+pub(super) async fn measure(
+    servers: &[PlannedServer],
+    target: &Path,
+    config: &str,
+    launch: MeasureContext<'_>,
+) -> anyhow::Result<String> {
+    let MeasureContext { cli, env, process_env } = launch;
+    let files = TemporaryFiles::create(target, config)?;
+    let mut loaded = load(std::slice::from_ref(&files.config), env, &Overrides::default());
+    let is_of_client =
+        |name: &str| servers.iter().any(|server| server.name == name && !server.origins.is_empty());
+    loaded.servers.retain(|(name, _)| is_of_client(name.as_str()));
+    let logins = OAuthLogins::new(token_store(cli, env, &loaded.settings, false));
+    let before = measure_servers(loaded, logins, process_env).await;
+    let after = measure_own(&files).await?;
+    Ok(table(servers, &before, &after))
+}
+
+type Measured = BTreeMap<String, Result<Figures, String>>;
+
+/// Starts all servers and measures each.
+async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: ProcessEnv) -> Measured {
+    for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
+        server.mode = Mode::Eager;
+        server.share = Share::Client;
+    }
+    let process_env = Arc::new(process_env);
+    let logins = Arc::new(logins);
+    let shared = SharedServers::new(process_env.clone());
+    let warden = Warden::new();
+    // The entries come from files of clients, which name no values.
+    let secrets = SecretResolver::new(None, process_env.clone(), warden.clone());
+    let transport = Transport { shared, process_env, warden, logins, secrets };
+    let clients = Arc::new(ClientRegistry::default());
+    let (cache, pins) = (Cache::open(None), PinStore::new(None));
+    let groups = GroupManager::new(config, transport, clients, cache, pins, Startup::default());
+    let deadline = Instant::now() + START_TIMEOUT;
+    groups.start().await;
+    while !groups.all().iter().all(has_started) && Instant::now() < deadline {
+        sleep(POLL_INTERVAL).await;
+    }
+    sleep(SETTLE_TIME).await;
+    let tree = ProcessTree::read();
+    let measured =
+        groups.all().iter().map(|group| (group.name.as_str().to_owned(), figures(group, &tree))).collect();
+    groups.shutdown().await;
+    measured
+}
+
+/// Whether a server is connected, or has failed to be.
+fn has_started(group: &Upstream) -> bool {
+    let snapshot = group.snapshot();
+    matches!(snapshot.state, State::Connected) || (snapshot.attempted && snapshot.connecting.is_none())
+}
+
+fn figures(group: &Upstream, tree: &ProcessTree) -> Result<Figures, String> {
+    let snapshot = group.snapshot();
+    let (State::Connected, Some(catalog)) = (&snapshot.state, &snapshot.catalog) else {
+        let reason = snapshot.last_failure().map_or_else(
+            || format!("it did not start within {} s", START_TIMEOUT.as_secs()),
+            |error| visible(error.to_string().lines().next().unwrap_or_default()),
+        );
+        return Err(reason);
+    };
+    let process = snapshot.process().map(|process| process.pid);
+    let definitions = catalog.definitions().into_iter().flatten();
+    Ok(Figures {
+        processes: process.map_or(0, |pid| tree.count(pid)),
+        memory: process.map_or(Some(0), |pid| tree.memory(pid)),
+        start: catalog.connect_time.unwrap_or_default(),
+        characters: definitions.map(|(_, definition)| definition.len()).sum(),
+    })
+}
+
+/// Starts this program twice and measures the second time.
+async fn measure_own(files: &TemporaryFiles) -> anyhow::Result<Figures> {
+    let args = ["--log-level=error".as_ref(), "--config".as_ref(), files.config.as_os_str()];
+    let dirs = [("XDG_CACHE_HOME", files.dir.as_path()), ("XDG_STATE_HOME", files.dir.as_path())];
+    let mut first = DemoClient::start(&args, &dirs)?;
+    first.initialize().await?;
+    first.list_tools().await?;
+    wait_until_alone(first.pid()).await;
+    first.shut_down().await?;
+    let began = Instant::now();
+    let mut second = DemoClient::start(&args, &dirs)?;
+    second.initialize().await?;
+    let tools = second.list_tools().await?;
+    let start = began.elapsed();
+    sleep(SETTLE_TIME).await;
+    let tree = ProcessTree::read();
+    let pid = second.pid();
+    let figures = Figures {
+        processes: pid.map_or(1, |pid| tree.count(pid)),
+        memory: pid.and_then(|pid| tree.memory(pid)),
+        start,
+        characters: tools.iter().map(|tool| tool.to_string().len()).sum(),
+    };
+    second.shut_down().await?;
+    Ok(figures)
+}
+
+/// Waits until the servers that were started to learn their tools are closed again, and only the warden is left.
+async fn wait_until_alone(pid: Option<u32>) {
+    const ALONE: usize = 2;
+    const TIMES: usize = 5;
+    let Some(pid) = pid else { return };
+    let deadline = Instant::now() + START_TIMEOUT;
+    let mut times = 0;
+    sleep(SETTLE_TIME).await;
+    while times < TIMES && Instant::now() < deadline {
+        sleep(POLL_INTERVAL).await;
+        times = if ProcessTree::read().count(pid) <= ALONE { times + 1 } else { 0 };
+    }
+}
+
+fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> String {
+    let mut out = format!("\n{:<28} {COLUMNS}\n", "Each server, started once");
+    let mut failed = 0;
+    for (server, figures) in measured {
+        match figures {
+            Ok(figures) => out.push_str(&format!("  {:<26} {}\n", name(server), figures.columns())),
+            Err(reason) => {
+                failed += 1;
+                out.push_str(&format!(
+                    "  {:<26} did not start: {}\n",
+                    name(server),
+                    shorten(reason, MAX_REASON)
+                ));
+            }
+        }
+    }
+    out.push_str(&format!("\n{:<28} {COLUMNS}\n", "Per window"));
+    for &app in ClientApp::all() {
+        let is_on = |server: &&PlannedServer| server.origins.iter().any(|origin| origin.app == app);
+        let of_app = servers.iter().filter(is_on);
+        let started: Vec<&Figures> =
+            of_app.filter_map(|server| measured.get(&server.name)?.as_ref().ok()).collect();
+        if !started.is_empty() {
+            let today = format!("{} today", app.label());
+            out.push_str(&format!("  {today:<26} {}\n", Figures::sum(started).columns()));
+        }
+    }
+    out.push_str(&format!("  {:<26} {}\n", "each with dynamic-mcp", after.columns()));
+    out.push_str(&format!(
+        "Memory is proportional: what processes share counts in parts. Tokens are characters of the listed tools / {CHARACTERS_PER_TOKEN}. \
+         A server starts when it is used, and is closed when it is idle.\n"
+    ));
+    if failed > 0 {
+        out.push_str(&format!(
+            "{} did not start and {} not counted.\n",
+            counted(failed, "server"),
+            if failed == 1 { "is" } else { "are" }
+        ));
+    }
+    out
+}
+
+/// The config that is measured, and a directory for the cache. Both are removed at the end.
+struct TemporaryFiles {
+    config: PathBuf,
+    dir: PathBuf,
+}
+
+impl TemporaryFiles {
+    fn create(target: &Path, text: &str) -> anyhow::Result<Self> {
+        let id = std::process::id();
+        let dir = std::env::temp_dir().join(format!("dynamic-mcp-measure-{id}"));
+        // This fails if the directory exists, so that no other user can have prepared it.
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let config = match target.exists() {
+            // Its relative paths start there.
+            true => target.with_file_name(format!(".measured-{id}.json")),
+            false => dir.join("servers.json"),
+        };
+        let files = Self { config, dir };
+        write::replace(&files.config, None, text.as_bytes())?;
+        Ok(files)
+    }
+}
+
+impl Drop for TemporaryFiles {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.config));
+        drop(fs::remove_dir_all(&self.dir));
+    }
+}

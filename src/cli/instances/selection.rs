@@ -1,0 +1,34 @@
+//! Which running instances a command about a group means.
+
+use super::query::RunningInstance;
+use crate::config::vars::Env;
+use std::process::ExitCode;
+
+/// The command line does not say which instance is meant, or names no group.
+const EXIT_USAGE: u8 = 2;
+
+/// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it. Tells
+/// on stderr why there is none, and fails with the exit code then.
+pub fn choose(
+    mut instances: Vec<RunningInstance>,
+    group: &str,
+    all: bool,
+    env: &Env,
+) -> Result<Vec<RunningInstance>, ExitCode> {
+    instances.retain(|instance| instance.status.has_group(group));
+    let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd();
+    let (count, is_any_here) = (instances.len(), instances.iter().any(is_here));
+    match (count, is_any_here) {
+        (0, _) => eprintln!("dynamic-mcp: no running instance has a group {group:?}"),
+        _ if all || count == 1 => return Ok(instances),
+        (_, true) => {
+            instances.retain(is_here);
+            return Ok(instances);
+        }
+        (_, false) => eprintln!(
+            "dynamic-mcp: {count} instances have a group {group:?}, and none of them runs in this directory: run this in \
+             the directory of one of them, or with --all"
+        ),
+    }
+    Err(ExitCode::from(EXIT_USAGE))
+}

@@ -1,0 +1,101 @@
+//! The processes of this user, as /proc shows them: which there are, how much memory they use, and which servers run more
+//! than once. Nothing is known on other systems.
+//!
+//! # Theory of operation
+//!
+//! [`ProcessTree::read`] reads once which processes there are and who their parents are. What is asked of single
+//! processes is read later, so it may concern another moment; a process that has ended meanwhile counts as nothing.
+//! [`duplicates`] finds private servers that several instances run alike. Instances do not know of each other, and need
+//! not: a server is a child of a process with the name of a warden.
+//!
+//! Everything here blocks. Servers can be read whole; of our own processes only what is not protected (`main.rs`).
+
+use std::collections::HashMap;
+use std::fs;
+
+pub mod duplicates;
+
+/// The name of the processes that start servers.
+const WARDEN: &str = "dmcp-warden";
+/// The name of the process that shared servers run in.
+const HOST: &str = "dmcp-host";
+
+/// The processes of the machine.
+pub struct ProcessTree {
+    /// The children of each process.
+    children: HashMap<u32, Vec<u32>>,
+    /// The parent of each process.
+    parents: HashMap<u32, u32>,
+}
+
+impl ProcessTree {
+    /// Reads which processes there are.
+    pub fn read() -> Self {
+        let mut tree = Self { children: HashMap::new(), parents: HashMap::new() };
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            if let Some(parent) = parent(pid) {
+                tree.children.entry(parent).or_default().push(pid);
+                tree.parents.insert(pid, parent);
+            }
+        }
+        tree
+    }
+
+    /// How many processes a process is with its descendants.
+    pub fn count(&self, pid: u32) -> usize {
+        let children = self.children.get(&pid).into_iter().flatten();
+        1 + children.map(|child| self.count(*child)).sum::<usize>()
+    }
+
+    /// The proportional set size of a process and of its descendants, in bytes: a page that several processes use counts
+    /// in parts. Of processes that cannot be read so exactly, only the pages of their own count. `None` if there is no
+    /// such process.
+    pub fn memory(&self, pid: u32) -> Option<u64> {
+        let mut total = process_memory(pid)?;
+        let mut open = vec![pid];
+        while let Some(parent) = open.pop() {
+            for child in self.children.get(&parent).into_iter().flatten() {
+                total += process_memory(*child).unwrap_or_default();
+                open.push(*child);
+            }
+        }
+        Some(total)
+    }
+
+    /// The private servers of all instances of dynamic-mcp.
+    fn private_servers(&self) -> impl Iterator<Item = u32> {
+        let is_private = |warden: &&u32| {
+            let parent = self.parents.get(warden).copied().and_then(name);
+            name(**warden).as_deref() == Some(WARDEN) && parent.as_deref() != Some(HOST)
+        };
+        let wardens = self.children.keys().filter(is_private);
+        wardens.flat_map(|warden| &self.children[warden]).copied()
+    }
+}
+
+/// The parent of a process.
+pub fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may contain spaces and parentheses.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// The name of a process.
+pub fn name(pid: u32) -> Option<String> {
+    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
+}
+
+fn process_memory(pid: u32) -> Option<u64> {
+    kilobytes(&format!("/proc/{pid}/smaps_rollup"), &["Pss:"])
+        .or_else(|| kilobytes(&format!("/proc/{pid}/status"), &["RssAnon:", "RssShmem:"]))
+}
+
+/// The sum of these lines of a file, in bytes.
+fn kilobytes(file: &str, names: &[&str]) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let values = text.lines().filter_map(|line| names.iter().find_map(|name| line.strip_prefix(name)));
+    let values = values.map(|value| value.trim().trim_end_matches(" kB").parse::<u64>());
+    let sum = values.sum::<Result<u64, _>>().ok()?;
+    Some(sum << 10)
+}

@@ -1,0 +1,98 @@
+//! Looks at several bytes of a JSON string together.
+
+/// The number of bytes in a block.
+pub(super) const BLOCK: usize = 16;
+
+/// What is known of a block of a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    /// How many bytes come before the first one that ends the string, begins an escape, or is a control character.
+    pub(super) plain: usize,
+    /// Not 0 if a byte is not ASCII.
+    pub(super) not_ascii: u32,
+}
+
+impl Block {
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+        };
+        let bytes = u128::from_le_bytes(*bytes);
+        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
+        let (special, not_ascii) = unsafe {
+            // The compiler loads both halves with one instruction.
+            let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
+            let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
+            let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
+            let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+            let special = _mm_or_si128(_mm_or_si128(quote, escape), control);
+            (_mm_movemask_epi8(special), _mm_movemask_epi8(bytes))
+        };
+        let plain = (special | 1 << BLOCK).trailing_zeros() as usize;
+        Self { plain, not_ascii: not_ascii.cast_unsigned() }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+        Self::in_words(bytes)
+    }
+
+    /// Does the same without vector instructions.
+    #[cfg(any(test, not(target_arch = "x86_64")))]
+    fn in_words(bytes: &[u8; BLOCK]) -> Self {
+        let bytes = u128::from_le_bytes(*bytes);
+        let (first, second) = (bytes as u64, (bytes >> 64) as u64);
+        let plain = match plain_bytes(first) {
+            WORD => WORD + plain_bytes(second),
+            plain => plain,
+        };
+        let not_ascii = u32::from((first | second) & HIGH_BITS != 0);
+        Self { plain, not_ascii }
+    }
+}
+
+/// The bytes of a machine word.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+const WORD: usize = size_of::<u64>();
+#[cfg(any(test, not(target_arch = "x86_64")))]
+const ONES: u64 = u64::from_ne_bytes([1; WORD]);
+/// The highest bit of each byte.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+const HIGH_BITS: u64 = ONES << 7;
+
+/// Counts the bytes of a word before the first one that is special.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn plain_bytes(word: u64) -> usize {
+    // The highest bit of a byte is set if the byte is below the limit, or above 127. A byte behind the first one that is
+    // below may be wrong, but only the first one counts.
+    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(ONES * u64::from(limit));
+    // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
+    let end_or_control = below(word ^ (ONES * u64::from(b'"' ^ b' ')), b' ' + 1);
+    let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
+    let special = (end_or_control | escape) & !word & HIGH_BITS;
+    special.trailing_zeros() as usize / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_and_vectors_find_the_same(bytes in prop::array::uniform16(prop_oneof![
+            4 => prop::char::range(' ', '~').prop_map(|char| char as u8),
+            1 => any::<u8>(),
+        ])) {
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            let plain = bytes.iter().position(is_special).unwrap_or(BLOCK);
+            for block in [Block::new(&bytes), Block::in_words(&bytes)] {
+                prop_assert_eq!(block.plain, plain);
+                prop_assert_eq!(block.not_ascii == 0, bytes.is_ascii());
+            }
+        }
+    }
+}
