@@ -100,6 +100,9 @@ struct IndexFile<E> {
     version: u32,
     /// The entries by key.
     servers: BTreeMap<String, E>,
+    /// Why the last attempt to connect failed, in a few words, for the servers of which that is so.
+    #[serde(default)]
+    failures: BTreeMap<String, String>,
 }
 
 /// The catalogs that were in the cache when it was read. Holds the whole index, so it is not meant to be kept.
@@ -109,12 +112,19 @@ pub struct CachedCatalogs {
     dir: PathBuf,
     /// The entries by key, not yet parsed.
     index: BTreeMap<String, Box<RawValue>>,
+    /// Why the last attempt to connect failed, by key.
+    failures: BTreeMap<String, String>,
 }
 
 impl CachedCatalogs {
-    /// Returns whether the cache has no catalogs.
+    /// Returns whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.index.is_empty() && self.failures.is_empty()
+    }
+
+    /// Why the last attempt to connect to a server failed, in a few words; `None` if it succeeded or is not known.
+    pub fn failure(&self, key: &CacheKey) -> Option<&str> {
+        self.failures.get(&key.0).map(String::as_str)
     }
 
     /// The catalog of a server; `None` if the cache does not have it.
@@ -129,14 +139,25 @@ impl CachedCatalogs {
     }
 }
 
+/// The last outcomes of attempts to connect.
+type PendingEntries = BTreeMap<CacheKey, Outcome>;
+
+/// The outcome of an attempt to connect.
+enum Outcome {
+    /// The catalog that was read.
+    Read(Arc<Catalog>),
+    /// Why it failed, in a few words.
+    Failed(String),
+}
+
 /// The catalog cache of one instance.
 pub struct Cache {
     /// The directory of the cache; `None` if nothing is cached.
     dir: Option<PathBuf>,
     /// What the index had when the cache was opened, until it is taken.
     known: Mutex<CachedCatalogs>,
-    /// Catalogs that are not written yet.
-    pending: Mutex<BTreeMap<CacheKey, Arc<Catalog>>>,
+    /// What is not written yet.
+    pending: Mutex<PendingEntries>,
     /// Held by the thread that writes.
     writing: Arc<Mutex<()>>,
 }
@@ -163,8 +184,17 @@ impl Cache {
 
     /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
     pub fn put(&self, key: CacheKey, catalog: Arc<Catalog>) {
+        self.add(key, Outcome::Read(catalog));
+    }
+
+    /// Notes why the last attempt to connect failed, in a few words, until a catalog is read.
+    pub fn put_failure(&self, key: CacheKey, reason: &str) {
+        self.add(key, Outcome::Failed(reason.to_owned()));
+    }
+
+    fn add(&self, key: CacheKey, outcome: Outcome) {
         if self.dir.is_some() {
-            self.pending.lock().insert(key, catalog);
+            self.pending.lock().insert(key, outcome);
         }
     }
 
@@ -191,7 +221,7 @@ impl Cache {
 ///
 /// Fails if the directory exists and cannot be removed.
 pub fn clear(dir: &Path) -> io::Result<usize> {
-    let count = read_index(dir).len();
+    let count = read_index(dir).servers.len();
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(count),
@@ -199,16 +229,18 @@ pub fn clear(dir: &Path) -> io::Result<usize> {
 }
 
 fn read_cache(dir: PathBuf) -> CachedCatalogs {
-    CachedCatalogs { index: read_index(&dir), dir }
+    let IndexFile { servers, failures, .. } = read_index(&dir);
+    CachedCatalogs { dir, index: servers, failures }
 }
 
-/// Reads the entries of the index. An index that is missing or cannot be used has none.
-fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
+/// Reads the index. One that is missing or cannot be used is empty.
+fn read_index(dir: &Path) -> IndexFile<Box<RawValue>> {
+    let empty = || IndexFile { version: VERSION, servers: BTreeMap::new(), failures: BTreeMap::new() };
     let text = match read_private(&dir.join(INDEX), MAX_CACHED_BYTES) {
-        Err(error) if error.is_missing() => return BTreeMap::new(),
+        Err(error) if error.is_missing() => return empty(),
         Err(error) if error.is_untrusted() => {
             tracing::warn!("cache of the servers' tools: {error}");
-            return BTreeMap::new();
+            return empty();
         }
         text => text,
     };
@@ -216,13 +248,13 @@ fn read_index(dir: &Path) -> BTreeMap<String, Box<RawValue>> {
         let text = text.map_err(|e| e.to_string())?;
         let index: IndexFile<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         match index.version {
-            VERSION => Ok(index.servers),
+            VERSION => Ok(index),
             other => Err(format!("its format has version {other} instead of {VERSION}")),
         }
     };
     read().unwrap_or_else(|error| {
         tracing::debug!(dir = %dir.display(), error, "the catalog cache cannot be used");
-        BTreeMap::new()
+        empty()
     })
 }
 
@@ -232,12 +264,20 @@ fn definitions_file(dir: &Path, key: &CacheKey) -> PathBuf {
 
 /// Writes the definitions first and then the index that refers to them, so that a reader in between finds the old
 /// state.
-fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> Result<(), PrivateFileError> {
+fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     private_dir(dir)?;
     remove_stale_temporaries(dir);
     let _lock = lock(dir);
-    let mut servers = read_index(dir);
-    for (key, catalog) in pending {
+    let IndexFile { mut servers, mut failures, .. } = read_index(dir);
+    for (key, outcome) in pending {
+        let catalog = match outcome {
+            Outcome::Read(catalog) => catalog,
+            Outcome::Failed(reason) => {
+                failures.insert(key.0.clone(), reason.clone());
+                continue;
+            }
+        };
+        failures.remove(&key.0);
         let Some(body) = catalog.body() else { continue };
         replace(&definitions_file(dir, key), body.as_bytes(), false)?;
         let entry = IndexEntry {
@@ -252,8 +292,11 @@ fn write(dir: &Path, pending: &BTreeMap<CacheKey, Arc<Catalog>>) -> Result<(), P
         }
     }
     drop_oldest(dir, &mut servers);
+    while failures.len() > MAX_SERVERS {
+        failures.pop_first();
+    }
     let index_file = dir.join(INDEX);
-    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers });
+    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers, failures });
     let index =
         index.map_err(|error| PrivateFileError::Io { path: index_file.clone(), error: error.into() })?;
     replace(&index_file, &index, false)

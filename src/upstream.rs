@@ -41,6 +41,7 @@ pub mod list_subscription;
 pub mod malformed_lines;
 pub mod reader;
 pub mod select;
+pub mod server_output;
 mod session;
 pub mod snapshot;
 pub mod stats;

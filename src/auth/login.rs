@@ -100,7 +100,13 @@ impl Account {
         } else if server.metadata.registration_endpoint.is_some() {
             let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
             let client = server.manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await;
-            client.map_err(|error| server.explain(&error, &[]))?
+            client.map_err(|error| match server.explain(&error, &[]) {
+                AuthError::Refused(why) => AuthError::Refused(format!(
+                    "its authorization server did not register a client: {why}; register one there and set \
+                     `oauth.client_id` (and `oauth.redirect_port`)"
+                )),
+                other => other,
+            })?
         } else {
             return Err(AuthError::Refused(
                 "its authorization server does not register clients automatically: \

@@ -186,7 +186,7 @@ async fn run_session(
     let groups = GroupManager::new(config, transport, clients.clone(), cache, pins, startup);
     let config = groups.config();
     tokio::select! {
-        () = groups.load_pins(&config) => {}
+        ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
         signal = signals.next() => {
             return Ok(stopped_at_start(signal));
         }

@@ -296,6 +296,7 @@ impl ClientSession {
         self.offers.tasks = revision == WITH_TASKS;
         let result = initialize::initialize_result(revision, &self.groups, self.offers);
         self.peer.reply(&request.id, Ok(result));
+        initialize::report_problems(&self.client, &self.groups);
         if revision == WITH_BATCHES {
             self.peer.accept_batches();
         }

@@ -21,4 +21,5 @@ pub mod protocol_extensions;
 pub mod render;
 pub mod search;
 pub mod status;
+pub mod status_prompt;
 pub mod tool_list;

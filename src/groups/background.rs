@@ -4,11 +4,15 @@
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
-use super::surface::Surface;
-use crate::config::GroupName;
+use super::surface::{Note, Surface};
+use crate::config::{GroupName, ServerConfig};
 use crate::memory;
+use crate::protocol::methods::notification;
 use crate::rules::Rules;
 use crate::upstream::catalog::{Catalog, CatalogSource};
+use crate::upstream::clients::{LogLevel, log_params};
+use crate::upstream::error::UpstreamError;
+use crate::upstream::lifecycle::State;
 use crate::upstream::select::until;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
@@ -29,6 +33,8 @@ struct SeenGroups {
     catalogs: HashMap<GroupName, Arc<Catalog>>,
     /// The rules of all groups.
     rules: HashMap<GroupName, Arc<Rules>>,
+    /// Why the last attempts failed, of the groups whose attempt did.
+    failures: HashMap<GroupName, Arc<UpstreamError>>,
 }
 
 impl GroupManager {
@@ -68,14 +74,15 @@ impl GroupManager {
         }
     }
 
-    /// Handles groups whose snapshot changed. Returns whether a catalog has to be written to the cache.
+    /// Handles groups whose snapshot changed. Returns whether the cache has to be written.
     fn handle_changes(&self, changed: &BTreeSet<GroupName>, seen: &mut SeenGroups) -> bool {
-        let mut has_new_catalog = false;
+        let mut has_news = false;
         let config = self.config();
         for name in changed {
             let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) else {
                 seen.catalogs.remove(name);
                 seen.rules.remove(name);
+                seen.failures.remove(name);
                 continue;
             };
             let snapshot = group.snapshot();
@@ -86,7 +93,7 @@ impl GroupManager {
                 && matches!(catalog.source, CatalogSource::Live(_))
                 && seen.catalogs.get(name).is_none_or(|last| !Arc::ptr_eq(last, catalog))
             {
-                has_new_catalog = true;
+                has_news = true;
                 seen.catalogs.insert(name.clone(), catalog.clone());
                 self.environment.cache.put(self.cache_key(server), catalog.clone());
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
@@ -94,12 +101,39 @@ impl GroupManager {
                 // Its other lists may have changed, too. The session compares them.
                 self.lists_changed(true);
             }
+            let failure = match &snapshot.state {
+                State::Failed(failure) => Some(&failure.error),
+                State::Pending | State::Discovered | State::Connected => None,
+            };
+            match failure {
+                None => drop(seen.failures.remove(name)),
+                Some(error) if seen.failures.get(name).is_some_and(|last| last == error) => {}
+                Some(error) => {
+                    has_news = true;
+                    seen.failures.insert(name.clone(), error.clone());
+                    self.report_failure(name, server, error);
+                }
+            }
             if snapshot.attempted {
-                let changed = self.lists.surfaces.lock().attempt_ended(name);
+                let note = failure.map(|error| Note::new(error.brief()));
+                let changed = self.lists.surfaces.lock().attempt_ended(name, note);
                 self.lists_changed(changed);
             }
         }
-        has_new_catalog
+        has_news
+    }
+
+    /// Tells the clients that an attempt failed, and notes it for the next run.
+    fn report_failure(&self, name: &GroupName, server: &ServerConfig, error: &UpstreamError) {
+        let log = self.log_file().map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
+        let level = if error.retryable() { LogLevel::Warning } else { LogLevel::Error };
+        let message = format!("Group {name} is not available: {error}{log}");
+        let params = log_params(level, &message);
+        self.environment.clients.notify(name, notification::MESSAGE, Some(&params));
+        // The start of this process shows again whether the command exists.
+        if !matches!(error, UpstreamError::Launch { .. } | UpstreamError::Config(_)) {
+            self.environment.cache.put_failure(self.cache_key(server), &error.brief());
+        }
     }
 
     /// Replaces the task of a group that panicked, which is a bug, so that the group works on its next use.
@@ -108,7 +142,7 @@ impl GroupManager {
             return;
         }
         tracing::error!(group = %name, "the task of this group panicked; the group starts again");
-        let changed = self.lists.surfaces.lock().attempt_ended(name);
+        let changed = self.lists.surfaces.lock().attempt_ended(name, None);
         self.lists_changed(changed);
         if let (Some(server), Some(group)) = (self.config().server(name), self.get(name)) {
             self.spawn(name, server, group.snapshot().catalog.clone(), None);

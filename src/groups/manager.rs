@@ -1,7 +1,7 @@
 //! The manager: creates groups, hands out their handles, and shuts them down.
 
 use super::startup::Startup;
-use super::surface::{Surface, SurfaceMap, Surfaces};
+use super::surface::{Note, NoteMap, Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::config::{
@@ -158,6 +158,11 @@ impl GroupManager {
         self.lists.surfaces.lock().shown()
     }
 
+    /// Why groups cannot be used, as `tools/list` says it. Groups whose entry is invalid are not among them.
+    pub fn notes(&self) -> NoteMap {
+        self.lists.surfaces.lock().notes()
+    }
+
     /// A number that changes whenever a list may have changed.
     pub fn list_version(&self) -> watch::Receiver<u64> {
         self.lists.version.subscribe()
@@ -228,7 +233,15 @@ impl GroupManager {
         server: &ServerConfig,
         known: &CachedCatalogs,
     ) -> Option<Arc<Catalog>> {
-        let catalog = known.get(&self.cache_key(server))?;
+        let key = self.cache_key(server);
+        if let Some(reason) = known.failure(&key) {
+            let note = Note { is_of_last_run: true, ..Note::new(reason.to_owned().into()) };
+            let mut surfaces = self.lists.surfaces.lock();
+            if !surfaces.notes().contains_key(name) {
+                surfaces.set_note(name, note);
+            }
+        }
+        let catalog = known.get(&key)?;
         let pins = self.environment.pins.group(name, server);
         pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
         let refused = RefusedTools::new(pins.changes(), server.pin_tools);
@@ -236,12 +249,31 @@ impl GroupManager {
         Some(catalog)
     }
 
+    /// Finds the servers whose program cannot be started, and notes that for `tools/list`.
+    pub async fn check_commands(&self, config: &Config) {
+        let stdio =
+            config.servers.iter().filter_map(|(name, server)| match &server.as_ref().ok()?.endpoint {
+                Endpoint::Stdio(stdio) => Some((name.clone(), stdio.clone())),
+                Endpoint::Http(_) => None,
+            });
+        let broken = launch::find_broken(stdio.collect(), &self.environment.transport.process_env).await;
+        let mut surfaces = self.lists.surfaces.lock();
+        for (name, error) in broken {
+            surfaces.set_note(&name, Note::new(error.brief().into()));
+        }
+    }
+
     /// Connects those of `groups` that connect at start.
     pub(super) async fn discover(&self, groups: &[Upstream]) {
         let config = self.config();
         let always = config.settings.discovery == DiscoveryMode::Always;
         let lists_all = config.settings.surface == SurfaceKind::Flat;
+        let notes = self.notes();
         let is_fresh = |group: &Upstream| {
+            if notes.contains_key(&group.name) {
+                // What is known is that it failed, which may have changed.
+                return false;
+            }
             let snapshot = group.snapshot();
             let lists = |tool: &Tool| lists_all || snapshot.rules.exposes(&tool.name);
             snapshot.catalog.as_ref().is_some_and(|catalog| {

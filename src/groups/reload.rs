@@ -3,9 +3,10 @@
 use super::manager::GroupManager;
 use crate::cache::CachedCatalogs;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
-use crate::groups::surface::Surface;
+use crate::groups::surface::{Surface, Surfaces};
 use crate::pins::changes::RefusedTools;
 use crate::upstream::Upstream;
+use crate::upstream::clients::LogLevel;
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ impl GroupManager {
         if !config.errors.is_empty() {
             for error in &config.errors {
                 tracing::error!("config not reloaded: {error}");
+                self.environment.clients.log(LogLevel::Error, &format!("config not reloaded: {error}"));
             }
             *self.reload_errors.lock() = config.errors;
             return;
@@ -54,6 +56,7 @@ impl GroupManager {
         let errors = keep_valid_entries(&old, &mut config);
         for error in &errors {
             tracing::error!("{error}; the group goes on as it was");
+            self.environment.clients.log(LogLevel::Error, &format!("{error}; the group goes on as it was"));
         }
         *self.reload_errors.lock() = errors;
         if *old == config {
@@ -62,6 +65,7 @@ impl GroupManager {
         }
         for warning in &config.warnings {
             tracing::warn!("{warning}");
+            self.environment.clients.log(LogLevel::Warning, &format!("config warning: {warning}"));
         }
         self.load_pins(&config).await;
         if self.restored.lock().is_some() {
@@ -70,7 +74,9 @@ impl GroupManager {
         }
         if !self.started.load(Ordering::Relaxed) {
             tracing::info!("the config changed before a client came");
-            // There are no groups yet.
+            // There are no groups yet, and the notes are about the old servers.
+            *self.lists.surfaces.lock() = Surfaces::default();
+            self.check_commands(&config).await;
             self.config.send_replace(Arc::new(config));
             return;
         }
@@ -80,6 +86,7 @@ impl GroupManager {
         }
         self.config.send_replace(Arc::new(config.clone()));
         let starting = self.change_groups(&old, &config, &known).await;
+        self.check_commands(&config).await;
         self.lists_changed(true);
         if self.started.load(Ordering::Relaxed) {
             self.discover(&starting).await;

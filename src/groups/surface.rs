@@ -9,7 +9,9 @@ use crate::config::{GroupName, Mode};
 use crate::pins::changes::RefusedTools;
 use crate::rules::Rules;
 use crate::upstream::catalog::Catalog;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,6 +45,32 @@ impl Surface {
     }
 }
 
+/// Why a group cannot be used, as lists say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The reason in a few words, none of which are those of an upstream.
+    pub reason: Cow<'static, str>,
+    /// Whether this is what an earlier run found.
+    pub is_of_last_run: bool,
+}
+
+impl Note {
+    /// What this run has found.
+    pub fn new(reason: Cow<'static, str>) -> Self {
+        Self { reason, is_of_last_run: false }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let when = if self.is_of_last_run { " as of the last run" } else { "" };
+        write!(f, "not available{when}: {}", self.reason)
+    }
+}
+
+/// The notes by group.
+pub type NoteMap = Arc<BTreeMap<GroupName, Note>>;
+
 /// The surfaces by group.
 pub type SurfaceMap = Arc<BTreeMap<GroupName, Arc<Surface>>>;
 
@@ -51,14 +79,20 @@ pub type SurfaceMap = Arc<BTreeMap<GroupName, Arc<Surface>>>;
 pub struct Surfaces {
     /// The surfaces that the list shows.
     shown: SurfaceMap,
+    /// The groups that cannot be used, as the list shows them.
+    notes: NoteMap,
     /// The findings of the current discovery, which are not shown yet.
     found: BTreeMap<GroupName, Arc<Surface>>,
+    /// What its attempts found, which is not shown yet either: why a group failed, or that it did not.
+    found_notes: BTreeMap<GroupName, Option<Note>>,
     /// The discovery in progress.
     discovery: Option<DiscoveryRound>,
 }
 
 #[derive(Debug)]
 struct DiscoveryRound {
+    /// The groups that take part.
+    members: BTreeSet<GroupName>,
     /// The groups whose first attempt has not ended.
     open: BTreeSet<GroupName>,
     /// When the findings so far enter the list.
@@ -76,6 +110,16 @@ impl Surfaces {
         self.shown.clone()
     }
 
+    /// The groups that cannot be used, as the list shows them.
+    pub fn notes(&self) -> NoteMap {
+        self.notes.clone()
+    }
+
+    /// Notes at once why a group cannot be used: at start, or when the config has changed.
+    pub fn set_note(&mut self, group: &GroupName, note: Note) {
+        Arc::make_mut(&mut self.notes).insert(group.clone(), note);
+    }
+
     /// Returns whether discovery waits for a group.
     pub fn is_expected(&self, group: &GroupName) -> bool {
         self.discovery.as_ref().is_some_and(|discovery| discovery.open.contains(group))
@@ -90,9 +134,11 @@ impl Surfaces {
     pub fn start_discovery(&mut self, groups: impl IntoIterator<Item = GroupName>, now: Instant) {
         let mut groups: BTreeSet<_> = groups.into_iter().collect();
         if let Some(discovery) = &mut self.discovery {
+            discovery.members.extend(groups.iter().cloned());
             discovery.open.append(&mut groups);
         } else if !groups.is_empty() {
-            self.discovery = Some(DiscoveryRound { open: groups, next_tick: now + FIRST_TICK });
+            let members = groups.clone();
+            self.discovery = Some(DiscoveryRound { members, open: groups, next_tick: now + FIRST_TICK });
         }
     }
 
@@ -120,9 +166,13 @@ impl Surfaces {
         }
     }
 
-    /// Handles the end of a group's attempt, in success or failure. Returns whether the list changes now.
-    pub fn attempt_ended(&mut self, group: &GroupName) -> bool {
+    /// Handles the end of a group's attempt: `note` is why it failed, if it did. After discovery a failure changes nothing
+    /// here, because the list must not depend on calls. Returns whether the list changes now.
+    pub fn attempt_ended(&mut self, group: &GroupName, note: Option<Note>) -> bool {
         let Some(discovery) = &mut self.discovery else { return false };
+        if discovery.members.contains(group) {
+            self.found_notes.insert(group.clone(), note);
+        }
         discovery.open.remove(group);
         if !discovery.open.is_empty() {
             return false;
@@ -135,7 +185,10 @@ impl Surfaces {
     pub fn remove(&mut self, group: &GroupName) -> bool {
         self.found.remove(group);
         let shown = Arc::make_mut(&mut self.shown).remove(group).is_some();
-        self.attempt_ended(group) || shown
+        let noted = Arc::make_mut(&mut self.notes).remove(group).is_some();
+        let changed = self.attempt_ended(group, None);
+        self.found_notes.remove(group);
+        changed || shown || noted
     }
 
     /// When `tick` is due.
@@ -155,13 +208,26 @@ impl Surfaces {
     }
 
     fn show_found(&mut self) -> bool {
+        let before = self.notes.clone();
+        let notes = Arc::make_mut(&mut self.notes);
+        for (group, note) in std::mem::take(&mut self.found_notes) {
+            match note {
+                Some(note) => drop(notes.insert(group, note)),
+                None => drop(notes.remove(&group)),
+            }
+        }
+        let noted = before != self.notes;
         let found = std::mem::take(&mut self.found);
-        self.show(found)
+        self.show(found) || noted
     }
 
+    /// Shows these surfaces. Their groups work.
     fn show(&mut self, surfaces: impl IntoIterator<Item = (GroupName, Arc<Surface>)>) -> bool {
         let before = self.shown.clone();
-        Arc::make_mut(&mut self.shown).extend(surfaces);
+        for (group, surface) in surfaces {
+            Arc::make_mut(&mut self.notes).remove(&group);
+            Arc::make_mut(&mut self.shown).insert(group, surface);
+        }
         before != self.shown
     }
 }
@@ -184,15 +250,15 @@ mod tests {
         let mut surfaces = Surfaces::default();
         surfaces.start_discovery(["a", "b", "c"].map(group_name), start);
         assert!(!surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"])));
-        assert!(!surfaces.attempt_ended(&group_name("a")));
+        assert!(!surfaces.attempt_ended(&group_name("a"), None));
         assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK));
         assert!(surfaces.tick(start + FIRST_TICK));
         assert_eq!(surfaces.shown().len(), 1);
         assert!(!surfaces.catalog_read(&group_name("b"), Mode::Eager, surface(&["y"])));
-        assert!(!surfaces.attempt_ended(&group_name("b")));
+        assert!(!surfaces.attempt_ended(&group_name("b"), None));
         assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK + NEXT_TICK));
         assert!(!surfaces.tick(start + FIRST_TICK + NEXT_TICK / 2), "the bytes stay equal in between");
-        assert!(surfaces.attempt_ended(&group_name("c")), "the end of discovery shows the rest");
+        assert!(surfaces.attempt_ended(&group_name("c"), None), "the end of discovery shows the rest");
         assert_eq!((surfaces.shown().len(), surfaces.is_discovering()), (2, false));
         // The group failed during discovery and enters at its first success.
         assert!(surfaces.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["z"])));
@@ -230,5 +296,41 @@ mod tests {
         assert!(surfaces.remove(&group_name("a")));
         assert!(!surfaces.remove(&group_name("b")));
         assert!(!surfaces.is_discovering());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn notes_change_only_when_the_findings_of_discovery_enter_the_list() {
+        let start = Instant::now();
+        let note = |reason: &'static str| Some(Note::new(reason.into()));
+        let shown = |surfaces: &Surfaces| -> Vec<String> {
+            surfaces.notes().iter().map(|(group, note)| format!("{group} is {note}")).collect()
+        };
+        let mut surfaces = Surfaces::default();
+        for group in ["a", "b"] {
+            let last = Note { is_of_last_run: true, ..Note::new("login needed".into()) };
+            surfaces.set_note(&group_name(group), last);
+        }
+        let before =
+            ["a", "b"].map(|group| format!("{group} is not available as of the last run: login needed"));
+        surfaces.start_discovery(["a", "b", "c"].map(group_name), start);
+        surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"]));
+        surfaces.attempt_ended(&group_name("a"), None);
+        surfaces.attempt_ended(&group_name("b"), note("it does not answer"));
+        surfaces.attempt_ended(&group_name("pure"), note("it does not answer"));
+        assert_eq!(shown(&surfaces), before);
+        assert!(surfaces.tick(start + FIRST_TICK));
+        assert_eq!(shown(&surfaces), ["b is not available: it does not answer"]);
+        assert!(surfaces.attempt_ended(&group_name("c"), note("its process ends")));
+        let last = ["b is not available: it does not answer", "c is not available: its process ends"];
+        assert_eq!(shown(&surfaces), last);
+        // Discovery is over.
+        assert!(!surfaces.attempt_ended(&group_name("a"), note("its process ends")));
+        assert!(!surfaces.attempt_ended(&group_name("c"), None));
+        assert_eq!(shown(&surfaces), last);
+        // A group that enters the list late works.
+        assert!(surfaces.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["x"])));
+        assert_eq!(shown(&surfaces), last[..1]);
+        assert!(surfaces.remove(&group_name("b")));
+        assert!(shown(&surfaces).is_empty());
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct LossyWriter(SyncSender<QueueItem>);
 pub struct FlushGuard(SyncSender<QueueItem>);
 
 /// Starts a thread called `name` that writes events to what `open` returns; without that, events are lost. `open` runs on
-/// the thread, because it may block. Returns a factory of writers to it, and a guard that waits for it.
+/// the thread at the first event, because it may block and may log. Returns a factory of writers to it, and a guard that waits for it.
 ///
 /// # Errors
 ///
@@ -40,18 +40,25 @@ pub(super) fn writer<W: Write>(
 ) -> io::Result<(impl Fn() -> LossyWriter, FlushGuard)> {
     let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
     // Detached, because it may be blocked in a write when the process ends.
-    let _thread = thread::Builder::new().name(name.to_owned()).spawn(|| write_all(receiver, open()))?;
+    let _thread = thread::Builder::new().name(name.to_owned()).spawn(|| write_all(receiver, open))?;
     let writer = LossyWriter(sender.clone());
     Ok((move || writer.clone(), FlushGuard(sender)))
 }
 
-fn write_all(queue: Receiver<QueueItem>, mut to: Option<impl Write>) {
+fn write_all<W: Write>(queue: Receiver<QueueItem>, open: impl FnOnce() -> Option<W>) {
+    let (mut open, mut to) = (Some(open), None);
     for item in queue {
-        match (item, &mut to) {
-            // If stderr is closed or the disk is full, there is nowhere to report it.
-            (QueueItem::Event(event), Some(to)) => drop(to.write_all(&event)),
-            (QueueItem::Event(_), None) => {}
-            (QueueItem::Flush(done), _) => drop(done.try_send(())),
+        match item {
+            QueueItem::Event(event) => {
+                if let Some(open) = open.take() {
+                    to = open();
+                }
+                if let Some(to) = &mut to {
+                    // If stderr is closed or the disk is full, there is nowhere to report it.
+                    drop(to.write_all(&event));
+                }
+            }
+            QueueItem::Flush(done) => drop(done.try_send(())),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blocking::{self, BlockingError};
-use crate::config::StdioConfig;
+use crate::config::{GroupName, StdioConfig};
 use process_env::{get_var, set_var};
 
 mod child_env;
@@ -32,6 +32,8 @@ pub use child_env::{ANCESTORS_VAR, withheld_vars};
 pub use path::PathList;
 pub use process_env::ProcessEnv;
 
+/// How long [`find_broken`] may take. The client waits for it.
+const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long the search for a command may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -66,7 +68,9 @@ impl fmt::Debug for Launch {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// No directory of the child's PATH has the command.
-    #[error("command {command:?} not found in PATH ({searched}); {}", advice(command, found.as_deref()))]
+    #[error(
+        "command {:?} not found in PATH ({searched}); {}", without_arguments(command), advice(command, found.as_deref())
+    )]
     NotFound {
         /// The command as the config entry has it.
         command: String,
@@ -77,13 +81,25 @@ pub enum LaunchError {
     },
     /// A command with a slash, which is not searched for on PATH, does not exist.
     #[error(
-        "command {command:?} not found: there is no file {path:?} (a relative path starts at the server's \"cwd\")"
+        "command {:?} not found: there is no file {:?} (a relative path starts at the server's \"cwd\")",
+        without_arguments(command), without_arguments(&path.to_string_lossy())
     )]
     NoSuchFile {
         /// The command as the config entry has it.
         command: String,
         /// The absolute path that it means.
         path: PathBuf,
+    },
+    /// The command is a program together with its arguments.
+    #[error(
+        "\"command\" has arguments in it: write \"command\": {program:?}, and put the other {count} words into \
+         \"args\", each as a string of its own"
+    )]
+    HasArguments {
+        /// The program.
+        program: String,
+        /// The number of the arguments, which are not shown because they may hold secrets.
+        count: usize,
     },
     /// The file of the command exists and is not executable.
     #[error(
@@ -106,6 +122,43 @@ pub enum LaunchError {
     /// The directories of PATH or the working directory could not be looked at.
     #[error("the search for the command {0}")]
     Lookup(#[from] BlockingError),
+}
+
+impl LaunchError {
+    /// The error in a few words, for lists.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
+            Self::HasArguments { .. } => "its command has arguments in it",
+            Self::NotExecutable { .. } => "its command is not executable",
+            Self::Cwd { .. } => "its working directory cannot be used",
+            Self::Lookup(_) => "its command could not be searched for",
+        }
+    }
+}
+
+/// Returns the servers that certainly cannot be started, and why. Takes [`CHECK_TIMEOUT`] at most; if the file system takes
+/// longer, none is known.
+pub async fn find_broken(
+    servers: Vec<(GroupName, StdioConfig)>,
+    process_env: &ProcessEnv,
+) -> Vec<(GroupName, LaunchError)> {
+    let process_env = process_env.clone();
+    let broken = blocking::run(CHECK_TIMEOUT, move || {
+        // The login shell, which may have more directories, takes too long to ask.
+        let certain = servers.into_iter().filter(|(_, stdio)| !path::needs_login_path(stdio, &process_env));
+        let error = |stdio: &StdioConfig| prepare_blocking(stdio, &process_env, None).err();
+        certain.filter_map(|(name, stdio)| Some((name, error(&stdio)?))).collect()
+    });
+    broken.await.unwrap_or_default()
+}
+
+/// The command as errors show it: without what may be arguments, which may hold secrets.
+fn without_arguments(command: &str) -> String {
+    let is_path = command.starts_with(['/', '~', '.']);
+    // A path may contain spaces.
+    let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
+    end.map_or_else(|| command.to_owned(), |end| format!("{} …", &command[..end]))
 }
 
 /// Returns what the user can do about a command that is not found.
@@ -188,6 +241,15 @@ fn find_program(
     let expanded = expand_tilde(Path::new(command), process_env);
     if let Some(program) = searched.find(&expanded, cwd) {
         return Ok(program);
+    }
+    let mut words = command.split_whitespace();
+    if let (Some(first), count @ 1..) = (words.next(), words.count()) {
+        let program = expand_tilde(Path::new(first), process_env);
+        let is_program = searched.find(&program, cwd).is_some()
+            || path::fallback_dirs(process_env).find(&program, cwd).is_some();
+        if is_program {
+            return Err(LaunchError::HasArguments { program: first.to_owned(), count });
+        }
     }
     let file = match expanded.components().count() {
         // A directory of PATH may have a file of that name that is not executable.

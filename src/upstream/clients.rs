@@ -1,9 +1,11 @@
 //! The clients in front, as upstreams know them: this interface is all that an upstream needs of the front.
 
 use crate::config::GroupName;
+use crate::protocol::CLIENT_NAME;
 use crate::wire::peer::{CancelParams, Progress};
 use crate::wire::{Raw, Reply};
 use futures_util::future::BoxFuture;
+use serde_json::json;
 
 /// The clients in front.
 pub trait Clients: Send + Sync {
@@ -23,9 +25,30 @@ pub trait Clients: Send + Sync {
     /// Passes on a notification of `group`.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>);
 
+    /// Sends a log message of dynamic-mcp itself to the clients that want it.
+    fn log(&self, level: LogLevel, message: &str);
+
     /// Sends a request of an upstream to its client. A client that did not declare the capability does not see it; the
     /// answer is an error then.
     fn request(&self, request: ClientRequest) -> BoxFuture<'static, Reply>;
+}
+
+/// The severity of a log message of dynamic-mcp itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Something works in part, or may work later.
+    Warning,
+    /// Something does not work until a person repairs it.
+    Error,
+}
+
+/// The params of `notifications/message` for a message of dynamic-mcp itself.
+pub fn log_params(level: LogLevel, message: &str) -> Raw {
+    let level = match level {
+        LogLevel::Warning => "warning",
+        LogLevel::Error => "error",
+    };
+    json!({ "level": level, "logger": CLIENT_NAME, "data": message }).to_string().into()
 }
 
 /// A request of an upstream to its client: elicitation, sampling, roots, or about a task of the client.

@@ -1,11 +1,13 @@
 //! Why an upstream cannot be used, distinguished by what the reader can do about it.
 
+use super::server_output::ServerOutput;
 use crate::config::ConfigError;
 use crate::protocol::code;
 use crate::text::quoted_lines;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Why an upstream cannot be used. The messages are fragments that follow "group X: ".
@@ -19,6 +21,8 @@ pub enum UpstreamError {
     Launch {
         /// The error and its sources on one line.
         message: String,
+        /// The error in a few words.
+        brief: &'static str,
     },
     /// The system refused to start the process.
     #[error("{message}")]
@@ -27,24 +31,24 @@ pub enum UpstreamError {
         message: String,
     },
     /// The server did not answer `step` in time.
-    #[error("{step} was not answered within {} s{}", .after.as_secs_f32(), tail(.stderr))]
+    #[error("{step} was not answered within {} s{output}", .after.as_secs_f32())]
     TimedOut {
         /// The method that was not answered, or another step of connecting.
         step: &'static str,
         /// How long the answer was awaited.
         after: Duration,
-        /// The last lines of the process's stderr; empty if there are none.
-        stderr: String,
+        /// What the process printed.
+        output: ServerOutput,
     },
     /// The connection ended by itself.
-    #[error("{how}{}{}{}", before_answer(.step), tail(.stderr), withheld_hint(.withheld))]
+    #[error("{how}{}{output}{}", before_answer(.step), withheld_hint(.withheld))]
     Exited {
         /// The method that waited for an answer during the handshake, if one did.
         step: Option<&'static str>,
         /// A fragment such as "its process exited with code 3".
         how: String,
-        /// The last lines of the process's stderr; empty if there are none.
-        stderr: String,
+        /// What the process printed.
+        output: ServerOutput,
         /// Variables of ours that the process did not inherit and may have wanted.
         withheld: Vec<String>,
     },
@@ -91,7 +95,7 @@ impl UpstreamError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
-            Self::Remote(error) => !error.needs_person(),
+            Self::Remote(error) => !error.is_final(),
             // The server supports none of our revisions.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
@@ -99,6 +103,25 @@ impl UpstreamError {
             _ => true,
         }
     }
+
+    /// The error in a few words that are all ours, for lists that models read.
+    pub fn brief(&self) -> Cow<'static, str> {
+        let brief = match self {
+            Self::Config(_) => Self::BRIEF_CONFIG,
+            Self::Launch { brief, .. } => brief,
+            Self::Spawn { .. } => "its process could not be started",
+            Self::TimedOut { .. } | Self::Unanswered { .. } => "it does not answer",
+            Self::Exited { .. } => "its process ends",
+            Self::Remote(error) => return error.brief(),
+            Self::Refused { .. } => "it refuses the connection",
+            Self::Protocol { .. } => "its answers are not MCP",
+            Self::Internal => "internal error in dynamic-mcp",
+        };
+        brief.into()
+    }
+
+    /// What [`brief`](Self::brief) says of an invalid config entry.
+    pub const BRIEF_CONFIG: &str = "its config entry is invalid";
 
     /// Returns whether the upstream cannot be used until a person logs in.
     pub fn needs_login(&self) -> bool {
@@ -113,11 +136,12 @@ impl UpstreamError {
         }
     }
 
-    /// Adds the request that waited for an answer when the connection ended.
-    pub fn while_waiting_for(&self, step: &'static str) -> Self {
+    /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
+    pub fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
         let mut error = self.clone();
-        if let Self::Exited { step: at, .. } = &mut error {
+        if let Self::Exited { step: at, output, .. } = &mut error {
             *at = Some(step);
+            *output = std::mem::take(output).with_stdout(stdout);
         }
         error
     }
@@ -127,7 +151,7 @@ impl From<OpenError> for UpstreamError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Launch(error @ LaunchError::Lookup(_)) => Self::Spawn { message: with_source(&error) },
-            OpenError::Launch(error) => Self::Launch { message: with_source(&error) },
+            OpenError::Launch(error) => Self::Launch { message: with_source(&error), brief: error.brief() },
             OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
             OpenError::Remote(error) => Self::Remote(error),
             error @ OpenError::TimedOut(_) => Self::Spawn { message: error.to_string() },
@@ -139,7 +163,7 @@ impl From<ConnectionEnd> for UpstreamError {
     fn from(ending: ConnectionEnd) -> Self {
         match ending {
             ConnectionEnd::Process { how, stderr, withheld } => {
-                Self::Exited { step: None, how, stderr, withheld }
+                Self::Exited { step: None, how, output: ServerOutput::new(stderr, String::new()), withheld }
             }
             ConnectionEnd::Remote(error) => Self::Remote(error),
         }

@@ -2,7 +2,7 @@
 
 use super::error::UpstreamError;
 use super::lifecycle::Usage;
-use super::malformed_lines::UnreadableMessages;
+use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
 use crate::protocol::Era;
 use crate::transport::ServerProcess;
@@ -99,6 +99,8 @@ pub struct LiveConnection {
     pub(super) lost: OnceLock<Arc<UpstreamError>>,
     /// The unreadable messages that belong to no call.
     pub(super) unreadable: Arc<UnreadableMessages>,
+    /// The first lines that were not meant as messages.
+    pub(super) skipped: Arc<SkippedText>,
 }
 
 /// How long the host may take to send a log. It does not ask the server.
@@ -122,6 +124,7 @@ impl LiveConnection {
             closed: Notify::new(),
             lost: OnceLock::new(),
             unreadable: Arc::default(),
+            skipped: Arc::default(),
         })
     }
 

@@ -5,6 +5,7 @@
 //! of a log, are skipped.
 
 use crate::protocol::code;
+use crate::text::{shorten, visible};
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
 use crate::wire::malformed::{Outline, defect, outlines};
@@ -45,12 +46,38 @@ impl UnreadableMessages {
     }
 }
 
+/// The first lines of one connection that are not meant as messages, such as those of a log. They say why a server that
+/// never speaks MCP does not.
+#[derive(Debug, Default)]
+pub struct SkippedText(Mutex<Vec<String>>);
+
+impl SkippedText {
+    /// The lines, each with hidden characters made visible.
+    pub(super) fn text(&self) -> String {
+        self.0.lock().join("\n")
+    }
+
+    fn add(&self, line: &Raw) {
+        let mut lines = self.0.lock();
+        if lines.len() < MAX_SKIPPED_LINES {
+            lines.push(shorten(&visible(&String::from_utf8_lossy(line)), MAX_SKIPPED_CHARS));
+        }
+    }
+}
+
+/// How many lines are kept that are not meant as messages.
+const MAX_SKIPPED_LINES: usize = 10;
+/// How many characters of each are kept.
+const MAX_SKIPPED_CHARS: usize = 300;
+
 /// Handles the lines of one connection that are not messages.
 pub(super) struct MalformedLines {
     /// The connection's peer, which has the open calls.
     peer: Arc<Peer>,
     /// Where messages are kept that belong to no call.
     unreadable: Arc<UnreadableMessages>,
+    /// Where the first other lines are kept.
+    skipped: Arc<SkippedText>,
     /// A message whose lines are being joined.
     unfinished: Option<UnfinishedMessage>,
     /// Whether a line of a log was reported as a warning already.
@@ -61,8 +88,12 @@ pub(super) struct MalformedLines {
 
 impl MalformedLines {
     /// Creates the state of a new connection.
-    pub(super) fn new(peer: Arc<Peer>, unreadable: Arc<UnreadableMessages>) -> Self {
-        Self { peer, unreadable, unfinished: None, warned_of_line: false, warned_of_message: false }
+    pub(super) fn new(
+        peer: Arc<Peer>,
+        unreadable: Arc<UnreadableMessages>,
+        skipped: Arc<SkippedText>,
+    ) -> Self {
+        Self { peer, unreadable, skipped, unfinished: None, warned_of_line: false, warned_of_message: false }
     }
 
     /// When `expire` is due.
@@ -86,7 +117,10 @@ impl MalformedLines {
         lines: &mut LineReader<impl AsyncRead + Unpin>,
     ) {
         if lines.at_end() {
-            // The end of the connection, which comes next, says more than a line that it has cut off.
+            // The end of the connection, which comes next, says more than a message that it has cut off.
+            if !line.starts_with(b"{") && !line.starts_with(b"[") {
+                self.skipped.add(line);
+            }
             return;
         }
         let is_whole = !matches!(error, MessageError::TooLong { .. });
@@ -141,6 +175,7 @@ impl MalformedLines {
     }
 
     fn skip(&mut self, error: &MessageError, line: &Raw) {
+        self.skipped.add(line);
         let line = LogText(line);
         if std::mem::replace(&mut self.warned_of_line, true) {
             tracing::debug!(?error, %line, "skipped a line that is not an MCP message");

@@ -70,7 +70,11 @@ impl Reader {
         Self {
             requests: InboundRequests::new(context.peer.clone(), internal),
             asked: VecDeque::new(),
-            malformed: MalformedLines::new(context.peer.clone(), context.live.unreadable.clone()),
+            malformed: MalformedLines::new(
+                context.peer.clone(),
+                context.live.unreadable.clone(),
+                context.live.skipped.clone(),
+            ),
             context,
         }
     }

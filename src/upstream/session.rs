@@ -3,6 +3,7 @@
 use super::catalog::{self, Catalog, OtherLists, ServerInfo};
 use super::error::UpstreamError;
 use super::lease::LiveConnection;
+use super::server_output::ServerOutput;
 use super::translate;
 use crate::config::ServerConfig;
 use crate::protocol::methods::Method;
@@ -125,7 +126,8 @@ impl Session {
         let params = translate::request(params, Era::Handshake, self.era);
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
-                UpstreamError::TimedOut { step, after, stderr: self.handle.stderr_tail() }
+                let output = ServerOutput::new(self.handle.stderr_tail(), self.live.skipped.text());
+                UpstreamError::TimedOut { step, after, output }
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } | CallError::OverBudget { .. } => {
@@ -133,7 +135,11 @@ impl Session {
             }
             CallError::Malformed(what) | CallError::AnswerRefused(what) => self.protocol_error(step, what),
             CallError::Closed { .. } => {
-                self.live.lost.get().map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step))
+                let skipped = self.live.skipped.text();
+                self.live
+                    .lost
+                    .get()
+                    .map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step, skipped))
             }
         })
     }

@@ -103,9 +103,7 @@ fn invalid_configs_say_what_is_wrong() {
 #[test]
 fn a_missing_file_is_named_as_it_was_given() {
     let config = load(&["nowhere.json".into()], &Env::new([("", ""); 0], root()), &Overrides::default());
-    assert_eq!(
-        messages(&config),
-        ["nowhere.json: cannot be read: no such file \
-          (create it as README.md and examples/basic.json show, or name another file with `--config`)"]
-    );
+    let command = format!("dynamic-mcp import --config {}", root().join("nowhere.json").display());
+    let hint = format!("`{command}` makes it from the files of your clients; `--config` names another file");
+    assert_eq!(messages(&config), [format!("nowhere.json: cannot be read: no such file ({hint})")]);
 }

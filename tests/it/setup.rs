@@ -3,4 +3,7 @@
 
 mod child_env;
 mod command_line;
+mod local_servers;
 mod log_file;
+mod messages;
+mod notes;

@@ -23,6 +23,7 @@ use crate::config::secrets::ServerSecrets;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
 use crate::files::MAX_CONFIG_BYTES;
+use crate::text;
 
 /// The content of one file.
 #[derive(Default)]
@@ -101,10 +102,13 @@ impl EntrySource {
 
 /// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
 pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
-    const MISSING: &str =
-        "create it as README.md and examples/basic.json show, or name another file with `--config`";
     let absolute = env.cwd().join(path);
-    let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, MISSING) {
+    let word = absolute.to_str().and_then(text::shell_word);
+    let named = word.map(|word| format!(" --config {word}")).unwrap_or_default();
+    let missing = format!(
+        "`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"
+    );
+    let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, &missing) {
         Ok(text) => Arc::new(text.named(path)),
         Err(error) => {
             let error = ConfigError { file: path.to_owned(), ..error };

@@ -10,6 +10,7 @@ use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::protocol::capability;
 use crate::protocol::methods::notification;
+use crate::upstream::clients::{LogLevel, log_params};
 use crate::wire::peer::Peer;
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
@@ -263,12 +264,22 @@ impl Client {
             return;
         }
         let params = state.with_alias(group, method, params);
-        match &mut state.delivery {
-            Delivery::Deferred(deferred) if deferred.len() < MAX_DEFERRED => {
-                deferred.push_back((method.to_owned(), params));
+        state.deliver(&self.peer, method, params);
+    }
+
+    /// Sends a log message of dynamic-mcp itself, if the client wants it. A stateless client gets it if one of its open
+    /// requests wants log messages of any group.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        let params = log_params(level, message);
+        let mut state = self.state.lock();
+        let is_wanted = match state.delivery {
+            Delivery::OnRequest => {
+                state.log_interests.values().any(|(_, level)| is_severe_enough(Some(&params), Some(level)))
             }
-            Delivery::Deferred(_) => {}
-            Delivery::All | Delivery::OnRequest => self.peer.notify(method, params),
+            _ => is_severe_enough(Some(&params), state.log_level.as_deref()),
+        };
+        if is_wanted {
+            state.deliver(&self.peer, notification::MESSAGE, Some(params));
         }
     }
 }
@@ -277,6 +288,17 @@ impl ClientState {
     fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
+    }
+
+    /// Sends a notification, or keeps it until the handshake is over.
+    fn deliver(&mut self, peer: &Peer, method: &str, params: Option<Raw>) {
+        match &mut self.delivery {
+            Delivery::Deferred(deferred) if deferred.len() < MAX_DEFERRED => {
+                deferred.push_back((method.to_owned(), params));
+            }
+            Delivery::Deferred(_) => {}
+            Delivery::All | Delivery::OnRequest => peer.notify(method, params),
+        }
     }
 
     /// The params of a notification with the URI that the client knows.

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::client_requests;
 use crate::config::GroupName;
 use crate::protocol::capability;
-use crate::upstream::clients::{ClientRequest, Clients};
+use crate::upstream::clients::{ClientRequest, Clients, LogLevel};
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -60,6 +60,12 @@ impl Clients for ClientRegistry {
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
         for client in self.all() {
             client.notify_from(group, method, params);
+        }
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        for client in self.all() {
+            client.log(level, message);
         }
     }
 

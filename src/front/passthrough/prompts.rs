@@ -13,15 +13,15 @@ use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::Value;
 
-/// `prompts/list`.
-pub async fn list(invocation: Invocation) -> Reply {
+/// `prompts/list`. `ours` is the definition of our own prompt, which comes first.
+pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
     if let Some(group) = invocation.group()? {
         let params = invocation.params_without_group();
         return forward_method(&invocation.context, &group, Method::PromptsList, params).await;
     }
     let lists = aggregate::current(invocation.groups(), &ListKind::PROMPTS).await;
     let names = exposed_names(&lists);
-    let mut merged = Vec::new();
+    let mut merged = vec![ours];
     for (group, entries) in &lists {
         for entry in entries {
             if let Some(name) = names.exposed(group, &entry.key) {

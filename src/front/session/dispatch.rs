@@ -10,11 +10,13 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::interaction::login_offer;
 use crate::front::interaction::subscriptions::Subscriptions;
 use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedCalls};
-use crate::front::passthrough::{completion, prompts, resources, tasks, topic_subscriptions};
+use crate::front::passthrough::{resources, tasks, topic_subscriptions};
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
-use crate::front::tools::{definitions, describe, duplicate_servers, protocol_extensions, status, tool_list};
+use crate::front::tools::{
+    definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt, tool_list,
+};
 use crate::front::{lookup, tool_errors};
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
@@ -147,9 +149,9 @@ impl Dispatcher {
                 let id = request.id.clone();
                 Box::pin(topic_subscriptions::listen(subscriptions(), invocation, id))
             }
-            Method::PromptsList => Box::pin(prompts::list(invocation)),
-            Method::PromptsGet => Box::pin(prompts::get(invocation)),
-            Method::CompletionComplete => Box::pin(completion::complete(invocation)),
+            Method::PromptsList => Box::pin(status_prompt::list(invocation)),
+            Method::PromptsGet => Box::pin(status_prompt::get(invocation)),
+            Method::CompletionComplete => Box::pin(status_prompt::complete(invocation)),
             Method::TasksList => Box::pin(tasks::list(invocation)),
             Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel => {
                 Box::pin(tasks::forward(invocation, method))

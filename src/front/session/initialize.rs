@@ -1,15 +1,20 @@
 //! The results of `initialize` and `server/discover`.
 
 use super::phase::Offers;
+use crate::front::interaction::client::Client;
 use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, TASKS_EXTENSION, meta};
+use crate::upstream::clients::LogLevel;
 use crate::wire::{Raw, raw};
 use rmcp::model::{
     Implementation, InitializeResult, PromptsCapability, ResourcesCapability, ServerCapabilities,
     ToolsCapability,
 };
 use serde_json::json;
+
+/// How many errors, and how many warnings, are sent to the client as log messages. `get_status` has all.
+const MAX_REPORTED: usize = 20;
 
 /// Returns the capabilities to advertise. They depend only on the config: a capability is advertised if one server may
 /// have it, or if there is no server.
@@ -19,6 +24,7 @@ pub fn offers(groups: &GroupManager) -> Offers {
         config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
     Offers {
         resources: features.is_empty() || features.iter().any(|features| features.resources),
+        // We have one ourselves, which a config without prompts does not need.
         prompts: features.is_empty() || features.iter().any(|features| features.prompts),
         tasks: false,
     }
@@ -36,6 +42,24 @@ pub fn negotiate(params: &Raw) -> &'static str {
     let requested = requested.as_deref().unwrap_or("none");
     tracing::info!(%client, requested, revision, "client connected");
     revision
+}
+
+/// Tells the client what is wrong with the command line and the config. It gets this when its handshake is over.
+pub fn report_problems(client: &Client, groups: &GroupManager) {
+    let config = groups.config();
+    let log = groups.log_file().map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
+    let usage = groups.usage_errors().iter().map(|error| format!("command line error: {error}"));
+    let errors = config.errors.iter().map(|error| format!("config error: {error}"));
+    let entries = config.servers.iter().filter_map(|(name, server)| {
+        let error = server.as_ref().err()?;
+        Some(format!("Group {name} is not available: its config entry is invalid: {error}"))
+    });
+    for error in usage.chain(errors).chain(entries).take(MAX_REPORTED) {
+        client.log(LogLevel::Error, &format!("{error}{log}"));
+    }
+    for warning in config.warnings.iter().take(MAX_REPORTED) {
+        client.log(LogLevel::Warning, &format!("config warning: {warning}"));
+    }
 }
 
 /// The result of `initialize`.

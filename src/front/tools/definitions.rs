@@ -40,6 +40,18 @@ pub struct GroupLine<'a> {
     pub description: Option<&'a str>,
     /// The tools that may be named.
     pub tools: &'a [String],
+    /// Why the group cannot be used, such as "not available: login needed".
+    pub note: Option<String>,
+}
+
+impl GroupLine<'_> {
+    /// The group's name with its note.
+    fn noted_name(&self) -> String {
+        match &self.note {
+            Some(note) => format!("{} ({note})", name(self.name)),
+            None => name(self.name),
+        }
+    }
 }
 
 /// Our tools. `names_budget`: how many tokens the names of upstreams' tools may take.
@@ -54,19 +66,23 @@ pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
 }
 
 /// The `instructions` of `initialize`: the groups first, then how to use them.
-pub fn instructions(groups: &[GroupLine<'_>]) -> String {
+///
+/// `has_problems`: whether the command line or the config has errors.
+pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
     const HOW: &str = "\nBefore you say that you cannot do something, look here: search_dynamic_tools finds tools by what \
         they do, get_dynamic_tools lists the tools of a group, call_dynamic_tool calls one. Servers start when they are \
         used.";
+    const PROBLEMS: &str = "\nThe configuration has errors; get_status says which. Tell the user.";
     if groups.is_empty() {
         return "dynamic-mcp has no usable MCP server in its config; get_status says what is wrong."
             .to_owned();
     }
-    let names: Vec<_> = groups.iter().map(|group| name(group.name)).collect();
-    let room = MAX_TEXT - HOW.chars().count() - 1;
+    let names: Vec<_> = groups.iter().map(GroupLine::noted_name).collect();
+    let problems = if has_problems { PROBLEMS } else { "" };
+    let room = MAX_TEXT - HOW.chars().count() - problems.len() - 1;
     let groups =
         format!("This server gives access to the tools of these MCP servers (groups): {}.", names.join(", "));
-    format!("{}{HOW}", shorten(&groups, room))
+    format!("{}{HOW}{problems}", shorten(&groups, room))
 }
 
 fn get_dynamic_tools(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
@@ -215,22 +231,24 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
         let lines = groups.iter().zip(&descriptions).filter_map(|(group, description)| {
             let names = some_names(group.tools, names);
             named += names.chars().count();
+            let head = format!("\n- {}", group.noted_name());
             match (shorten(description, width), names) {
-                (text, names) if text.is_empty() && names.is_empty() => None,
-                (text, names) if text.is_empty() => Some(format!("\n- {}: {names}", name(group.name))),
-                (text, names) if names.is_empty() => Some(format!("\n- {}: {text}", name(group.name))),
-                (text, names) => Some(format!("\n- {}: {text} ({names})", name(group.name))),
+                (text, names) if text.is_empty() && names.is_empty() => group.note.is_some().then_some(head),
+                (text, names) if text.is_empty() => Some(format!("{head}: {names}")),
+                (text, names) if names.is_empty() => Some(format!("{head}: {text}")),
+                (text, names) => Some(format!("{head}: {text} ({names})")),
             }
         });
         (lines.collect(), named)
     };
     let longest = descriptions.iter().map(|text| text.chars().count()).max().unwrap_or_default();
-    let lines_room = room.min(LINES_BASE + LINES_PER_GROUP * groups.len());
+    let notes =
+        groups.iter().filter(|group| group.note.is_some()).map(|group| group.noted_name().chars().count());
+    let lines_room = room.min(LINES_BASE + LINES_PER_GROUP * groups.len() + notes.sum::<usize>());
     let fits = |width: usize| lines(width, 0).0.chars().count() <= lines_room;
-    let least = MIN_LINE.min(longest);
     // With many groups this is decided at once.
-    if least > 0 && !fits(least) {
-        return String::new();
+    if !fits(MIN_LINE.min(longest)) {
+        return notes_only(groups, room);
     }
     let width = largest(longest, fits);
     let tools = groups.iter().map(|group| group.tools.len()).max().unwrap_or_default();
@@ -239,6 +257,18 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
         text.chars().count() <= room && named <= names_budget
     });
     lines(width, names).0
+}
+
+/// The groups that cannot be used, where there is no room for a line about each group.
+fn notes_only(groups: &[GroupLine<'_>], room: usize) -> String {
+    let noted = groups.iter().filter(|group| group.note.is_some());
+    let names: Vec<_> = noted.map(|group| name(group.name)).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => {
+            format!("\n{}", shorten(&format!("Not available (get_status): {}", names.join(", ")), room - 1))
+        }
+    }
 }
 
 /// The first names of a group's tools, and the number of the others.
@@ -270,7 +300,10 @@ mod tests {
     }
 
     fn group_lines_of(lines: &[(String, String)]) -> Vec<GroupLine<'_>> {
-        lines.iter().map(|(name, text)| GroupLine { name, description: Some(text), tools: &[] }).collect()
+        lines
+            .iter()
+            .map(|(name, text)| GroupLine { name, description: Some(text), tools: &[], note: None })
+            .collect()
     }
 
     #[test]
@@ -279,8 +312,9 @@ mod tests {
         for n in [0, 1, 10, 50, 70, 200, 500] {
             let lines = names_and_texts(n, &"Reads, writes and moves things around. ".repeat(9));
             let mut groups = group_lines_of(&lines);
-            for group in &mut groups {
+            for (n, group) in groups.iter_mut().enumerate() {
                 group.tools = &tools;
+                group.note = (n % 2 == 0).then(|| "not available: it cannot be reached".to_owned());
             }
             for tool in list(&groups, 600) {
                 let description = tool.description.unwrap_or_default();
@@ -291,7 +325,7 @@ mod tests {
                     description.len()
                 );
             }
-            assert!(instructions(&groups).chars().count() <= MAX_TEXT);
+            assert!(instructions(&groups, true).chars().count() <= MAX_TEXT);
         }
     }
 
@@ -313,16 +347,51 @@ mod tests {
     #[test]
     fn the_list_of_two_groups_is_unchanged() {
         let groups = [
-            GroupLine { name: "files", description: Some("Reads and\n writes files"), tools: &[] },
-            GroupLine { name: "time", description: None, tools: &[] },
+            GroupLine {
+                name: "files",
+                description: Some("Reads and\n writes files"),
+                tools: &[],
+                note: None,
+            },
+            GroupLine { name: "time", description: None, tools: &[], note: None },
         ];
         insta::assert_snapshot!(serde_json::to_string_pretty(&list(&groups, 600)).unwrap());
     }
 
     #[test]
+    fn a_group_that_cannot_be_used_has_a_note() {
+        let note = Some("not available: login needed".to_owned());
+        let line = |note: &Option<String>, description| GroupLine {
+            name: "docs",
+            description,
+            tools: &[],
+            note: note.clone(),
+        };
+        let groups = [line(&note, Some("Reads documents")), line(&note, None), line(&None, None)];
+        let text = group_lines(&groups, 1000, 0);
+        assert_eq!(
+            text,
+            "\n- docs (not available: login needed): Reads documents\n- docs (not available: login needed)"
+        );
+        assert!(instructions(&groups[..1], false).contains("(groups): docs (not available: login needed)."));
+        assert!(instructions(&groups, true).ends_with("errors; get_status says which. Tell the user."));
+        let names: Vec<_> = (0..400).map(|n| format!("group-{n}")).collect();
+        let many: Vec<_> = names
+            .iter()
+            .map(|name| GroupLine { name, description: None, tools: &[], note: note.clone() })
+            .collect();
+        let text = group_lines(&many, 500, 0);
+        assert!(
+            text.starts_with("\nNot available (get_status): group-0, ") && text.chars().count() <= 500,
+            "{text}"
+        );
+    }
+
+    #[test]
     fn names_of_tools_share_their_budget_evenly() {
         let tools: Vec<String> = (0..40).map(|n| format!("tool_{n}")).collect();
-        let groups = ["a", "b"].map(|name| GroupLine { name, description: Some("Things"), tools: &tools });
+        let groups =
+            ["a", "b"].map(|name| GroupLine { name, description: Some("Things"), tools: &tools, note: None });
         let text = group_lines(&groups, 1500, 200);
         let lines: Vec<_> = text.lines().skip(1).collect();
         let names = (0..9).map(|n| format!("tool_{n}")).collect::<Vec<_>>().join(", ");

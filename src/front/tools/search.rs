@@ -1,7 +1,8 @@
 //! `search_dynamic_tools`: ranked search over the tools of every known group, connected or not.
 //!
 //! Nothing is started for it. The index is built on the first search, and again when a catalog, a rule, a description or
-//! an approval has changed.
+//! an approval has changed. A group that cannot be used and whose tools are not known is in the index with its name and
+//! description, so that a search for what it is meant to do says why it is missing.
 
 use super::arguments::SearchQuery;
 use crate::blocking;
@@ -13,10 +14,14 @@ use crate::rules::Rules;
 use crate::schema::signature::signature;
 use crate::search::{SearchGroup, SearchIndex};
 use crate::text::{name, quoted, shorten, visible};
+use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::lifecycle::State;
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use serde_json::json;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +33,8 @@ const MAX_LIMIT: usize = 20;
 const MAX_SUMMARY: usize = 100;
 /// The length of the best result's signature.
 const MAX_SIGNATURE: usize = 900;
+/// The length of the error of a group that cannot be used.
+const MAX_ERROR: usize = 400;
 /// How long building the index may take.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a server's instructions is indexed as the description of its group.
@@ -48,14 +55,14 @@ struct GroupIndex {
     index: SearchIndex,
 }
 
-/// A group whose catalog is known.
+/// A group whose catalog is known, or that cannot be used.
 struct IndexedGroup {
     /// The group's name.
     name: GroupName,
     /// The description in the config, the server's title and the beginning of its instructions, one per line.
     description: String,
-    /// What is known of the server.
-    catalog: Arc<Catalog>,
+    /// What is known of the server. `None`: nothing, and the group cannot be used.
+    catalog: Option<Arc<Catalog>>,
     /// The config's rules for its tools.
     rules: Arc<Rules>,
     /// The tools that are refused because they changed. They are not found: their new text is not trusted.
@@ -66,7 +73,7 @@ impl IndexedGroup {
     fn is_same(&self, other: &Self) -> bool {
         self.name == other.name
             && self.description == other.description
-            && Arc::ptr_eq(&self.catalog, &other.catalog)
+            && self.catalog.as_ref().map(Arc::as_ptr) == other.catalog.as_ref().map(Arc::as_ptr)
             && Arc::ptr_eq(&self.rules, &other.rules)
             && self.refused.is_same(&other.refused)
     }
@@ -74,13 +81,14 @@ impl IndexedGroup {
     /// The tools that may be called, with their definitions. If the cache has lost a definition, its summary replaces it.
     fn tools(&self) -> Vec<(&Tool, Raw)> {
         let is_allowed = |tool: &Tool| self.rules.allows(&tool.name) && !self.refused.contains(&tool.name);
-        match self.catalog.definitions() {
+        let Some(catalog) = &self.catalog else { return Vec::new() };
+        match catalog.definitions() {
             Some(all) => {
                 all.filter(|(tool, _)| is_allowed(tool)).map(|(tool, raw)| (tool, raw.clone())).collect()
             }
             None => {
                 let stub = |tool: &Tool| json!({ "description": tool.summary }).to_string().into();
-                let tools = self.catalog.tools.iter().filter(|tool| is_allowed(tool));
+                let tools = catalog.tools.iter().filter(|tool| is_allowed(tool));
                 tools.map(|tool| (tool, stub(tool))).collect()
             }
         }
@@ -106,23 +114,29 @@ impl ToolSearch {
         let (known, mut unknown) = known_and_unknown(groups);
         unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));
         let index = self.index(known).await?;
+        let broken = Broken::of(groups);
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let broken_hits = index.groups.iter().filter(|group| group.catalog.is_none()).count();
         let only = only.as_ref().map(|only| index.groups.iter().position(|group| group.name == *only));
         let hits = match only {
             // The group is not known yet.
             Some(None) => Vec::new(),
             Some(Some(only)) => index.index.search(&query.query, Some(only), limit),
-            None => index.index.search(&query.query, None, limit),
+            None => index.index.search(&query.query, None, limit + broken_hits),
         };
         let mut lines = Vec::new();
-        for (rank, hit) in hits.iter().enumerate() {
+        let best = hits.first().map(|hit| &index.groups[hit.group].name);
+        lines.extend(best.and_then(|best| broken.sentence(groups, best)));
+        let mut found = 0;
+        for hit in &hits {
             let group = &index.groups[hit.group];
             let tools = group.tools();
-            let Some((tool, definition)) = tools.get(hit.tool) else { continue };
-            lines.push(summary_line(&group.name, tool));
-            if rank == 0 {
+            let Some((tool, definition)) = tools.get(hit.tool).filter(|_| found < limit) else { continue };
+            lines.push(summary_line(&group.name, tool, broken.brief(&group.name)));
+            if found == 0 {
                 lines.push(how_to_call(&group.name, tool, definition));
             }
+            found += 1;
         }
         if lines.is_empty() {
             lines.push(format!(
@@ -131,7 +145,11 @@ impl ToolSearch {
             ));
         }
         if !unknown.is_empty() {
-            let names = unknown.iter().map(GroupName::to_string).collect::<Vec<_>>().join(", ");
+            let noted = unknown.iter().map(|name| match broken.brief(name) {
+                Some(brief) => format!("{name} (not available: {brief})"),
+                None => name.to_string(),
+            });
+            let names = noted.collect::<Vec<_>>().join(", ");
             lines.push(format!(
                 "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
             ));
@@ -159,23 +177,68 @@ impl ToolSearch {
     }
 }
 
-/// Returns the groups whose tools are known, and the names of the others, both in config order.
+/// The groups that cannot be used now, and why in a few words.
+struct Broken(HashMap<GroupName, Cow<'static, str>>);
+
+impl Broken {
+    fn of(groups: &GroupManager) -> Self {
+        let notes = groups.notes();
+        let brief = |group: &Upstream| {
+            let snapshot = group.snapshot();
+            match &snapshot.state {
+                State::Failed(failure) => Some(failure.error.brief()),
+                // Its last attempt succeeded.
+                _ if snapshot.attempted => None,
+                _ => notes.get(&group.name).map(|note| note.reason.clone()),
+            }
+        };
+        let all = groups.all();
+        Self(all.iter().filter_map(|group| Some((group.name.clone(), brief(group)?))).collect())
+    }
+
+    fn brief(&self, group: &GroupName) -> Option<&str> {
+        self.0.get(group).map(|brief| &**brief)
+    }
+
+    /// Says why a group cannot be used, if that is so, with the remedy that its error names.
+    fn sentence(&self, groups: &GroupManager, name: &GroupName) -> Option<String> {
+        let brief = self.brief(name)?;
+        let error = groups.get(name).and_then(|group| match &group.snapshot().state {
+            State::Failed(failure) => failure.error.to_string().lines().next().map(str::to_owned),
+            _ => None,
+        });
+        let why = error.map_or_else(|| brief.to_owned(), |error| shorten(&error, MAX_ERROR));
+        Some(format!(
+            "{name} is configured and not available: {why}\nTell the user; get_status has all of it."
+        ))
+    }
+}
+
+/// Returns the groups whose tools are known or that cannot be used, and the names of those whose tools are not known,
+/// both in config order.
 fn known_and_unknown(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
-    let config = groups.config();
+    let (config, broken) = (groups.config(), Broken::of(groups));
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for group in groups.all() {
-        let Some(Ok(server)) = config.server(&group.name) else { continue };
-        if !server.features.tools {
+        let Some(server) = config.server(&group.name) else { continue };
+        // Without a valid entry the group is known by its name alone.
+        let server = server.as_ref().ok();
+        if server.is_some_and(|server| !server.features.tools) {
             continue;
         }
         let snapshot = group.snapshot();
-        let Some(catalog) = snapshot.catalog.clone() else {
+        let catalog = snapshot.catalog.clone();
+        if catalog.is_none() {
             unknown.push(group.name.clone());
-            continue;
-        };
-        let info = &catalog.info;
-        let instructions = info.instructions.as_deref().map(|text| shorten(text, MAX_INSTRUCTIONS));
-        let description = [server.description.clone(), info.title.clone(), instructions];
+            if broken.brief(&group.name).is_none() {
+                continue;
+            }
+        }
+        let info = catalog.as_ref().map(|catalog| &catalog.info);
+        let instructions = info.and_then(|info| info.instructions.as_deref());
+        let instructions = instructions.map(|text| shorten(text, MAX_INSTRUCTIONS));
+        let title = info.and_then(|info| info.title.clone());
+        let description = [server.and_then(|server| server.description.clone()), title, instructions];
         let description = description.into_iter().flatten().collect::<Vec<_>>().join("\n");
         let (rules, refused) = (snapshot.rules.clone(), snapshot.refused());
         known.push(IndexedGroup { name: group.name.clone(), description, catalog, rules, refused });
@@ -188,16 +251,22 @@ fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
     let documents = groups.iter().zip(&tools).map(|(group, tools)| SearchGroup {
         name: group.name.as_str(),
         description: group.description.clone(),
-        tools: tools.iter().map(|(tool, definition)| (tool.name.as_str(), &definition[..])).collect(),
+        tools: match group.catalog {
+            Some(_) => tools.iter().map(|(tool, definition)| (tool.name.as_str(), &definition[..])).collect(),
+            // Without a tool, nothing would be found.
+            None => vec![(group.name.as_str(), b"{}")],
+        },
     });
     let index = SearchIndex::new(&documents.collect::<Vec<_>>());
     GroupIndex { groups, index }
 }
 
-fn summary_line(group: &GroupName, tool: &Tool) -> String {
+/// `broken`: why the group cannot be used, if that is so.
+fn summary_line(group: &GroupName, tool: &Tool, broken: Option<&str>) -> String {
+    let note = broken.map(|brief| format!(" (not available: {brief})")).unwrap_or_default();
     match tool.summary.is_empty() {
-        true => format!("{group} / {}", name(&tool.name)),
-        false => format!("{group} / {}: {}", name(&tool.name), shorten(&tool.summary, MAX_SUMMARY)),
+        true => format!("{group} / {}{note}", name(&tool.name)),
+        false => format!("{group} / {}{note}: {}", name(&tool.name), shorten(&tool.summary, MAX_SUMMARY)),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::config::GroupName;
 use crate::front::changed_tools;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
+use crate::groups::surface::Note;
 use crate::pins::changes::{PinProblem, ToolChanges};
 use crate::processes::duplicates::DuplicateServer;
 use crate::text::{one_line, shorten};
@@ -57,7 +58,15 @@ pub fn report(
     // Groups that were not started saved the time that their last connection took.
     let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
     let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).sum();
-    let failed: Vec<_> = groups.iter().filter(|group| is_failed(group)).map(|group| &group.name).collect();
+    let notes = manager.notes();
+    // What an attempt has found says more than a note.
+    let note_of =
+        |group: &Upstream, snapshot: &Snapshot| notes.get(&group.name).filter(|_| !snapshot.attempted);
+    let is_broken = |group: &Upstream, snapshot: &Snapshot| {
+        is_failed(group) || note_of(group, snapshot).is_some_and(|note| !note.is_of_last_run)
+    };
+    let failed = snapshots.iter().filter(|(group, snapshot)| is_broken(group, snapshot));
+    let failed: Vec<_> = failed.map(|(group, _)| &group.name).collect();
     let headline = problems.headline(&failed, groups.len());
     let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
     let json = json!({
@@ -66,7 +75,7 @@ pub fn report(
         "problems": headline.iter().chain(&problems.usage).chain(&problems.config).collect::<Vec<_>>(),
         "ready": ready,
         "total": snapshots.len(),
-        "groups": snapshots.iter().map(|(group, snapshot)| group_json(group, snapshot, flows)).collect::<Vec<_>>(),
+        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
@@ -81,7 +90,7 @@ pub fn report(
     };
     lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()));
     for (group, snapshot) in &snapshots {
-        lines.push(group_line(group, snapshot, flows));
+        lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
         let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
         lines.extend(duplicate.map(|server| format!("    {}", server.text())));
     }
@@ -139,7 +148,7 @@ impl Problems {
     }
 }
 
-fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Value {
+fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: Option<&Note>) -> Value {
     let (error, attempts) = failure(snapshot);
     let percentiles = group.stats.percentiles();
     let catalog = snapshot.catalog.as_ref();
@@ -153,6 +162,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Valu
         "connecting": snapshot.connecting.is_some(),
         "tools": tools(snapshot),
         "error": error,
+        "note": note.map(Note::to_string),
         "loginUrl": flows.open_url(group),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
@@ -183,7 +193,7 @@ fn tools(snapshot: &Snapshot) -> Option<usize> {
     Some(tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count())
 }
 
-fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> String {
+fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: Option<&Note>) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
@@ -218,6 +228,9 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows) -> Stri
             1 => line.push_str(&format!(", 1 failed attempt\n    {error}")),
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
+    }
+    if let Some(note) = note {
+        line.push_str(&format!("\n    {note}"));
     }
     if let Some(last) = snapshot.unreadable() {
         let messages = match last.count {

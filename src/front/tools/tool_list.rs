@@ -11,11 +11,13 @@ use crate::front::interaction::list_changes::ListContents;
 use crate::front::passthrough::aggregate::{self, ListKind};
 use crate::front::passthrough::uri_owner;
 use crate::groups::GroupManager;
+use crate::groups::surface::Note;
 use crate::pins::definition::HINTS;
 use crate::rules::Rules;
 use crate::schema::definition;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{ListHashes, Tool};
+use crate::upstream::error::UpstreamError;
 use crate::wire::{Raw, raw};
 use memchr::memmem;
 use serde_json::{Value, json};
@@ -210,20 +212,25 @@ pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
 
 /// The `instructions` of `initialize` and `server/discover`.
 pub fn instructions(groups: &GroupManager) -> String {
-    with_group_lines(groups, definitions::instructions)
+    let has_problems = !groups.config().errors.is_empty() || !groups.usage_errors().is_empty();
+    with_group_lines(groups, |lines| definitions::instructions(lines, has_problems))
 }
 
-/// Calls `use_lines` with the groups as the config and their surfaces describe them. Groups whose entry is invalid are
-/// left out; `get_status` names them.
+/// Calls `use_lines` with the groups as the config, their surfaces and the notes about those that cannot be used
+/// describe them.
 fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine<'_>]) -> T) -> T {
-    let (config, surfaces) = (groups.config(), groups.surfaces());
-    let lines = config.servers.iter().filter_map(|(name, server)| {
-        let server = server.as_ref().ok()?;
+    let (config, surfaces, notes) = (groups.config(), groups.surfaces(), groups.notes());
+    let lines = config.servers.iter().map(|(name, server)| {
+        let Ok(server) = server else {
+            let note = Note::new(UpstreamError::BRIEF_CONFIG.into()).to_string();
+            return GroupLine { name: name.as_str(), description: None, tools: &[], note: Some(note) };
+        };
         let surface = surfaces.get(name);
         let about = surface.and_then(|surface| surface.about.as_deref());
         let tools = surface.filter(|_| server.mode != Mode::Pure).map_or(&[][..], |surface| &surface.tools);
         let description = server.description.as_deref().or(about);
-        Some(GroupLine { name: name.as_str(), description, tools })
+        let note = notes.get(name).map(Note::to_string);
+        GroupLine { name: name.as_str(), description, tools, note }
     });
     use_lines(&lines.collect::<Vec<_>>())
 }

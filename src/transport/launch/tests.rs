@@ -137,8 +137,30 @@ fn not_found_names_the_path_and_where_the_command_is() {
          write this absolute path as \"command\""
     );
     assert_eq!(error.to_string(), expected);
-    let error = prepare_blocking(&stdio("no-such-thing -y"), &process_env, None).unwrap_err();
+    let error = prepare_blocking(&stdio("no-such-thing --key=canary"), &process_env, None).unwrap_err();
     assert!(error.to_string().ends_with("; if it contains arguments, move them to \"args\""), "{error}");
+    assert!(error.to_string().starts_with("command \"no-such-thing …\" not found"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn arguments_in_the_command_are_recognized_and_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = executable(dir.path(), "tools/npx").parent().unwrap().to_str().unwrap().to_owned();
+    let program = executable(dir.path(), "with space/server");
+    let process_env = process_env(&[("HOME", "/home/me"), ("PATH", &path)], dir.path());
+    for (command, first, count) in [
+        ("npx -y @x/y".to_owned(), "npx".to_owned(), 2),
+        (format!("{path}/npx canary"), format!("{path}/npx"), 1),
+    ] {
+        let error = prepare_blocking(&stdio(&command), &process_env, None).unwrap_err();
+        let expected = format!(
+            "\"command\" has arguments in it: write \"command\": {first:?}, and put the other {count} words into \
+             \"args\", each as a string of its own"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+    assert!(prepare_blocking(&stdio(program.to_str().unwrap()), &process_env, None).is_ok());
 }
 
 #[cfg(unix)]

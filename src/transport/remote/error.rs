@@ -3,10 +3,11 @@
 //! Messages never contain more of a URL than its origin: paths and queries may contain keys.
 
 use super::proxy::{self, ProxyError};
-use super::reqwest_error::{certificate_error, root_cause};
+use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, root_cause};
 use crate::protocol::STATELESS;
 use crate::wire::peer::RetryHint;
 use reqwest::{StatusCode, Url};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Why a message has no answer. The text is a complete clause that follows "group X is not available: ".
@@ -40,6 +41,8 @@ pub enum RemoteErrorKind {
     Status(StatusCode),
     /// The response is not one that MCP allows.
     InvalidResponse,
+    /// The response is a web page, or a redirect to another server: the address is probably wrong.
+    WrongAddress,
     /// The connection was lost before the answer was complete.
     ConnectionLost,
 }
@@ -53,7 +56,17 @@ impl RemoteError {
     pub fn from_reqwest(error: &reqwest::Error, url: &Url, connect_timeout: Duration) -> Self {
         let origin = url.origin().ascii_serialization();
         if !error.is_connect() {
-            return Self::connection_lost(&root_cause(error));
+            return match is_not_http(error) && url.scheme() == "http" {
+                true => Self::config(format!(
+                    "{origin} does not answer with HTTP; if it speaks TLS, begin the \"url\" with https://"
+                )),
+                false => Self::connection_lost(&root_cause(error)),
+            };
+        }
+        if is_not_tls(error) {
+            return Self::config(format!(
+                "{origin} does not speak TLS; if it is a server of plain HTTP, begin the \"url\" with http://"
+            ));
         }
         if let Some(reason) = certificate_error(error) {
             return Self::config(format!(
@@ -64,10 +77,14 @@ impl RemoteError {
         if let Some(error) = proxy::connect_error(error, url) {
             return error.into();
         }
-        let reason = if error.is_timeout() {
-            format!("no connection within {} s", connect_timeout.as_secs_f32())
-        } else {
-            root_cause(error)
+        let reason = match root_cause(error) {
+            _ if error.is_timeout() => format!("no connection within {} s", connect_timeout.as_secs_f32()),
+            reason if reason == "tls handshake eof" => {
+                "it closed the connection during the TLS handshake; if it is a \
+                 server of plain HTTP, begin the \"url\" with http://"
+                    .to_owned()
+            }
+            reason => reason,
         };
         Self::unreachable(&format!("{origin} cannot be reached: {reason}"))
     }
@@ -118,20 +135,49 @@ impl RemoteError {
 
     /// The server answered with a redirect that is not followed. `target`: its `Location`, if it is a URL.
     pub fn redirected(target: Option<&Url>) -> Self {
-        Self::invalid_response(match target {
-            Some(target) => format!(
-                "the server redirects to {}, which dynamic-mcp does not follow; if that is the right server, set \
-                 \"url\" to its address",
-                target.origin().ascii_serialization()
-            ),
-            None => "the server answered with a redirect that has no valid Location header".to_owned(),
-        })
+        Self::new(
+            RemoteErrorKind::WrongAddress,
+            match target {
+                Some(target) => format!(
+                    "the server redirects to {}, which dynamic-mcp does not follow; is the path of \"url\" right? If that \
+                 is the right server, set \"url\" to its address",
+                    target.origin().ascii_serialization()
+                ),
+                None => "the server answered with a redirect that has no valid Location header".to_owned(),
+            },
+        )
+    }
+
+    /// The server answered with a web page. `title`: its title.
+    pub fn web_page(title: Option<&str>) -> Self {
+        let title = title.map(|title| format!(" ({title})")).unwrap_or_default();
+        let message = format!(
+            "the server answered with a web page{title} instead of MCP; is the path of \"url\" right?"
+        );
+        Self::new(RemoteErrorKind::WrongAddress, message)
     }
 
     /// The server answered with a status that is not a success. `detail`: what its response says about it.
     pub fn status(status: StatusCode, detail: Option<&str>) -> Self {
         let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-        Self::new(RemoteErrorKind::Status(status), format!("the server answered with HTTP {status}{detail}"))
+        let advice = match status {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::GONE => {
+                "; is the path of \"url\" right?"
+            }
+            _ => "",
+        };
+        let message = format!("the server answered with HTTP {status}{detail}{advice}");
+        Self::new(RemoteErrorKind::Status(status), message)
+    }
+
+    /// Adds what the server itself says about the error.
+    pub fn with_words(self, words: Option<&str>) -> Self {
+        match words {
+            Some(words) if !self.message.contains(words) => {
+                Self { message: format!("{}; the server says {words}", self.message), ..self }
+            }
+            _ => self,
+        }
     }
 
     /// The message needs more rights than were granted. `instruction` says how to get them.
@@ -149,12 +195,38 @@ impl RemoteError {
         Self { retry_after, ..Self::new(RemoteErrorKind::Busy, message) }
     }
 
+    /// The error in a few words that are all ours.
+    pub fn brief(&self) -> Cow<'static, str> {
+        let brief = match self.kind {
+            RemoteErrorKind::Config => "its address, certificate or headers are refused",
+            RemoteErrorKind::Unreachable => "it cannot be reached",
+            RemoteErrorKind::LoginNeeded => "login needed",
+            RemoteErrorKind::InsufficientScope => "login with more permissions needed",
+            RemoteErrorKind::Busy => "it accepts no requests at the moment",
+            RemoteErrorKind::Status(status) => {
+                return format!("it answers with HTTP {}", status.as_u16()).into();
+            }
+            RemoteErrorKind::InvalidResponse => "its answers are not MCP",
+            RemoteErrorKind::WrongAddress => "its address does not lead to MCP",
+            RemoteErrorKind::SessionEnded | RemoteErrorKind::ConnectionLost => "the connection breaks",
+        };
+        brief.into()
+    }
+
     /// Whether a person has to do something before a connection is possible.
     pub fn needs_person(&self) -> bool {
         matches!(
             self.kind,
             RemoteErrorKind::Config | RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope
         )
+    }
+
+    /// Whether another attempt to connect would end in the same way until a person does something.
+    pub fn is_final(&self) -> bool {
+        let is_final = |status: StatusCode| matches!(status.as_u16(), 401 | 403 | 404 | 405 | 410);
+        self.needs_person()
+            || self.kind == RemoteErrorKind::WrongAddress
+            || matches!(self.kind, RemoteErrorKind::Status(status) if is_final(status))
     }
 
     /// Whether nothing more can be sent on this connection.
@@ -172,7 +244,10 @@ impl RemoteError {
     pub fn may_have_run(&self) -> bool {
         matches!(
             self.kind,
-            RemoteErrorKind::Status(_) | RemoteErrorKind::InvalidResponse | RemoteErrorKind::ConnectionLost
+            RemoteErrorKind::Status(_)
+                | RemoteErrorKind::InvalidResponse
+                | RemoteErrorKind::WrongAddress
+                | RemoteErrorKind::ConnectionLost
         )
     }
 
@@ -187,6 +262,7 @@ impl RemoteError {
             RemoteErrorKind::Config
             | RemoteErrorKind::Busy
             | RemoteErrorKind::InvalidResponse
+            | RemoteErrorKind::WrongAddress
             | RemoteErrorKind::Status(_) => RetryHint::Never,
         }
     }

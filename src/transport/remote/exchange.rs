@@ -169,6 +169,10 @@ impl Exchange {
             JSON => self.receive_json(response).await,
             EVENT_STREAM => self.receive_events(response).await,
             "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
+            http_client::HTML => {
+                let page = http_client::read_error_body(response).await;
+                Err(RemoteError::web_page(http_client::page_title(&page).as_deref()).into())
+            }
             other => {
                 let other = text::name(other);
                 let message = format!("the server answered with {other} instead of JSON or an event stream");

@@ -39,6 +39,7 @@ pub async fn run(connection: Arc<RemoteConnection>) {
                 RemoteErrorKind::Status(_)
                 | RemoteErrorKind::InsufficientScope
                 | RemoteErrorKind::InvalidResponse
+                | RemoteErrorKind::WrongAddress
                 | RemoteErrorKind::SessionEnded => {
                     tracing::debug!(%error, "the server has no event stream for GET");
                     return;

@@ -36,6 +36,11 @@ const MAX_REDIRECTS: usize = 5;
 /// How many characters of a server's error message are shown.
 const MAX_ERROR_MESSAGE_CHARS: usize = 500;
 
+/// The value of a header is looked for in the server's words if it has this many bytes.
+const MIN_SECRET: usize = 6;
+
+/// The media type of a web page.
+pub const HTML: &str = "text/html";
 /// The media type of a JSON response.
 pub const JSON: &str = "application/json";
 /// The media type of an SSE response.
@@ -126,7 +131,10 @@ impl HttpClient {
                     let challenge = AuthChallenge { status, www_authenticate, authorization };
                     match self.credentials.handle_challenge(challenge).await {
                         ChallengeOutcome::Retry if !challenged => challenged = true,
-                        ChallengeOutcome::Fail(error) => return Err(error),
+                        ChallengeOutcome::Fail(error) => {
+                            let words = self.words_of(response).await;
+                            return Err(error.with_words(words.as_deref()));
+                        }
                         ChallengeOutcome::Retry | ChallengeOutcome::Unrelated => {
                             return Err(status_error(response).await);
                         }
@@ -157,6 +165,21 @@ impl HttpClient {
                 _ => return Ok(response),
             }
         }
+    }
+
+    /// What a refusal says in words, without the values of the config's headers, which it may repeat.
+    async fn words_of(&self, response: Response) -> Option<String> {
+        let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let described = header.and_then(error_description).map(str::to_owned);
+        let words = match described {
+            Some(words) => quoted(&shorten(&words, MAX_ERROR_MESSAGE_CHARS)),
+            None => error_message(&read_error_body(response).await)?,
+        };
+        let values =
+            self.configured_headers.values().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+        let secrets = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+        let repeats = |secret: &str| secret.len() >= MIN_SECRET && words.contains(secret);
+        (!secrets.into_iter().any(repeats)).then_some(words)
     }
 
     async fn send_once(
@@ -224,13 +247,38 @@ pub async fn read_error_body(response: Response) -> Raw {
     }
 }
 
-/// The message in a JSON error body, quoted. The body may be a JSON-RPC error, an OAuth error or an object with a
-/// `message`.
+/// What the body of an error response says, quoted. It may be a JSON-RPC error, an OAuth error (RFC 6749), a problem
+/// (RFC 9457), another object that has a message, a web page, or a line of text.
 pub fn error_message(body: &Raw) -> Option<String> {
     let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
-    let message = message.or_else(|| raw::get_str(body, "error_description"));
-    let message = message.or_else(|| raw::get_str(body, "message"))?;
-    Some(quoted(&shorten(&message, MAX_ERROR_MESSAGE_CHARS)))
+    let members = ["error_description", "message", "detail", "title", "error"];
+    let message = message.or_else(|| members.into_iter().find_map(|member| raw::get_str(body, member)));
+    if let Some(message) = message {
+        return Some(quoted(&shorten(&message, MAX_ERROR_MESSAGE_CHARS)));
+    }
+    let text = std::str::from_utf8(body).ok()?.trim();
+    match text.chars().next()? {
+        '{' | '[' => None,
+        '<' => page_title(body),
+        _ => Some(quoted(&shorten(text.lines().next()?, MAX_ERROR_MESSAGE_CHARS))),
+    }
+}
+
+/// The title of a web page, quoted.
+pub fn page_title(page: &Raw) -> Option<String> {
+    let page = std::str::from_utf8(page).ok()?;
+    // ASCII letters keep their length.
+    let lower = page.to_ascii_lowercase();
+    let start = lower.find("<title")?;
+    let start = start + lower[start..].find('>')? + 1;
+    let title = page[start..start + lower[start..].find("</title")?].trim();
+    (!title.is_empty()).then(|| quoted(&shorten(title, MAX_ERROR_MESSAGE_CHARS)))
+}
+
+/// The `error_description` of a `WWW-Authenticate` header (RFC 6750).
+fn error_description(header: &str) -> Option<&str> {
+    let (_, value) = header.split_once("error_description=\"")?;
+    value.split('"').next().filter(|value| !value.is_empty())
 }
 
 /// The error for a response whose status is not a success.

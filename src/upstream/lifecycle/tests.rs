@@ -21,7 +21,7 @@ fn failed() -> Event {
 }
 
 fn not_retryable() -> Event {
-    Event::Failed(Arc::new(UpstreamError::Launch { message: "not found".into() }), 0.0)
+    Event::Failed(Arc::new(UpstreamError::Launch { message: "not found".into(), brief: "not found" }), 0.0)
 }
 
 fn next_attempt_in(group: &Lifecycle, now: Instant) -> Option<u64> {

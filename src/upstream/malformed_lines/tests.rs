@@ -28,7 +28,7 @@ impl Fixture {
         let (peer, _) = Peer::new(output);
         peer.accept_batches();
         let unreadable = Arc::<UnreadableMessages>::default();
-        let mut malformed = MalformedLines::new(peer.clone(), unreadable.clone());
+        let mut malformed = MalformedLines::new(peer.clone(), unreadable.clone(), Arc::default());
         let receiver = peer.clone();
         // The same loop as that of `Reader`.
         tokio::spawn(async move {

@@ -80,7 +80,14 @@ fn no_login_begins_before_a_request_names_the_group() {
         assert_eq!(group_status(&mut proxy)["loginUrl"], Value::Null);
         proxy.request("resources/list", json!({}));
         proxy.request("tools/describe_batch", json!({"names": ["g__echo"]}));
-        proxy.assert_no_message();
+        // It is told that the group does not work, and that the list says so, and is not asked anything.
+        let ping = proxy.send_request("ping", json!({}));
+        while let Some(message) = proxy.next_message()
+            && message.id() != Some(&*ping.to_string())
+        {
+            let told = ["notifications/message", "notifications/tools/list_changed"];
+            assert!(message.method().is_some_and(|method| told.contains(&method)), "{}", message.line);
+        }
         assert!(fixture.auth_server.forms("/as/register").is_empty());
     }
 }

@@ -6,7 +6,9 @@ use super::{WEIRD, full_config, members_of, same_uris_config, weird_error, weird
 use crate::support::{Proxy, full_upstream, pure_config};
 
 fn prompt_names(proxy: &mut Proxy) -> Vec<String> {
-    members_of(&proxy.request("prompts/list", json!({})), "prompts", "name")
+    let mut names = members_of(&proxy.request("prompts/list", json!({})), "prompts", "name");
+    assert_eq!(names.remove(0), "status", "our own comes first");
+    names
 }
 
 /// Gets a prompt that quotes its params, and returns the params that the upstream received.

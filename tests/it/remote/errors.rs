@@ -34,34 +34,48 @@ fn case(name: &'static str, url: String, message: &'static str) -> Case {
     Case { name, url, message, is_retried: true }
 }
 
+/// A case that is not retried.
+fn final_case(name: &'static str, url: String, message: &'static str) -> Case {
+    Case { name, url, message, is_retried: false }
+}
+
 /// Servers that answer with an error status or a redirect to `elsewhere`.
 fn status_cases(elsewhere: &Server) -> Vec<Case> {
     let other_origin = elsewhere.url() + "?token=s3cret";
     let with_status = |status: u16| server_replying(move || Reply::status(status)).url();
     let login = server_replying(|| Reply::status(401).with_header("WWW-Authenticate", "Bearer"));
     let forbidden = server_replying(|| Reply::text(403, "application/json", r#"{"message":"not for you"}"#));
+    let problem = server_replying(|| {
+        Reply::text(403, "application/problem+json", r#"{"title":"Your plan has no API"}"#)
+    });
+    let text = server_replying(|| Reply::text(403, "text/plain", "blocked by the firewall\nid 1"));
+    let wrong = server_replying(|| Reply::text(404, "text/html", "<html><title>No such page</title></html>"));
+    let expired = r#"Bearer error="invalid_token", error_description="The access token expired""#;
+    let expired = server_replying(move || Reply::status(401).with_header("WWW-Authenticate", expired));
     let busy = server_replying(|| Reply::status(429).with_header("Retry-After", "33"));
     let gateway = server_replying(|| Reply::text(502, "text/html", "<h1>"));
     let moved = server_replying(move || Reply::status(307).with_header("Location", &other_origin));
     vec![
-        Case {
-            is_retried: false,
-            ..case("login", login.url(), "login needed: run `dynamic-mcp login login ")
-        },
-        case("forbidden", forbidden.url(), "HTTP 403 Forbidden: \"not for you\""),
+        final_case("login", login.url(), "login needed: run `dynamic-mcp login login "),
+        final_case("forbidden", forbidden.url(), "HTTP 403 Forbidden: \"not for you\""),
+        final_case("problem", problem.url(), "HTTP 403 Forbidden: \"Your plan has no API\""),
+        final_case("text", text.url(), "HTTP 403 Forbidden: \"blocked by the firewall\""),
+        final_case("expired", expired.url(), "; the server says \"The access token expired\""),
         case("busy", busy.url(), "HTTP 429 Too Many Requests); it asks clients to retry after 33 s"),
         case("error", with_status(500), "HTTP 500 Internal Server Error"),
         case("gateway", gateway.url(), "HTTP 502 Bad Gateway"),
-        case("gone", with_status(404), "HTTP 404 Not Found"),
+        final_case("gone", with_status(404), "HTTP 404 Not Found; is the path of \"url\" right?"),
+        final_case("wrong", wrong.url(), "404 Not Found: \"No such page\"; is the path of \"url\" right?"),
         case("empty", with_status(202), "HTTP 202 Accepted and no message"),
-        case("moved", moved.url(), "redirects to http://127.0.0.1:"),
+        final_case("moved", moved.url(), "redirects to http://127.0.0.1:"),
     ]
 }
 
 /// Servers that cannot be reached or do not speak MCP.
 fn other_cases() -> Vec<Case> {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let page = server_replying(|| Reply::text(200, "text/html; charset=x", "<h1>"));
+    let page = "<html><head><TITLE>Welcome to nginx!</title></head></html>";
+    let page = server_replying(move || Reply::text(200, "text/html; charset=x", page));
     let json = server_replying(|| Reply::json(r#"{"hello":1}"#));
     let other = server_replying(|| Reply::json(r#"{"jsonrpc":"2.0","id":"of another","result":{}}"#));
     let cut = server_replying(|| Reply::chunked("application/json", |out| out.cut("{")));
@@ -82,7 +96,11 @@ fn other_cases() -> Vec<Case> {
             "http://no-such.invalid/mcp".to_owned(),
             "http://no-such.invalid cannot be reached: ",
         ),
-        case("page", page.url(), "text/html instead of JSON or an event stream"),
+        final_case(
+            "page",
+            page.url(),
+            "a web page (\"Welcome to nginx!\") instead of MCP; is the path of \"url\" right?",
+        ),
         case("json", json.url(), "not a JSON-RPC response"),
         case("other", other.url(), "not a JSON-RPC response"),
         case("cut", cut.url(), "the connection broke before the answer was complete"),
@@ -137,7 +155,7 @@ fn a_call_that_fails_does_not_end_the_connection() {
     let mut proxy = proxy(&server);
     for (how, message) in [
         ("500", "HTTP 500 Internal Server Error"),
-        ("page", "text/html"),
+        ("page", "a web page instead of MCP"),
         ("cut", "broke before the answer was complete"),
         ("events", "broke before the answer was complete"),
         ("reset", "broke before the answer was complete: Connection reset by peer"),

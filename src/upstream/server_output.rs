@@ -1,0 +1,94 @@
+//! What a process printed that never became a server, and what that says about it.
+
+use crate::text::{quoted, quoted_lines, shorten};
+use std::fmt;
+
+/// The length of the line that shows an HTTP server.
+const MAX_LINE: usize = 200;
+
+/// The output of a process, as an error shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerOutput {
+    /// The last lines of its stderr.
+    stderr: String,
+    /// The first lines of its stdout that are not MCP.
+    stdout: String,
+}
+
+impl ServerOutput {
+    /// The last lines of stderr, and the first lines of stdout that are not MCP; both may be empty.
+    pub fn new(stderr: String, stdout: String) -> Self {
+        Self { stderr, stdout }
+    }
+
+    /// Adds lines of stdout that are not MCP.
+    pub fn with_stdout(self, stdout: String) -> Self {
+        Self { stdout, ..self }
+    }
+
+    /// The line in which an HTTP server says where it listens.
+    fn http_server(&self) -> Option<&str> {
+        self.stdout.lines().chain(self.stderr.lines()).find(|line| is_http_server(line))
+    }
+}
+
+/// Writes what follows an error about the process.
+impl fmt::Display for ServerOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.http_server() {
+            let line = quoted(&shorten(line.trim(), MAX_LINE));
+            write!(
+                f,
+                "; it prints {line}, so it is an HTTP server: start it yourself, and configure its address as \"url\" \
+                 in place of \"command\" (the path is often /mcp)"
+            )?;
+        }
+        for (text, what) in
+            [(&self.stdout, "its stdout has text that is not MCP"), (&self.stderr, "the end of its stderr")]
+        {
+            if !text.trim().is_empty() {
+                write!(f, "; {what}:\n{}", quoted_lines(text.trim()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a line says that an HTTP server of this machine is ready.
+fn is_http_server(line: &str) -> bool {
+    const WORDS: [&str; 7] =
+        ["running", "listening", "listen on", "serving", "started", "available at", "server at"];
+    const HOSTS: [&str; 5] = ["127.0.0.1", "localhost", "0.0.0.0", "[::", "*:"];
+    let line = line.to_lowercase();
+    let url = line.split_once("http://").or_else(|| line.split_once("https://")).map(|(_, rest)| rest);
+    url.is_some_and(|url| HOSTS.iter().any(|host| url.starts_with(host)))
+        && WORDS.iter().any(|word| line.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_http_server_is_recognized_by_what_it_prints() {
+        for (line, expected) in [
+            ("INFO:     Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)", true),
+            ("Server listening at http://localhost:3000/mcp", true),
+            ("[server] started on http://0.0.0.0:8080", true),
+            ("MCP server available at http://[::1]:9000", true),
+            ("Fetching https://registry.npmjs.org/started", false),
+            ("See http://localhost:3000 for the manual", false),
+            ("server running on stdio", false),
+        ] {
+            assert_eq!(is_http_server(line), expected, "{line}");
+        }
+        let output =
+            ServerOutput::new("Uvicorn running on http://127.0.0.1:8000".to_owned(), "hello".to_owned());
+        assert_eq!(
+            output.to_string(),
+            "; it prints \"Uvicorn running on http://127.0.0.1:8000\", so it is an HTTP server: start it yourself, and \
+             configure its address as \"url\" in place of \"command\" (the path is often /mcp); its stdout has text \
+             that is not MCP:\n> hello; the end of its stderr:\n> Uvicorn running on http://127.0.0.1:8000"
+        );
+    }
+}
