@@ -94,7 +94,13 @@ impl Connector {
         let resolved = secrets.resolve(server.clone()).await;
         let resolved = resolved.map_err(|error| {
             // A retry would only ask the user again.
-            AttemptError { error: UpstreamError::Launch { message: error.to_string() }, closing: None }
+            AttemptError {
+                error: UpstreamError::Launch {
+                    message: error.to_string(),
+                    brief: "a secret of its config is not known",
+                },
+                closing: None,
+            }
         })?;
         let outcome = self.open(resolved).await;
         if outcome.is_err() {
