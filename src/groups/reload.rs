@@ -74,10 +74,11 @@ impl GroupManager {
         }
         if !self.started.load(Ordering::Relaxed) {
             tracing::info!("the config changed before a client came");
-            // There are no groups yet, and the notes are about the old servers.
+            // There are no groups yet, and the notes are about the old servers. Nothing is awaited before the new config is
+            // in force, because a client may come meanwhile.
             *self.lists.surfaces.lock() = Surfaces::default();
-            self.check_commands(&config).await;
             self.config.send_replace(Arc::new(config));
+            self.check_commands(&self.config()).await;
             return;
         }
         let known = self.environment.cache.flush_and_read().await;
