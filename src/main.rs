@@ -90,8 +90,8 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
                 })
             }
             Some(CliCommand::Demo) => demo::demo(&env).await,
-            Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
-            Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
+            Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env, process_env).await,
+            Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env, process_env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,

@@ -1,7 +1,7 @@
 //! Puts the parts of an instance together: logins, transport, clients and groups.
 
 use super::Cli;
-use super::paths::{pins_dir, token_store};
+use super::paths::{pins_dir, secret_keyring, token_store};
 use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::Config;
@@ -12,6 +12,7 @@ use crate::groups::startup::Startup;
 use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::secrets::SecretResolver;
 use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
 use std::sync::Arc;
@@ -41,12 +42,10 @@ impl InstanceParts {
         let logins = Arc::new(OAuthLogins::new(token_store(cli, env, &config.settings, false)));
         let process_env = Arc::new(ambient);
         let shared = SharedServers::new(process_env.clone());
-        let transport = Transport {
-            shared,
-            process_env: process_env.clone(),
-            warden: Warden::new(),
-            logins: logins.clone(),
-        };
+        let warden = Warden::new();
+        let secrets = SecretResolver::new(secret_keyring(env), process_env.clone(), warden.clone());
+        let transport =
+            Transport { shared, process_env: process_env.clone(), warden, logins: logins.clone(), secrets };
         let clients = Arc::new(ClientRegistry::default());
         let pins = PinStore::new(pins_dir(env));
         let groups = GroupManager::new(config, transport, clients.clone(), cache, pins, startup);

@@ -79,7 +79,8 @@ impl OwnInstance {
         let limit = config.settings.max_message_bytes;
         let InstanceParts { groups, clients, logins, .. } =
             InstanceParts::new(config, cache, cli, env, ambient, Startup::default());
-        groups.load_pins(&groups.config()).await;
+        let config = groups.config();
+        tokio::join!(groups.load_pins(&config), groups.check_commands(&config));
         let ((client_out, session_in), (session_out, client_in)) =
             (duplex(PIPE_CAPACITY), duplex(PIPE_CAPACITY));
         let mut tasks = JoinSet::new();
