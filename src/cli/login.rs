@@ -99,7 +99,7 @@ pub async fn login(
 }
 
 /// Waits for Ctrl-C, for SIGTERM, or for the end of the terminal.
-async fn interrupted() {
+pub(super) async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

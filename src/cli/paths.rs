@@ -28,7 +28,12 @@ pub(super) fn optional_files(cli: &Cli, env: &Env) -> BTreeSet<PathBuf> {
 
 /// Reads the config files of the command line, for a command.
 pub(super) fn load_config(cli: &Cli, env: &Env) -> Config {
-    let overrides = Overrides { optional_files: optional_files(cli, env), ..Overrides::default() };
+    load_config_with(Overrides::default(), cli, env)
+}
+
+/// The same, for a command that overrides settings.
+pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
+    let overrides = Overrides { optional_files: optional_files(cli, env), ..overrides };
     load::load(&config_files(cli, env), env, &overrides)
 }
 
