@@ -1,8 +1,8 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
-//! and logout, [`approve`], [`import`], [`check`], [`shell`] (tools, search, call, resources, prompts), [`status`], [`logs`],
-//! [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
+//! and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
+//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
 //! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
 //! error that `main` prints.
 
@@ -29,6 +29,7 @@ pub mod paths;
 pub mod reconnect;
 pub mod secrets;
 pub mod serve;
+pub mod servers;
 pub mod shell;
 pub mod status;
 pub mod usage;
@@ -133,6 +134,14 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: secrets::SecretCommand,
     },
+    /// Add a server to the config
+    Add(servers::AddArgs),
+    /// Remove servers from the config
+    Remove(servers::ServerNames),
+    /// Use servers again that were disabled
+    Enable(servers::ServerNames),
+    /// Keep servers in the config without using them
+    Disable(servers::ServerNames),
     /// Start the servers and report what works, what does not, and what to do about it
     Check(check::CheckArgs),
     /// List the tools of all servers, or of one

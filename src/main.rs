@@ -3,8 +3,9 @@
 use anyhow::Context;
 use dynamic_mcp::cli::paths::expand_home;
 use dynamic_mcp::cli::serve::ServeOutcome;
+use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::transport::launch::ProcessEnv;
@@ -59,8 +60,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let env = Env::new(utf8_vars, process_env.cwd.clone());
     let serves = cli.command.is_none();
     // They say themselves which servers did not start.
-    let is_quiet = cli.command.as_ref().is_some_and(CliCommand::starts_servers);
-    let quiet = is_quiet.then_some("off");
+    let quiet = cli.command.as_ref().filter(|command| command.starts_servers()).map(|_| "off");
     let log_dir = dirs::state_dir(&env).filter(|_| serves).map(|dir| dir.join("log"));
     let log = telemetry::init(telemetry::Options {
         level: cli.log_level.as_deref().or(quiet),
@@ -95,6 +95,10 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
+            Some(CliCommand::Add(args)) => servers::add(args, cli, &env),
+            Some(CliCommand::Remove(args)) => servers::change(ServerEdit::Remove, args, cli, &env),
+            Some(CliCommand::Enable(args)) => servers::change(ServerEdit::Enable, args, cli, &env),
+            Some(CliCommand::Disable(args)) => servers::change(ServerEdit::Disable, args, cli, &env),
             Some(CliCommand::Check(args)) => cli::check::check(args, cli, &env, process_env).await,
             Some(CliCommand::Tools(args)) => cli::shell::tools(args, cli, &env, process_env).await,
             Some(CliCommand::Search(args)) => cli::shell::search(args, cli, &env, process_env).await,

@@ -40,7 +40,7 @@ use write::absolute;
 pub(super) mod apps;
 mod ask;
 mod discover;
-mod edit;
+pub(super) mod edit;
 mod keyring;
 mod measure;
 mod merge;
@@ -52,7 +52,7 @@ mod secrets;
 mod translate;
 mod undo;
 mod variables;
-mod write;
+pub(super) mod write;
 
 /// Import the servers of the MCP clients on this machine
 ///

@@ -39,7 +39,7 @@ pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Co
 
 /// The options with which another command reads the same config files, with a space before them; empty for the default
 /// file. A path that cannot be typed is left out.
-fn config_options(cli: &Cli, env: &Env) -> String {
+pub(super) fn config_options(cli: &Cli, env: &Env) -> String {
     let files = cli.config.iter().map(|path| env.cwd().join(config_file(path, env).0));
     files.filter_map(|file| Some(format!(" --config {}", text::shell_word(file.to_str()?)?))).collect()
 }

@@ -12,6 +12,7 @@
 //! - `sharing`: servers that several windows share;
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
 //! - `check`: the command `check`;
+//! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
 //! - `docs`: the tables, links, configs and commands in README.md and docs;
@@ -42,6 +43,7 @@ mod remote;
 mod scripted;
 mod secrets;
 mod security_doc;
+mod servers;
 mod setup;
 mod sharing;
 mod shell;

@@ -30,6 +30,11 @@ impl Shell {
         Self { home }
     }
 
+    /// The home directory of the user, which has the config.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");

@@ -13,13 +13,13 @@ use crate::config::load::{PARSE_OPTIONS, parse_client_file};
 
 /// Changes of the members of one object in a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ObjectEdit {
+pub(in crate::cli) struct ObjectEdit {
     /// The keys that lead to the object. Missing objects are made.
-    pub(super) keys: Vec<String>,
+    pub(in crate::cli) keys: Vec<String>,
     /// The members to remove.
-    pub(super) remove: Vec<String>,
+    pub(in crate::cli) remove: Vec<String>,
     /// The members to set, in their order.
-    pub(super) set: Vec<(String, Value)>,
+    pub(in crate::cli) set: Vec<(String, Value)>,
 }
 
 /// Applies edits to the text of a file.
@@ -27,7 +27,7 @@ pub(super) struct ObjectEdit {
 /// # Errors
 ///
 /// Says why the text cannot be edited so.
-pub(super) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+pub(in crate::cli) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
@@ -50,7 +50,7 @@ pub(super) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<Stri
 /// # Errors
 ///
 /// Says why the text is not what the file's name says.
-pub(super) fn content(path: &Path, text: &str) -> Result<Value, String> {
+pub(in crate::cli) fn content(path: &Path, text: &str) -> Result<Value, String> {
     let text = text.trim_start_matches('\u{feff}');
     if is_toml(path) {
         return Ok(item_value(parse_toml(text)?.as_item()));
@@ -163,7 +163,10 @@ fn apply_to_table(table: &mut dyn TableLike, is_inline: bool, edit: &ObjectEdit)
         }
     }
     for (name, value) in &edit.set {
-        let Value::Object(members) = value else { continue };
+        let Value::Object(members) = value else {
+            table.insert(name, toml_value(value).map_or(Item::None, Item::Value));
+            continue;
+        };
         if is_inline {
             table.insert(name, Item::Value(toml_edit::Value::InlineTable(inline(members))));
             continue;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
 
 /// The path without `.` and `..`, and as it is if there is nothing.
-pub(super) fn absolute(path: &Path) -> PathBuf {
+pub(in crate::cli) fn absolute(path: &Path) -> PathBuf {
     let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
     path.canonicalize().unwrap_or_else(|_| missing())
 }
@@ -21,7 +21,7 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
 /// # Errors
 ///
 /// Fails if the file is not as it was read, or cannot be written with the same mode and owner.
-pub(super) fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
+pub(in crate::cli) fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
     let target = check_unchanged(path, old)?;
     let dir = target.parent().unwrap_or_else(|| Path::new("."));
     let mut builder = fs::DirBuilder::new();

@@ -1,0 +1,267 @@
+//! `dynamic-mcp add`, `remove`, `enable` and `disable`: edits of the servers in the config file.
+//!
+//! The file keeps its comments and its formatting. A server is edited in the last of the config files that has it, which
+//! is the one that counts. Running instances notice the change by themselves.
+
+use super::Cli;
+use super::import::edit::{ObjectEdit, content, edit};
+use super::import::write::{absolute, replace};
+use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::paths::{config_files, config_options, load_config};
+use crate::config::vars::Env;
+use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use crate::text;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Add a server to the config
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp add time -- uvx mcp-server-time\n  dynamic-mcp add docs --url https://docs.example/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'"
+)]
+pub struct AddArgs {
+    /// The name of the server
+    pub name: String,
+    /// The program to start, and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url", conflicts_with = "url")]
+    pub command: Vec<String>,
+    /// The address of a remote server
+    #[arg(long)]
+    pub url: Option<String>,
+    /// An environment variable for the program; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
+    pub env: Vec<String>,
+    /// An HTTP header for a remote server; may be given several times
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    pub header: Vec<String>,
+    /// What the server is for, in one line
+    #[arg(long)]
+    pub description: Option<String>,
+}
+
+/// The servers to edit
+#[derive(Args, Debug)]
+pub struct ServerNames {
+    /// The names of servers in the config
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+}
+
+/// What is done to servers that the config has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerEdit {
+    /// Their entries are removed.
+    Remove,
+    /// They can be used again.
+    Enable,
+    /// They are kept, and not used.
+    Disable,
+}
+
+/// Adds a server.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub fn add(args: &AddArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+    finish(&args.name, add_server(args, cli, env))
+}
+
+/// Removes, enables or disables servers, one after the other.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub fn change(change: ServerEdit, args: &ServerNames, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+    let mut exit_code = ExitCode::SUCCESS;
+    for name in &args.names {
+        let outcome = change_server(change, name, cli, env);
+        let has_failed = outcome.is_err();
+        let code = finish(name, outcome)?;
+        if has_failed {
+            exit_code = code;
+        }
+    }
+    Ok(exit_code)
+}
+
+fn finish(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
+    match outcome {
+        Ok(message) => {
+            writeln!(io::stdout(), "{}: {message}", text::name(name))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(CommandError { exit_code, message }) => {
+            eprintln!("dynamic-mcp: {}: {message}", text::name(name));
+            Ok(ExitCode::from(exit_code))
+        }
+    }
+}
+
+fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandError> {
+    let name = args.name.trim();
+    if name.is_empty() {
+        return Err(CommandError::new(EXIT_USAGE, "the name is empty"));
+    }
+    let mut files = read_files(cli, env)?;
+    let options = config_options(cli, env);
+    if let Some(file) = files.iter().find(|file| file.entry(name).is_some()) {
+        let shown = text::shell_word(name).unwrap_or_default();
+        let message = format!(
+            "{} has a server of this name already; `dynamic-mcp remove {shown}{options}` removes it",
+            file.path.display()
+        );
+        return Err(CommandError::new(EXIT_USAGE, message));
+    }
+    let entry = new_entry(args)?;
+    let Some(file) = files.pop() else {
+        return Err(CommandError::new(EXIT_CONFIG, "there is no config file because HOME is not set"));
+    };
+    let set = vec![(name.to_owned(), Value::Object(entry))];
+    file.write(&ObjectEdit { keys: file.keys.clone(), remove: Vec::new(), set })?;
+    let config = load_config(cli, env);
+    let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
+    if let Some((_, Err(error))) = server {
+        eprintln!("dynamic-mcp: it does not work yet: {error}");
+    }
+    let shown = text::shell_word(name).unwrap_or_default();
+    Ok(format!("added to {}; `dynamic-mcp check {shown}{options}` starts it", file.path.display()))
+}
+
+/// The entry of a server that is added.
+fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandError> {
+    let mut entry = Map::new();
+    if let [program, arguments @ ..] = &args.command[..] {
+        entry.insert("command".to_owned(), json!(program));
+        if !arguments.is_empty() {
+            entry.insert("args".to_owned(), json!(arguments));
+        }
+    }
+    if let Some(url) = &args.url {
+        entry.insert("url".to_owned(), json!(url));
+    }
+    for (key, pairs, separator, expected) in [
+        ("env", &args.env, '=', "--env NAME=VALUE"),
+        ("headers", &args.header, ':', "--header 'NAME: VALUE'"),
+    ] {
+        let pairs: Option<Map<String, Value>> = pairs
+            .iter()
+            .map(|pair| pair.split_once(separator).filter(|(name, _)| !name.trim().is_empty()))
+            .map(|pair| pair.map(|(name, value)| (name.trim().to_owned(), json!(value.trim_start()))))
+            .collect();
+        match pairs {
+            None => return Err(CommandError::new(EXIT_USAGE, format!("write {expected}"))),
+            Some(pairs) if pairs.is_empty() => {}
+            Some(pairs) => drop(entry.insert(key.to_owned(), Value::Object(pairs))),
+        }
+    }
+    if let Some(description) = &args.description {
+        entry.insert("description".to_owned(), json!(description));
+    }
+    Ok(entry)
+}
+
+fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result<String, CommandError> {
+    let files = read_files(cli, env)?;
+    let found = files.iter().rev().find_map(|file| Some((file, file.entry(name)?)));
+    let Some((file, entry)) = found else {
+        let known: Vec<_> =
+            files.iter().filter_map(ServersFile::servers).flat_map(Map::keys).map(String::as_str).collect();
+        let known = match known.is_empty() {
+            true => "there are no servers in the config".to_owned(),
+            false => format!("the config has {}", known.join(", ")),
+        };
+        return Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")));
+    };
+    let path = file.path.display();
+    let is_disabled =
+        entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true));
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+    let of_entry = |remove: &[&str], set| {
+        let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
+        ObjectEdit { keys, remove: words(remove), set }
+    };
+    let (edit, done) = match (change, is_disabled) {
+        (ServerEdit::Remove, _) => {
+            (ObjectEdit { keys: file.keys.clone(), remove: words(&[name]), set: Vec::new() }, "removed from")
+        }
+        (ServerEdit::Enable, true) => (of_entry(&["enabled", "disabled"], Vec::new()), "enabled in"),
+        (ServerEdit::Disable, false) => {
+            (of_entry(&["disabled"], vec![("enabled".to_owned(), json!(false))]), "disabled in")
+        }
+        (ServerEdit::Enable, false) => return Ok(format!("is enabled already in {path}")),
+        (ServerEdit::Disable, true) => return Ok(format!("is disabled already in {path}")),
+    };
+    file.write(&edit)?;
+    Ok(format!("{done} {path}"))
+}
+
+/// A config file, and where its servers are.
+struct ServersFile {
+    /// Its absolute path.
+    path: PathBuf,
+    /// Its text; `None` if there is no file.
+    text: Option<String>,
+    /// Its content.
+    root: Value,
+    /// The keys that lead to its servers.
+    keys: Vec<String>,
+}
+
+impl ServersFile {
+    fn read(path: PathBuf) -> Result<Self, CommandError> {
+        let failed =
+            |why: String| CommandError::new(EXIT_CONFIG, format!("{} cannot be read: {why}", path.display()));
+        let text = match read_regular(&path, MAX_CONFIG_BYTES) {
+            Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8".to_owned()))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let root = content(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
+        let keys = servers_keys(&path, &root).into_iter().map(str::to_owned).collect();
+        Ok(Self { path, text, root, keys })
+    }
+
+    /// Its servers by name.
+    fn servers(&self) -> Option<&Map<String, Value>> {
+        self.keys.iter().try_fold(&self.root, |value, key| value.get(key))?.as_object()
+    }
+
+    /// The entry of a server.
+    fn entry(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.servers()?.get(name)?.as_object()
+    }
+
+    /// Edits the file.
+    fn write(&self, change: &ObjectEdit) -> Result<(), CommandError> {
+        let failed = |why: String| {
+            CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", self.path.display()))
+        };
+        let text = self.text.as_deref().unwrap_or_default();
+        let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
+        replace(&self.path, self.text.as_deref().map(str::as_bytes), edited.as_bytes())
+            .map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// The keys that lead to the servers of a file, in the format of any client.
+fn servers_keys(path: &Path, root: &Value) -> Vec<&'static str> {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+        return vec!["mcp_servers"];
+    }
+    match root {
+        root if root.get("mcpServers").is_some() => vec!["mcpServers"],
+        root if root.get("servers").is_some() => vec!["servers"],
+        root if root.pointer("/mcp/servers").is_some() => vec!["mcp", "servers"],
+        root if root.get("mcp").is_some() => vec!["mcp"],
+        _ => vec!["mcpServers"],
+    }
+}
+
+fn read_files(cli: &Cli, env: &Env) -> Result<Vec<ServersFile>, CommandError> {
+    let files = config_files(cli, env).into_iter();
+    files.map(|file| ServersFile::read(absolute(&env.cwd().join(file)))).collect()
+}

@@ -1,0 +1,96 @@
+//! `dynamic-mcp add`, `remove`, `enable` and `disable`.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::shell::Shell;
+
+const TEXT: &str = r#"{
+  // My servers
+  "mcpServers": {
+    "files": { "command": "npx", "args": ["-y", "files"] }, // the first
+    "docs": {
+      "url": "https://docs.example/mcp",
+      "disabled": true // too slow
+    }
+  }
+}
+"#;
+
+/// The commands of one user, on a config with this text.
+fn shell_with(text: &str) -> (Shell, impl Fn() -> String) {
+    let shell = Shell::new(&json!({}));
+    let file = shell.home().join("servers.json");
+    fs::write(&file, text).unwrap();
+    (shell, move || fs::read_to_string(&file).unwrap())
+}
+
+#[test]
+fn servers_are_edited_and_comments_stay() {
+    let (shell, text) = shell_with(TEXT);
+    let (code, stdout, stderr) =
+        shell.run(&["add", "time", "--env", "TZ=Europe/Rome", "--", "uvx", "mcp-server-time", "--local"]);
+    assert_eq!((code, &*stderr), (0, ""));
+    assert!(
+        stdout.starts_with("time: added to ") && stdout.contains("`dynamic-mcp check time --config "),
+        "{stdout}"
+    );
+    let added = text();
+    let entry = "\"time\": {\n      \"command\": \"uvx\",\n      \"args\": [\"mcp-server-time\", \"--local\"],\n      \"env\": {\n        \"TZ\": \"Europe/Rome\"\n      }\n    }";
+    assert!(added.contains(entry), "{added}");
+    for comment in ["// My servers", "}, // the first\n", "true // too slow"] {
+        assert!(added.contains(comment), "{comment}: {added}");
+    }
+    assert_eq!(shell.run(&["disable", "files"]).0, 0);
+    assert!(text().contains("\"args\": [\"-y\", \"files\"], \"enabled\": false"), "{}", text());
+    assert_eq!(shell.run(&["enable", "docs", "files"]).0, 0);
+    assert!(!text().contains("abled\":"), "{}", text());
+    assert!(shell.run(&["enable", "docs"]).1.contains("docs: is enabled already in "));
+    let (code, stdout, _) = shell.run(&["remove", "time", "docs"]);
+    assert_eq!((code, stdout.lines().count()), (0, 2));
+    assert!(
+        text().contains("\"files\": { \"command\": \"npx\", \"args\": [\"-y\", \"files\"] }"),
+        "{}",
+        text()
+    );
+    assert!(!text().contains("docs") && text().contains("// My servers"), "{}", text());
+}
+
+#[test]
+fn what_cannot_be_done_changes_nothing_and_says_what_to_do() {
+    let (shell, text) = shell_with(TEXT);
+    for (args, code, why) in [
+        (&["add", "files", "--", "x"][..], 2, "`dynamic-mcp remove files --config "),
+        (&["add", "x"], 2, "--url"),
+        (&["add", "x", "--url", "https://x", "--header", "nothing"], 2, "write --header 'NAME: VALUE'"),
+        (&["remove", "nope"], 2, "there is no such server; the config has files, docs"),
+    ] {
+        let (actual, _, stderr) = shell.run(args);
+        assert!(actual == code && stderr.contains(why), "{args:?}: {actual} {stderr}");
+    }
+    assert_eq!(text(), TEXT);
+    let broken = "{\"mcpServers\": {";
+    fs::write(shell.home().join("servers.json"), broken).unwrap();
+    let (code, _, stderr) = shell.run(&["disable", "files"]);
+    assert!(code == 78 && stderr.contains("cannot be read"), "{stderr}");
+    assert_eq!(text(), broken);
+}
+
+#[test]
+fn a_new_file_is_made_and_other_formats_are_edited() {
+    let (shell, text) = shell_with("");
+    fs::remove_file(shell.home().join("servers.json")).unwrap();
+    let header = "Authorization: Bearer ${DOCS_TOKEN}";
+    assert_eq!(shell.run(&["add", "docs", "--url", "https://docs.example/mcp", "--header", header]).0, 0);
+    assert!(text().contains("\"Authorization\": \"Bearer ${DOCS_TOKEN}\""), "{}", text());
+    let toml = "# Mine\n[mcp_servers.files]\ncommand = \"files\" # fast\n";
+    let codex = shell.home().join("config.toml");
+    fs::write(&codex, toml).unwrap();
+    let run = |command: &str| shell.run(&[command, "files", "--config", codex.to_str().unwrap()]);
+    assert_eq!(run("disable").0, 0);
+    let disabled = fs::read_to_string(&codex).unwrap();
+    assert!(disabled.starts_with(toml) && disabled.contains("enabled = false"), "{disabled}");
+    assert_eq!(run("enable").0, 0);
+    assert_eq!(fs::read_to_string(&codex).unwrap(), toml);
+}
