@@ -93,6 +93,8 @@ pub fn login_expired(group: &GroupName) -> String {
 
 /// A login that failed.
 pub fn login_failed(why: &str) -> String {
+    // Some errors begin with these words themselves.
+    let why = why.strip_prefix("the login failed: ").unwrap_or(why);
     format!("The login failed: {why}\nTell the user.")
 }
 

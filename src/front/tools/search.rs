@@ -144,15 +144,19 @@ impl ToolSearch {
                 quoted(&shorten(&query.query, MAX_SUMMARY))
             ));
         }
-        if !unknown.is_empty() {
-            let noted = unknown.iter().map(|name| match broken.brief(name) {
-                Some(brief) => format!("{name} (not available: {brief})"),
-                None => name.to_string(),
-            });
-            let names = noted.collect::<Vec<_>>().join(", ");
+        let (unusable, unread): (Vec<_>, Vec<_>) =
+            unknown.iter().map(|name| (name, broken.brief(name))).partition(|(_, brief)| brief.is_some());
+        if !unread.is_empty() {
+            let names = unread.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
             lines.push(format!(
                 "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
             ));
+        }
+        if !unusable.is_empty() {
+            let noted =
+                unusable.iter().map(|(name, brief)| format!("{name} ({})", brief.unwrap_or_default()));
+            let noted = noted.collect::<Vec<_>>().join(", ");
+            lines.push(format!("Not searched, because they are not available: {noted}."));
         }
         Ok(lines.join("\n"))
     }
