@@ -224,3 +224,15 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_login_is_called_so_once() {
+        let expected = "The login failed: no client\nTell the user.";
+        assert_eq!(login_failed("the login failed: no client"), expected);
+        assert_eq!(login_failed("no client"), expected);
+    }
+}
