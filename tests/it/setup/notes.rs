@@ -87,6 +87,9 @@ fn a_failure_of_discovery_is_noted_when_discovery_enters_the_list() {
         found.starts_with("docs is configured and not available: its process exited with code"),
         "{found}"
     );
+    let listed = proxy.call_meta_tool("get_dynamic_tools", json!({}));
+    let listed = text_of(&listed);
+    assert!(listed.contains("\ndocs (not available: its process ends): Reads documents\n"), "{listed}");
 }
 
 #[test]
