@@ -35,6 +35,7 @@ mod server;
 mod server_messages;
 mod session;
 mod session_table;
+mod special_params;
 mod unshareable;
 
 pub use process::run;

@@ -21,9 +21,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 const LINGER: Duration = Duration::from_secs(7);
 /// How long it waits if it cannot end, because an instance is looking for it.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Tokio wakes its driver, which takes a system call, for each timer that is earlier than all others. While this one runs,
-/// which is earlier than the timers of calls (`MAX_WAIT`), that does not happen with each call.
-const EARLIER_TIMER: Duration = Duration::from_secs(3600);
 /// How many sessions there may be. Further ones are private.
 const MAX_SESSIONS: usize = 1024;
 /// The interval between attempts to accept after one has failed.
@@ -83,7 +80,6 @@ impl HostSocket {
                     Ok(Some(socket)) => drop(sessions.spawn(session::serve(socket, registry.clone(), own.clone()))),
                     Err(_) => end_at = Instant::now() + RETRY_INTERVAL,
                 },
-                () = sleep(EARLIER_TIMER) => {}
                 _ = term.recv() => break,
                 _ = int.recv() => break,
                 _ = hangup.recv() => {}

@@ -8,9 +8,11 @@ use crate::transport::server_log::ServerLog;
 use crate::transport::shared::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
+use crate::wire::burst::handle_all;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, PollableFd, Writer};
 use crate::wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
+use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, error_object, raw};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -101,13 +103,19 @@ impl SharedServer {
             handle.exited().await;
             sleep(DRAIN_TIMEOUT).await;
         };
+        let ended = async {
+            tokio::select! {
+                () = exited => true,
+                () = self.unused() => false,
+                () = following => true,
+                () = writing => true,
+                () = deadlines.run() => true,
+            }
+        };
         let has_ended = tokio::select! {
+            biased;
             () = self.read(&mut lines) => true,
-            () = exited => true,
-            () = self.unused() => false,
-            () = following => true,
-            () = writing => true,
-            () = deadlines.run() => true,
+            has_ended = when_woken(ended) => has_ended,
         };
         if has_ended {
             let exit = timeout(DRAIN_TIMEOUT, handle.exited()).await.ok();
@@ -120,20 +128,36 @@ impl SharedServer {
 
     async fn read(&self, lines: &mut LineReader<Receiver>) {
         let mut is_after_answer = false;
-        while let Some(incoming) = self.peer.receive(lines).await {
-            if is_after_answer && !matches!(incoming, Incoming::Handled) {
+        while let Some(first) = self.peer.receive(lines).await {
+            let mut postponed = None;
+            let handle = |incoming, _: &mut _| {
+                let is_answer = matches!(incoming, Incoming::Handled);
+                if is_after_answer && !is_answer {
+                    postponed = Some(incoming);
+                    return false;
+                }
+                is_after_answer = is_answer;
+                self.handle(incoming);
+                true
+            };
+            handle_all(&self.peer, first, lines, handle).await;
+            if let Some(incoming) = postponed {
                 // The caller of the answered request runs first, so that this message neither overtakes the answer nor
                 // counts as sent during the request.
                 tokio::task::yield_now().await;
+                is_after_answer = false;
+                self.handle(incoming);
             }
-            is_after_answer = matches!(incoming, Incoming::Handled);
-            match incoming {
-                Incoming::Handled | Incoming::Unmatched { .. } => {}
-                Incoming::Request(request) => self.answer(&request),
-                Incoming::Notification { method, params } => self.route(&method, params.as_ref()),
-                Incoming::Malformed(error, _) => {
-                    tracing::debug!(?error, "skipped a line that is not a message");
-                }
+        }
+    }
+
+    fn handle(&self, incoming: Incoming) {
+        match incoming {
+            Incoming::Handled | Incoming::Unmatched { .. } => {}
+            Incoming::Request(request) => self.answer(&request),
+            Incoming::Notification { method, params } => self.route(&method, params.as_ref()),
+            Incoming::Malformed(error, _) => {
+                tracing::debug!(?error, "skipped a line that is not a message");
             }
         }
     }
