@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::client_files::{self, GeminiLists};
 use super::codex;
-use super::findings::{read_entry, unexpanded_args, unknown_field};
+use super::findings::{read_entry, share_without_effect, unexpanded_args, unknown_field};
 use super::json_text::{expected_an_object, parse_json};
 use super::source_text::SourceText;
 use crate::config::de::ValueReader;
@@ -22,6 +22,9 @@ use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
 use crate::files::MAX_CONFIG_BYTES;
 use crate::text;
+
+/// Whether servers can be shared on this system.
+const CAN_SHARE: bool = cfg!(target_os = "linux");
 
 /// The content of one file.
 #[derive(Default)]
@@ -242,6 +245,7 @@ impl FileParser<'_> {
             let read = read_entry(&member.value, self.text, self.context);
             self.file.warnings.extend(read.warnings);
             self.file.warnings.extend(unexpanded_args(&member.value, self.text, self.context.env));
+            self.file.warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
             wrong = read.wrong;
             (read.value, read.errors)
         };
@@ -310,6 +314,7 @@ impl FileParser<'_> {
 
     /// Reads the settings one by one, so that the others count if one is wrong.
     fn parse_settings(&mut self, settings: &Value<'_>) {
+        self.file.warnings.extend(share_without_effect(settings, self.text, CAN_SHARE));
         let Value::Object(settings) = settings else {
             let message = format!("`settings`: {}", expected_an_object(settings));
             self.file.errors.push(self.text.error(settings.start(), message, None));
