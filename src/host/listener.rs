@@ -2,6 +2,8 @@
 
 use super::registry::Registry;
 use super::session;
+#[cfg(target_os = "linux")]
+use super::systemd_scope;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::runtime_dir::RuntimeDir;
 use crate::transport::warden::{self, StopTimeouts, Warden};
@@ -54,6 +56,12 @@ impl HostSocket {
         let warden = Warden::new();
         let (new_servers, mut added_servers) = mpsc::unbounded_channel();
         let registry = Registry::new(warden.clone(), self.dir.clone(), new_servers);
+        // Before a server is started, so that the servers are in the scope as well.
+        #[cfg(target_os = "linux")]
+        let _scope = JoinSet::from_iter([systemd_scope::enter(
+            self.dir.path().to_owned(),
+            std::iter::once(std::process::id()).chain(warden.start()).collect(),
+        )]);
         let (mut sessions, mut servers) = (JoinSet::new(), JoinSet::new());
         let mut end_at = Instant::now() + LINGER;
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
