@@ -1,7 +1,8 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
-//! and logout, [`approve`], [`import`], [`status`], [`logs`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
+//! and logout, [`approve`], [`import`], [`shell`] (tools, search, call, resources, prompts), [`status`], [`logs`],
+//! [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
 //! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
 //! error that `main` prints.
 
@@ -27,8 +28,10 @@ pub mod paths;
 pub mod reconnect;
 pub mod secrets;
 pub mod serve;
+pub mod shell;
 pub mod status;
 pub mod usage;
+mod wiring;
 
 /// One MCP server in front of all your MCP servers: they start when they are
 /// used, and their tools cost almost no context.
@@ -129,6 +132,16 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: secrets::SecretCommand,
     },
+    /// List the tools of all servers, or of one
+    Tools(shell::ToolsArgs),
+    /// Search the tools of all servers
+    Search(shell::SearchArgs),
+    /// Call a tool
+    Call(shell::CallArgs),
+    /// List the resources of all servers, or of one
+    Resources(shell::ListArgs),
+    /// List the prompts of all servers, or of one
+    Prompts(shell::ListArgs),
     /// Show the running instances of dynamic-mcp and their servers
     Status(status::StatusArgs),
     /// Show what a server of a running instance has written to stderr
@@ -151,6 +164,21 @@ pub enum CliCommand {
         /// Write the process ID to this file, and remove the file at the end
         pid_file: Option<PathBuf>,
     },
+}
+
+impl CliCommand {
+    /// Returns whether the command starts servers of the config, and reports by itself what is wrong with them.
+    pub fn starts_servers(&self) -> bool {
+        matches!(
+            self,
+            Self::Import(_)
+                | Self::Tools(_)
+                | Self::Search(_)
+                | Self::Call(_)
+                | Self::Resources(_)
+                | Self::Prompts(_)
+        )
+    }
 }
 
 /// The commands of `dynamic-mcp cache`.

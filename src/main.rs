@@ -58,8 +58,9 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let utf8_vars = process_env.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
     let env = Env::new(utf8_vars, process_env.cwd.clone());
     let serves = cli.command.is_none();
-    // It says itself which servers did not start.
-    let quiet = matches!(cli.command, Some(CliCommand::Import(_))).then_some("off");
+    // They say themselves which servers did not start.
+    let is_quiet = cli.command.as_ref().is_some_and(CliCommand::starts_servers);
+    let quiet = is_quiet.then_some("off");
     let log_dir = dirs::state_dir(&env).filter(|_| serves).map(|dir| dir.join("log"));
     let log = telemetry::init(telemetry::Options {
         level: cli.log_level.as_deref().or(quiet),
@@ -89,11 +90,16 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
                 })
             }
             Some(CliCommand::Demo) => demo::demo(&env).await,
-            Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env).await,
-            Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env).await,
+            Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env, process_env).await,
+            Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env, process_env).await,
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
+            Some(CliCommand::Tools(args)) => cli::shell::tools(args, cli, &env, process_env).await,
+            Some(CliCommand::Search(args)) => cli::shell::search(args, cli, &env, process_env).await,
+            Some(CliCommand::Call(args)) => cli::shell::call(args, cli, &env, process_env).await,
+            Some(CliCommand::Resources(args)) => cli::shell::resources(args, cli, &env, process_env).await,
+            Some(CliCommand::Prompts(args)) => cli::shell::prompts(args, cli, &env, process_env).await,
             Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
             Some(CliCommand::Logs(args)) => cli::logs::logs(args, &env).await,
             Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),

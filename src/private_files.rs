@@ -128,6 +128,24 @@ pub fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Priva
     Ok(None)
 }
 
+/// Checks that a file belongs to the user and that nobody else can change or replace it. A link is followed.
+///
+/// # Errors
+///
+/// Fails if the file cannot be reached, or cannot be trusted.
+pub fn check_owned(path: &Path) -> Result<(), PrivateFileError> {
+    check_parent(path)?;
+    let file = fs::canonicalize(path).map_err(|error| PrivateFileError::io(path, error))?;
+    check_parent(&file)?;
+    #[cfg(unix)]
+    {
+        let metadata = fs::metadata(&file).map_err(|error| PrivateFileError::io(path, error))?;
+        check_owner(&file, &metadata)?;
+        check_mode(&file, &metadata, 0o022, 0o600)?;
+    }
+    Ok(())
+}
+
 /// Makes a directory that only its owner can enter, unless it exists. Checks one that exists.
 ///
 /// # Errors

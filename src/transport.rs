@@ -10,6 +10,7 @@
 //!   `stderr` keeps its last lines of stderr, `server_log` those of all processes of a group.
 //! - `remote` is the transport to a server that speaks HTTP.
 //! - `shared` is the transport to a process that other instances use as well.
+//! - `secrets` fetches the values that a server's config names, before its transport is opened.
 //! - `connection` and `error` hold the types that all share.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
@@ -22,6 +23,7 @@ use launch::ProcessEnv;
 use remote::Remote;
 use remote::credentials::LoginService;
 use remote::error::RemoteError;
+use secrets::SecretResolver;
 use server_log::ServerLog;
 use shared::{SharedServers, SharedTransport};
 use std::sync::Arc;
@@ -32,6 +34,7 @@ pub mod connection;
 pub mod error;
 pub mod launch;
 pub mod remote;
+pub mod secrets;
 pub mod server_log;
 pub mod shared;
 pub mod stderr;
@@ -137,6 +140,8 @@ pub struct Transport {
     pub shared: SharedServers,
     /// Provides the credentials for remote servers.
     pub logins: Arc<dyn LoginService>,
+    /// Fetches the values that configs name.
+    pub secrets: SecretResolver,
 }
 
 impl Transport {

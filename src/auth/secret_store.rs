@@ -10,6 +10,8 @@ use super::secret::Secret;
 use crate::blocking;
 use crate::config::secrets::is_secret_name;
 use crate::private_files::{PrivateFileError, private_dir, replace};
+use crate::transport::secrets::SecretKeyring;
+use futures_util::future::BoxFuture;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -125,6 +127,16 @@ impl SecretStore {
             Ok(names)
         })
         .await
+    }
+}
+
+impl SecretKeyring for SecretStore {
+    fn get<'a>(&'a self, name: &'a str, may_prompt: bool) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(async move {
+            let secret = self.get(name, may_prompt).await;
+            let secret = secret.map_err(|error| format!("{error}{}", advice(&error)))?;
+            Ok(secret.map(|secret| secret.expose().to_owned()))
+        })
     }
 }
 

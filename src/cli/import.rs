@@ -8,7 +8,7 @@
 //! the new servers to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers, `write` writes them,
-//! and `undo` keeps what is needed to take that back. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown.
+//! and `undo` keeps what is needed to take that back. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
 //!
@@ -17,7 +17,7 @@
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -25,7 +25,7 @@ use clap::Args;
 
 use super::Cli;
 use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
-use super::paths::config_files;
+use super::paths::{config_files, secret_store};
 use crate::config::vars::Env;
 use crate::transport::launch::ProcessEnv;
 use apps::ClientApp;
@@ -41,6 +41,7 @@ mod apps;
 mod ask;
 mod discover;
 mod edit;
+mod keyring;
 mod measure;
 mod merge;
 mod mode;
@@ -74,6 +75,9 @@ pub struct ImportArgs {
     /// Take back what --write-client changed
     #[arg(long, conflicts_with_all = ["write_client", "project"])]
     pub undo: bool,
+    /// Move plain secrets of the servers to the system's keyring
+    #[arg(long, conflicts_with_all = ["undo", "measure"])]
+    pub secrets: bool,
     /// Start the servers, and show what they take today and would take with dynamic-mcp
     #[arg(long, conflicts_with = "undo")]
     pub measure: bool,
@@ -97,11 +101,12 @@ pub async fn import(
     process_env: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let is_named = !args.clients.is_empty();
-    let mode = ImportMode {
+    let mut mode = ImportMode {
         apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
         is_named,
         write_client: args.write_client,
         measure: args.measure,
+        stored_secrets: None,
         dry_run: args.dry_run,
         answers: Answers::new(args.yes),
     };
@@ -118,6 +123,15 @@ pub async fn import(
         };
     }
     let target = target_file(cli, env)?;
+    if args.secrets {
+        match known_secrets(&target, args.dry_run, env).await? {
+            Ok(names) => mode.stored_secrets = Some(names),
+            Err(reason) => {
+                eprintln!("dynamic-mcp: --secrets {reason}");
+                return Ok(ExitCode::from(EXIT_USAGE));
+            }
+        }
+    }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
     let mut out = io::stdout();
@@ -133,16 +147,31 @@ pub async fn import(
         }
     }
     confirm_projects(&mut discovery, &mode)?;
-    let plan = Plan::new(&discovery, target, mode.answers, env)?;
+    let plan = Plan::new(&discovery, target, &mode, env)?;
     if mode.measure {
         plan.measure(MeasureContext { cli, env, process_env }).await?;
     }
-    let done = plan.carry_out(&discovery, &mode, env)?;
+    let done = plan.carry_out(&discovery, &mode, env).await?;
     Ok(match (done, discovery.errors.is_empty()) {
         (false, _) => ExitCode::from(EXIT_FAILURE),
         (true, false) => ExitCode::from(EXIT_CONFIG),
         (true, true) => ExitCode::SUCCESS,
     })
+}
+
+/// The names of the secrets that the keyring has, or why none can move there from this file.
+async fn known_secrets(
+    target: &Path,
+    dry_run: bool,
+    env: &Env,
+) -> anyhow::Result<Result<Vec<String>, String>> {
+    let own = env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default();
+    if own != target {
+        let reason = "works only with your own servers.json, because {keyring:NAME} is read in no other file";
+        return Ok(Err(format!("{reason}: {}", own.display())));
+    }
+    let store = secret_store(env).context("there is no directory for the names of secrets")?;
+    Ok(Ok(if dry_run { Vec::new() } else { store.names().await? }))
 }
 
 /// The config file that is written: the last one of the command line, or else the default one.

@@ -1,13 +1,16 @@
 //! `dynamic-mcp login NAME` and `dynamic-mcp logout NAME`.
 
 use super::Cli;
-use super::paths::{load_config, token_store};
+use super::paths::{load_config, secret_keyring, token_store};
 use crate::auth::{
     Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header,
 };
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, HttpConfig, OAuthFlow, ServerConfig};
 use crate::text;
+use crate::transport::launch::ProcessEnv;
+use crate::transport::secrets::SecretResolver;
+use crate::transport::warden::Warden;
 use clap::Args;
 use std::cell::Cell;
 use std::io::Write;
@@ -68,10 +71,15 @@ impl From<AuthError> for CommandError {
 }
 
 /// Logs in to a server, in a browser.
-pub async fn login(args: &LoginArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+pub async fn login(
+    args: &LoginArgs,
+    cli: &Cli,
+    env: &Env,
+    process_env: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
     let is_redeeming = Cell::new(false);
     let mut outcome = pin!(async {
-        let (http, account) = find_account(&args.name, cli, env)?;
+        let (http, account) = find_account(&args.name, cli, env, process_env).await?;
         log_in(args, &http, &account, env, &is_redeeming).await
     });
     let outcome = tokio::select! {
@@ -91,7 +99,7 @@ pub async fn login(args: &LoginArgs, cli: &Cli, env: &Env) -> anyhow::Result<Exi
 }
 
 /// Waits for Ctrl-C, for SIGTERM, or for the end of the terminal.
-async fn interrupted() {
+pub(super) async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -110,8 +118,8 @@ async fn interrupted() {
 }
 
 /// Ends the login at a server.
-pub async fn logout(name: &str, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    let outcome = match find_account(name, cli, env) {
+pub async fn logout(name: &str, cli: &Cli, env: &Env, process_env: ProcessEnv) -> anyhow::Result<ExitCode> {
+    let outcome = match find_account(name, cli, env, process_env).await {
         Ok((_, account)) => account.log_out().await.map_err(CommandError::from),
         Err(error) => Err(error),
     };
@@ -169,10 +177,18 @@ pub(super) fn find_server<'c>(
 }
 
 /// Returns the config and the account of the remote server with this name.
-fn find_account(name: &str, cli: &Cli, env: &Env) -> Result<(HttpConfig, Arc<Account>), CommandError> {
+async fn find_account(
+    name: &str,
+    cli: &Cli,
+    env: &Env,
+    process_env: ProcessEnv,
+) -> Result<(HttpConfig, Arc<Account>), CommandError> {
     let config = load_config(cli, env);
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
+    let secrets = SecretResolver::new(secret_keyring(env), Arc::new(process_env), Warden::new());
+    let fetched = secrets.resolve(Arc::new(server.clone())).await;
+    let server = fetched.map_err(|error| CommandError::new(EXIT_FAILURE, error.to_string()))?;
     let Endpoint::Http(http) = &server.endpoint else {
         let message = "it is a local program, which gets its credentials from `env` in the config";
         return Err(CommandError::new(EXIT_USAGE, message));

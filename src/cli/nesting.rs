@@ -56,15 +56,22 @@ impl Nesting {
         (ANCESTORS_VAR.into(), all.join(":").into())
     }
 
-    /// Returns why this instance must not run, if that is so. Waits for the client's first message where the answer
-    /// depends on the client, and puts it back. Cancel-safe before that message.
-    pub(super) async fn refusal(&self, lines: &mut LineReader<Input>) -> Option<String> {
-        if self.ancestors.len() > MAX_DEPTH {
-            return Some(format!(
+    /// Returns why this instance must not run, if there are too many around it.
+    pub(super) fn too_deep(&self) -> Option<String> {
+        (self.ancestors.len() > MAX_DEPTH).then(|| {
+            format!(
                 "it is nested too deep: there are {} instances of dynamic-mcp around it, and {MAX_DEPTH} are allowed; \
                  remove dynamic-mcp from the config of one of them",
                 self.ancestors.len()
-            ));
+            )
+        })
+    }
+
+    /// Returns why this instance must not run, if that is so. Waits for the client's first message where the answer
+    /// depends on the client, and puts it back. Cancel-safe before that message.
+    pub(super) async fn refusal(&self, lines: &mut LineReader<Input>) -> Option<String> {
+        if let Some(reason) = self.too_deep() {
+            return Some(reason);
         }
         if !self.ancestors.contains(&self.own) {
             return None;

@@ -6,9 +6,11 @@ use crate::auth::secret_store::SecretStore;
 use crate::auth::token_store::TokenStore;
 use crate::config::vars::Env;
 use crate::config::{Config, Overrides, Settings, load, secrets};
+use crate::transport::secrets::SecretKeyring;
 use crate::{dirs, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The config files of the command line, or else the default one.
 pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
@@ -26,7 +28,12 @@ pub(super) fn optional_files(cli: &Cli, env: &Env) -> BTreeSet<PathBuf> {
 
 /// Reads the config files of the command line, for a command.
 pub(super) fn load_config(cli: &Cli, env: &Env) -> Config {
-    let overrides = Overrides { optional_files: optional_files(cli, env), ..Overrides::default() };
+    load_config_with(Overrides::default(), cli, env)
+}
+
+/// The same, for a command that overrides settings.
+pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
+    let overrides = Overrides { optional_files: optional_files(cli, env), ..overrides };
     load::load(&config_files(cli, env), env, &overrides)
 }
 
@@ -71,6 +78,11 @@ pub(super) fn token_store(cli: &Cli, env: &Env, settings: &Settings, may_prompt:
 /// directory is not known.
 pub(super) fn secret_store(env: &Env) -> Option<SecretStore> {
     Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
+}
+
+/// The same for servers that start. The user may be asked to unlock the keyring.
+pub(super) fn secret_keyring(env: &Env) -> Option<Arc<dyn SecretKeyring>> {
+    Some(Arc::new(secret_store(env)?))
 }
 
 #[cfg(test)]

@@ -355,7 +355,12 @@ mod tests {
     fn read_entry(text: &str) -> (Result<ServerEntry, (String, usize)>, Vec<UnknownField>) {
         let env = Env::new([("A", "one")], "/");
         let files = ReferencedFiles::default();
-        let reader = ValueReader::new(ExpandContext { env: &env, dir: Path::new("/"), files: &files });
+        let reader = ValueReader::new(ExpandContext {
+            env: &env,
+            dir: Path::new("/"),
+            files: &files,
+            is_project: false,
+        });
         let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
         let entry = reader.read(&parsed.value.unwrap());
         (entry.map_err(|error| (error.to_string(), error.offset.unwrap())), reader.into_unknown())

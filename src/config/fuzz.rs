@@ -72,7 +72,8 @@ pub fn variables(data: &[u8]) {
     }
     let env = env(Path::new("/"));
     let files = ReferencedFiles::default();
-    let context = || ExpandContext { env: &env, dir: Path::new("/nowhere"), files: &files };
+    let context =
+        || ExpandContext { env: &env, dir: Path::new("/nowhere"), files: &files, is_project: false };
     let expand = |text: &str| expand(text, context());
     match expand(text) {
         Ok(expanded) => {

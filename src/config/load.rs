@@ -30,6 +30,7 @@ mod findings;
 mod json_text;
 mod parse;
 mod resolve;
+mod secret_refs;
 mod source_text;
 
 /// Loads the files in order. A later file overrides an earlier one: servers by name, settings by key. A server keeps

@@ -1,5 +1,6 @@
 //! The configuration of one server.
 
+use super::secrets::{SecretPlace, ServerSecrets};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -33,10 +34,35 @@ pub struct ServerConfig {
     pub pin_tools: bool,
     /// How the server is reached.
     pub endpoint: Endpoint,
+    /// The values in `endpoint` that are fetched when the server starts.
+    pub secrets: ServerSecrets,
     /// The part of the entry that identifies the server for the catalog cache.
     pub launch_text: LaunchText,
     /// The entry's file and program, which identify the server for its pins.
     pub origin: ServerOrigin,
+}
+
+impl ServerConfig {
+    /// Puts a fetched value into its field.
+    pub fn set_secret(&mut self, place: &SecretPlace, value: String) {
+        match (place, &mut self.endpoint) {
+            (SecretPlace::Env(name), Endpoint::Stdio(stdio)) => {
+                stdio.env.insert(name.clone(), value);
+            }
+            (SecretPlace::Header(name), Endpoint::Http(http)) => {
+                for (_, old) in http.headers.iter_mut().filter(|(header, _)| header == name) {
+                    old.clone_from(&value);
+                }
+            }
+            (SecretPlace::ClientSecret, Endpoint::Http(http)) => {
+                http.oauth.get_or_insert_default().client_secret = Some(value);
+            }
+            (SecretPlace::PrivateKey, Endpoint::Http(http)) => {
+                http.oauth.get_or_insert_default().private_key = Some(value);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Where an entry comes from and what it runs.

@@ -1,6 +1,8 @@
 //! Variables in the strings of a config: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, `{file:PATH}`, and
 //! `$$` for a dollar sign.
 //!
+//! `{keyring:NAME}` and `{command:…}` are left to [`secrets`](super::secrets).
+//!
 //! A string is expanded once: variables in the value of a variable are not expanded.
 
 use std::collections::BTreeMap;
@@ -97,6 +99,8 @@ pub struct ExpandContext<'a> {
     pub dir: &'a Path,
     /// Notes the files that are read.
     pub files: &'a ReferencedFiles,
+    /// Whether the config belongs to a project: then `{file:…}` reads only files in `dir`.
+    pub is_project: bool,
 }
 
 impl ExpandContext<'_> {
@@ -131,6 +135,11 @@ pub enum VarError {
     /// The file of a `{file:…}` cannot be read.
     #[error("the file named by `{{file:…}}` cannot be read: {}", read_error_reason(.0))]
     File(#[from] io::Error),
+    /// The file of a `{file:…}` in a project's config is not in the folder of the config.
+    #[error(
+        "the file named by `{{file:…}}` is not in the folder of this config file, which belongs to a project"
+    )]
+    OutsideProject,
     /// A path starts with `~`, and there is no home directory.
     #[error("the path starts with `~`, but neither `HOME` nor `USERPROFILE` is set")]
     NoHome,
@@ -160,18 +169,45 @@ impl VarError {
                 "write `${NAME}` for an environment variable, or `$$` for a dollar sign".to_owned()
             }
             Self::File(_) => "a relative path starts at the config file's directory".to_owned(),
+            Self::OutsideProject => {
+                "a project's config reads only files in its own folder; configure this server in your own servers.json"
+                    .to_owned()
+            }
             Self::NoHome => "write the full path".to_owned(),
         }
     }
 }
 
-/// Replaces the variables in `text`. A `$` that starts neither `${` nor `$$` stays, because passwords contain them.
+/// A part of a string.
+#[derive(Debug)]
+pub(super) enum ExpandedPart<'t> {
+    /// Text whose variables are expanded.
+    Text(String),
+    /// What stands between the braces of `{keyring:…}` or `{command:…}`.
+    Secret(&'t str),
+}
+
+/// Replaces the variables in `text`. A `$` that starts neither `${` nor `$$` stays, because passwords contain them, as
+/// do `{keyring:…}` and `{command:…}`.
 ///
 /// # Errors
 ///
 /// Fails if a variable is malformed or undefined, or if the file of a `{file:…}` cannot be read.
 pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
-    let mut out = String::with_capacity(text.len());
+    let pieces = expand_pieces(text, context)?;
+    Ok(pieces.iter().fold(String::with_capacity(text.len()), |out, piece| match piece {
+        ExpandedPart::Text(text) => out + text,
+        ExpandedPart::Secret(body) => out + "{" + body + "}",
+    }))
+}
+
+/// Does the same, and returns what stands in the braces of `{keyring:…}` and `{command:…}` by itself.
+pub(super) fn expand_pieces<'t>(
+    text: &'t str,
+    context: ExpandContext<'_>,
+) -> Result<Vec<ExpandedPart<'t>>, VarError> {
+    let mut pieces = Vec::new();
+    let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['$', '{']) {
         out.push_str(&rest[..at]);
@@ -189,13 +225,20 @@ pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError
         } else if let Some((body, after)) = split_braces(rest, "{file:") {
             out.push_str(&file_content(body, context)?);
             rest = after;
+        } else if let Some((_, after)) =
+            split_braces(rest, "{keyring:").or_else(|| split_braces(rest, "{command:"))
+        {
+            pieces.push(ExpandedPart::Text(std::mem::take(&mut out)));
+            pieces.push(ExpandedPart::Secret(&rest[1..rest.len() - after.len() - 1]));
+            rest = after;
         } else {
             out.push_str(&rest[..1]);
             rest = &rest[1..];
         }
     }
     out.push_str(rest);
-    Ok(out)
+    pieces.push(ExpandedPart::Text(out));
+    Ok(pieces)
 }
 
 /// Returns the text between `opening` and the next `}`, and the text after it.
@@ -224,8 +267,15 @@ fn env_value<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
 
 /// The content of a file without the line breaks at its end.
 fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
-    let path = context.resolve_path(path)?;
+    let mut path = context.resolve_path(path)?;
     context.files.add(&path);
+    if context.is_project {
+        // Links are followed first, so that none leads out.
+        path = path.canonicalize()?;
+        if !context.dir.canonicalize().is_ok_and(|dir| path.starts_with(dir)) {
+            return Err(VarError::OutsideProject);
+        }
+    }
     let content = files::read(&path, MAX_NAMED_BYTES)?;
     let mut text = String::from_utf8(content).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
@@ -251,7 +301,7 @@ mod tests {
     fn expanded(text: &str) -> Result<String, String> {
         let env = Env::new([("A", "one"), ("EMPTY", ""), ("NESTED", "${A} $$ {env:A}")], "/");
         let files = ReferencedFiles::default();
-        expand(text, ExpandContext { env: &env, dir: Path::new("/"), files: &files })
+        expand(text, ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false })
             .map_err(|error| error.to_string())
     }
 
@@ -310,7 +360,7 @@ mod tests {
         std::fs::write(dir.path().join("token"), "s3cret\r\n").unwrap();
         let env = Env::new([("HOME", dir.path().to_str().unwrap())], "/");
         let files = ReferencedFiles::default();
-        let context = ExpandContext { env: &env, dir: dir.path(), files: &files };
+        let context = ExpandContext { env: &env, dir: dir.path(), files: &files, is_project: false };
         assert_eq!(expand("Bearer {file:token}", context).unwrap(), "Bearer s3cret");
         assert_eq!(expand("{file:./token}{file:~/token}", context).unwrap(), "s3crets3cret");
         let missing = expand("{file:nothing}", context).unwrap_err();
@@ -321,7 +371,7 @@ mod tests {
     fn only_a_tilde_needs_a_home_directory() {
         let env = Env::default();
         let files = ReferencedFiles::default();
-        let context = ExpandContext { env: &env, dir: Path::new("/etc"), files: &files };
+        let context = ExpandContext { env: &env, dir: Path::new("/etc"), files: &files, is_project: false };
         assert!(matches!(context.resolve_path("~/x"), Err(VarError::NoHome)));
         assert_eq!(context.resolve_path("~x").unwrap(), Path::new("/etc/~x"));
         assert_eq!(context.resolve_path("/x").unwrap(), Path::new("/x"));
@@ -354,7 +404,7 @@ mod tests {
         fn any_value_is_inserted_unchanged(value in ".*", before in "[a-z ]*", after in "[a-z ]*") {
             let env = Env::new([("V", value.as_str())], "/");
             let files = ReferencedFiles::default();
-            let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files };
+            let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false };
             prop_assert_eq!(
                 expand(&format!("{before}${{V}}{after}"), context).unwrap(),
                 format!("{before}{value}{after}")

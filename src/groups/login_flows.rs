@@ -196,6 +196,20 @@ impl GroupManager {
     pub(super) fn remote_config(&self, group: &GroupName) -> Option<HttpConfig> {
         remote_config(&self.config(), group)
     }
+
+    /// Returns the config of a remote group with the values that are fetched. `config`: what it is without them.
+    async fn fetched_remote_config(
+        &self,
+        group: &GroupName,
+        config: HttpConfig,
+    ) -> Result<HttpConfig, RemoteError> {
+        let Some(Ok(server)) = self.config().server(group).cloned() else { return Ok(config) };
+        let fetched = self.environment.transport.secrets.resolve(Arc::new(server)).await;
+        match &fetched.map_err(|error| RemoteError::config(error.to_string()))?.endpoint {
+            Endpoint::Http(http) => Ok(http.clone()),
+            Endpoint::Stdio(_) => Ok(config),
+        }
+    }
 }
 
 fn remote_config(config: &Config, group: &GroupName) -> Option<HttpConfig> {
@@ -276,7 +290,12 @@ async fn run(flow: LoginFlow, groups: Arc<GroupManager>, group: Upstream, server
         biased;
         _ = flow.ended() => {}
         () = config_changed => flow.enter(LoginStage::Expired),
-        end = log_in(&flow, &*login_service, &group, &server) => flow.enter(end),
+        end = async {
+            match groups.fetched_remote_config(&group.name, server.clone()).await {
+                Ok(server) => log_in(&flow, &*login_service, &group, &server).await,
+                Err(error) => LoginStage::Failed { error, opened: false, at: Instant::now() },
+            }
+        } => flow.enter(end),
         () = logged_in_elsewhere(&*login_service, &group, &server), if flow.purpose == LoginPurpose::Connect => {
             tracing::info!(group = %group.name, "a login was stored by another process, connecting");
             group.logged_in().await;

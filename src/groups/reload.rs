@@ -27,7 +27,11 @@ impl Change {
     fn between(old: &Result<ServerConfig, ConfigError>, new: &Result<ServerConfig, ConfigError>) -> Self {
         match (old, new) {
             (Ok(old), Ok(new)) if old == new => Self::None,
-            (Ok(old), Ok(new)) if old.endpoint == new.endpoint && old.features == new.features => {
+            (Ok(old), Ok(new))
+                if old.endpoint == new.endpoint
+                    && old.secrets == new.secrets
+                    && old.features == new.features =>
+            {
                 Self::Settings
             }
             (Err(old), Err(new)) if old == new => Self::None,

@@ -69,7 +69,7 @@ impl KnownEra {
 impl Connect for Connector {
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
         let connector = self.clone();
-        Box::pin(async move { connector.open(server).await }.in_current_span())
+        Box::pin(async move { connector.open_with_secrets(server).await }.in_current_span())
     }
 }
 
@@ -88,6 +88,27 @@ impl From<UpstreamError> for EraError {
 }
 
 impl Connector {
+    /// Fetches the values that the config names, and connects.
+    async fn open_with_secrets(self, server: Arc<ServerConfig>) -> AttemptResult {
+        let secrets = self.transport.secrets.clone();
+        let resolved = secrets.resolve(server.clone()).await;
+        let resolved = resolved.map_err(|error| {
+            // A retry would only ask the user again.
+            AttemptError {
+                error: UpstreamError::Launch {
+                    message: error.to_string(),
+                    brief: "a secret of its config is not known",
+                },
+                closing: None,
+            }
+        })?;
+        let outcome = self.open(resolved).await;
+        if outcome.is_err() {
+            secrets.forget_old(&server);
+        }
+        outcome
+    }
+
     /// Connects in the known era, then in the other one if the server may belong to that.
     async fn open(self, server: Arc<ServerConfig>) -> AttemptResult {
         let (first, other) = match self.era.is_stateless.load(Ordering::Relaxed) {

@@ -419,3 +419,45 @@ fn measure_starts_each_server_once_and_leaves_nothing() {
     assert_eq!(left.count(), 0, "a process is left");
     assert!(!home.file(".config").exists() && !home.file(".local").exists(), "nothing is written");
 }
+
+#[test]
+fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
+    let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };
+    let home = Home::empty();
+    let text = r#"{"mcpServers": {
+        "wiki": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer s3cret-header"}},
+        "db": {"command": "db", "env": {"DB_PASSWORD": "s3cret-pa$$word", "LEVEL": "information"}}
+    }}"#;
+    fs::create_dir(home.file(".cursor")).unwrap();
+    fs::write(home.file(".cursor/mcp.json"), text).unwrap();
+    let import = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.arg("import").args(args).env_clear().env("HOME", home.path()).envs(desktop.shell_env());
+        let output = command.current_dir(home.path()).stdin(std::process::Stdio::null()).output().unwrap();
+        let (stdout, stderr) = (stdout(&output), stderr(&output));
+        assert!(!stdout.contains("s3cret") && !stderr.contains("s3cret"), "{stdout}{stderr}");
+        (output.status.code(), stdout, stderr)
+    };
+    let (code, stdout, _) = import(&["--secrets", "--dry-run"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        stdout.contains("wiki: headers.Authorization becomes Bearer {keyring:wiki-Authorization}"),
+        "{stdout}"
+    );
+    assert!(!desktop.entries().contains("s3cret"));
+    let (code, stdout, stderr) = import(&["--secrets", "--yes"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("Moved 2 secrets to the system's keyring."), "{stdout}");
+    let servers = home.servers();
+    assert_eq!(servers["wiki"]["headers"]["Authorization"], "Bearer {keyring:wiki-Authorization}");
+    assert_eq!(servers["db"]["env"]["DB_PASSWORD"], "{keyring:db-DB_PASSWORD}");
+    assert_eq!(servers["db"]["env"]["LEVEL"], "information");
+    let entries = desktop.entries();
+    assert!(
+        entries.contains("secret = s3cret-header\n") && entries.contains("secret = s3cret-pa$$word\n"),
+        "{entries}"
+    );
+    let (code, _, stderr) = import(&["--secrets", "--yes", "--config", "other.json"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("--secrets works only with your own servers.json"), "{stderr}");
+}

@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("protocol", &[]),
     ("private_files", &["files"]),
     ("wire", &["protocol", "text"]),
-    ("config", &["blocking", "files", "text"]),
+    ("config", &["blocking", "files", "private_files", "text"]),
     ("dirs", &["config"]),
     ("telemetry", &["private_files", "text"]),
     ("rules", &["config"]),

@@ -10,6 +10,7 @@
 //! - `lifetime`, `warden`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
 //! - `sharing`: servers that several windows share;
+//! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
 //! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
@@ -39,6 +40,7 @@ mod secrets;
 mod security_doc;
 mod setup;
 mod sharing;
+mod shell;
 mod soak;
 mod support;
 mod upstreams;

@@ -1,14 +1,28 @@
 //! Values that a config names instead of having them, and `dynamic-mcp secret`. The keyring is GNOME Keyring, on a bus of its
 //! own; see `oauth::keyring`.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
+use dynamic_mcp::config::Overrides;
+use dynamic_mcp::config::load::load;
+use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::transport::launch::ProcessEnv;
+use dynamic_mcp::transport::secrets::SecretResolver;
+use dynamic_mcp::transport::warden::{MODE_ARG, Warden};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::oauth::keyring::Desktop;
-use crate::support::{DISABLED_DBUS, PipeReader, wait_for_child, write_all};
+use crate::support::{
+    DISABLED_DBUS, PipeReader, Proxy, ProxyCommand, is_alive, merged, pure_config, scripted_upstream,
+    wait_for_child, wait_until, write_all,
+};
 
 /// A value that may appear nowhere but where it belongs.
 const VALUE: &str = "s3cret-v4lue";
@@ -106,4 +120,194 @@ fn a_typed_value_is_not_shown() {
     master.read_to_string(&mut shown).ok();
     assert!(!shown.contains(VALUE), "{shown:?}");
     assert!(desktop.entries().contains(&format!("secret = {VALUE}\n")));
+}
+
+/// A user with an own `servers.json`, of which the proxy reads nothing else.
+struct OwnConfig {
+    command: ProxyCommand,
+    file: PathBuf,
+}
+
+impl OwnConfig {
+    fn new(env: &[(&'static str, String)], config: &Value) -> Self {
+        let command = env.iter().fold(ProxyCommand::new(), |command, (name, value)| command.env(name, value));
+        let dir = command.home().join("config/dynamic-mcp");
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("servers.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        Self { command: command.args(&["--log-level", "trace"]), file }
+    }
+}
+
+/// Writes a program that appends a line to `runs` and prints its first argument. Returns its path.
+fn printing_program(dir: &Path) -> String {
+    let path = dir.join("print value");
+    let script = format!("#!/bin/sh\necho run >> '{}/runs'\necho \"$1\"\n", dir.display());
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The environment of the upstream in a group.
+fn env_of(proxy: &mut Proxy, group: &str) -> Value {
+    serde_json::from_str(&proxy.call_text(group, "env", json!({}))).unwrap()
+}
+
+#[test]
+fn a_value_of_the_keyring_reaches_the_server_and_nothing_else() {
+    let Some(desktop) = Desktop::start() else { return };
+    let mut user = User::new(desktop.shell_env());
+    let entry = merged(scripted_upstream(&[]), json!({"env": {"TOKEN": "Bearer {keyring:A}", "NONE": "x"}}));
+    let missing = merged(scripted_upstream(&[]), json!({"env": {"TOKEN": "{keyring:MISSING}"}}));
+    let own = OwnConfig::new(&desktop.shell_env(), &pure_config([("g", entry), ("h", missing)]));
+    user.env.push(("XDG_DATA_HOME", own.command.home().join("data").to_str().unwrap().to_owned()));
+    user.store("A", VALUE);
+    let mut proxy = own.command.start_initialized();
+    assert_eq!(env_of(&mut proxy, "g")["TOKEN"], format!("Bearer {VALUE}"));
+    let failure = proxy.call_failure("h", "env", json!({}));
+    let reason = "env.TOKEN is not known: the system's keyring has no secret MISSING; store it with `dynamic-mcp secret set MISSING`";
+    assert!(failure.contains(reason), "{failure}");
+    assert!(!proxy.status().to_string().contains(VALUE) && !proxy.log().contains(VALUE));
+    // A new value takes effect by itself.
+    user.store("A", "another");
+    wait_until("the server has the new value", || env_of(&mut proxy, "g")["TOKEN"] == "Bearer another");
+}
+
+#[test]
+fn a_command_runs_once_for_all_servers_and_without_a_shell() {
+    let dir = TempDir::new().unwrap();
+    let program = printing_program(dir.path());
+    let value = format!("{{command:'{program}' \"{VALUE} $HOME | x\"}}");
+    let entry = || merged(scripted_upstream(&[]), json!({"env": {"TOKEN": value}}));
+    let fails = |command: &str| {
+        merged(scripted_upstream(&[]), json!({"env": {"TOKEN": format!("{{command:{command}}}")}}))
+    };
+    let config = pure_config([
+        ("a", entry()),
+        ("b", entry()),
+        ("fails", fails("ls /nowhere/at/all")),
+        ("silent", fails("true")),
+        ("none", fails("no-such-program-here")),
+    ]);
+    let mut proxy = OwnConfig::new(&[], &config).command.start_initialized();
+    for group in ["a", "b"] {
+        assert_eq!(env_of(&mut proxy, group)["TOKEN"], format!("{VALUE} $HOME | x"));
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap(), "run\n");
+    for (group, reason) in [
+        ("fails", "env.TOKEN is not known: the command \"ls\" exited with code 2: "),
+        ("silent", "the command \"true\" printed nothing"),
+        ("none", "command \"no-such-program-here\" not found in PATH"),
+    ] {
+        let failure = proxy.call_failure(group, "env", json!({}));
+        assert!(failure.contains(reason) && failure.contains("A retry does not help"), "{failure}");
+    }
+    assert!(!proxy.status().to_string().contains(VALUE) && !proxy.log().contains(VALUE), "{}", proxy.log());
+}
+
+#[test]
+fn values_are_literal_outside_of_the_users_own_file_and_its_credentials() {
+    let dir = TempDir::new().unwrap();
+    let value = format!("{{command:{} x}}", printing_program(dir.path()));
+    let entry = merged(scripted_upstream(&[]), json!({"env": {"A": value, "B": "{keyring:B}"}}));
+    // A file that is named on the command line.
+    let mut proxy = ProxyCommand::new().config(&pure_config([("g", entry.clone())])).start_initialized();
+    assert_eq!(env_of(&mut proxy, "g")["A"], value);
+    assert_eq!(env_of(&mut proxy, "g")["B"], "{keyring:B}");
+    let status = proxy.status().to_string();
+    for problem in [
+        "`env.A`: `{command:…}` is taken literally (it works only in ",
+        "`env.B`: `{keyring:…}` is taken literally",
+    ] {
+        assert!(status.contains(problem), "{status}");
+    }
+    // The user's own file, which others can change.
+    let own = OwnConfig::new(&[], &pure_config([("g", entry)]));
+    std::fs::set_permissions(&own.file, Permissions::from_mode(0o666)).unwrap();
+    let mut proxy = own.command.start_initialized();
+    assert_eq!(env_of(&mut proxy, "g")["A"], value);
+    let status = proxy.status().to_string();
+    assert!(
+        status.contains("can be changed by other users (mode 666), so it is not used: run `chmod 600 "),
+        "{status}"
+    );
+    // Other fields.
+    let entry = merged(scripted_upstream(&[]), json!({"description": value}));
+    let mut proxy = OwnConfig::new(&[], &pure_config([("g", entry)])).command.start_initialized();
+    assert!(
+        proxy
+            .status()
+            .to_string()
+            .contains("`description`: `{command:…}` is taken literally (it works only in `env`")
+    );
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_with_its_descendants() {
+    let _guard = crate::warden::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner);
+    let home = TempDir::new().unwrap();
+    let script = home.path().join("hang");
+    let pids = home.path().join("pids");
+    let text = format!(
+        "#!/bin/sh\ntrap '' TERM\nsetsid sleep 1000 &\necho $! > {0}.part\necho $$ >> {0}.part\nmv {0}.part {0}\nwait\n",
+        pids.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let dir = home.path().join(".config/dynamic-mcp");
+    std::fs::create_dir_all(&dir).unwrap();
+    let config = json!({"mcpServers": {"g": {"command": "x", "env": {"A": format!("{{command:{}}}", script.display())}}}});
+    std::fs::write(dir.join("servers.json"), config.to_string()).unwrap();
+    let env = Env::new([("HOME", home.path().to_str().unwrap())], "/");
+    let config = load(&[dir.join("servers.json")], &env, &Overrides::default());
+    let server = config.servers[0].1.clone().unwrap();
+    let vars = [("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), home.path().into())];
+    let process_env = Arc::new(ProcessEnv { vars: vars.into(), cwd: home.path().to_owned() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let warden = Warden::with_program(env!("CARGO_BIN_EXE_dynamic-mcp").into(), vec![MODE_ARG.into()]);
+        let limit = Duration::from_millis(1500);
+        let resolver = SecretResolver::with_command_timeout(None, process_env, warden, limit);
+        let error = resolver.resolve(Arc::new(server)).await.unwrap_err().to_string();
+        assert!(error.contains("did not end within 1.5 s and was killed"), "{error}");
+        let pids = std::fs::read_to_string(&pids).unwrap();
+        for pid in pids.lines().map(|pid| pid.parse().unwrap()) {
+            wait_until("the process is gone", || !is_alive(pid));
+        }
+    });
+}
+
+#[test]
+fn a_projects_config_reads_only_files_in_its_own_folder() {
+    let home = TempDir::new().unwrap();
+    let project = home.path().join("project");
+    std::fs::create_dir_all(project.join("inside")).unwrap();
+    std::fs::write(home.path().join("outside"), VALUE).unwrap();
+    std::fs::write(project.join("inside/token"), "t0ken").unwrap();
+    std::os::unix::fs::symlink(home.path().join("outside"), project.join("link")).unwrap();
+    let env = Env::new([("HOME", home.path().to_str().unwrap())], "/");
+    for (path, is_read) in [
+        ("inside/token", true),
+        ("./inside/../inside/token", true),
+        ("../outside", false),
+        ("~/outside", false),
+        ("link", false),
+        ("/etc/hostname", false),
+    ] {
+        let entry = json!({"command": "x", "env": {"A": format!("{{file:{path}}}")}});
+        let file = project.join(".mcp.json");
+        std::fs::write(&file, json!({"mcpServers": {"g": entry}}).to_string()).unwrap();
+        let config = load(&[file], &env, &Overrides::default());
+        let server = &config.servers[0].1;
+        assert_eq!(server.is_ok(), is_read, "{path}: {server:?}");
+        if let Err(errors) = server {
+            let text = format!("{errors:?}");
+            assert!(
+                text.contains("is not in the folder of this config file, which belongs to a project"),
+                "{text}"
+            );
+            assert!(!text.contains(VALUE));
+        }
+    }
 }

@@ -34,6 +34,7 @@ use crate::processes::ProcessTree;
 use crate::text::{name, shorten, visible};
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::secrets::SecretResolver;
 use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
 use crate::upstream::Upstream;
@@ -132,7 +133,10 @@ async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: P
     let process_env = Arc::new(process_env);
     let logins = Arc::new(logins);
     let shared = SharedServers::new(process_env.clone());
-    let transport = Transport { shared, process_env, warden: Warden::new(), logins };
+    let warden = Warden::new();
+    // The entries come from files of clients, which name no values.
+    let secrets = SecretResolver::new(None, process_env.clone(), warden.clone());
+    let transport = Transport { shared, process_env, warden, logins, secrets };
     let clients = Arc::new(ClientRegistry::default());
     let (cache, pins) = (Cache::open(None), PinStore::new(None));
     let groups = GroupManager::new(config, transport, clients, cache, pins, Startup::default());

@@ -13,6 +13,8 @@ pub(super) struct ImportMode {
     pub(super) write_client: bool,
     /// Whether the servers are started and measured.
     pub(super) measure: bool,
+    /// The names of the secrets that the keyring has, if plain secrets move there.
+    pub(super) stored_secrets: Option<Vec<String>>,
     /// Whether nothing is written.
     pub(super) dry_run: bool,
     /// Who answers questions.

@@ -11,12 +11,14 @@ use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::Answers;
 use super::discover::Discovery;
 use super::edit::{ObjectEdit, edit};
+use super::keyring::{SecretMove, take_secrets};
 use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::replace::{ClientWrite, OwnProgram};
 use super::undo::{ChangeRecords, records_dir};
 use super::{report, secrets, write};
+use crate::cli::paths::secret_store;
 use crate::config::load::{load, parse_client_file};
 use crate::config::vars::Env;
 use crate::config::{ConfigError, Overrides};
@@ -33,6 +35,8 @@ pub(super) struct Plan {
     after: String,
     /// All servers: those of the file, and the new ones.
     servers: Vec<PlannedServer>,
+    /// Secrets that move to the keyring.
+    moves: Vec<SecretMove>,
     /// Values that must not be shown.
     secrets: BTreeSet<String>,
 }
@@ -42,7 +46,7 @@ impl Plan {
     pub(super) fn new(
         discovery: &Discovery,
         target: PathBuf,
-        answers: Answers,
+        mode: &ImportMode,
         env: &Env,
     ) -> anyhow::Result<Self> {
         let before = read(&target)?;
@@ -64,17 +68,27 @@ impl Plan {
         }
         let mut servers = merger.servers;
         write!(io::stdout(), "{}", report::servers(&servers, &target, env))?;
-        resolve_conflicts(&mut servers, answers)?;
-        let new = servers.iter().filter(|server| !server.is_known);
-        let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
-        let addition = ObjectEdit { keys: vec![key.to_owned()], remove: Vec::new(), set };
-        let after = edit(&target, text, &[addition]);
-        let after =
-            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", target.display()))?;
+        resolve_conflicts(&mut servers, mode.answers)?;
         let raw: Vec<Map<String, Value>> =
             discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root)).collect();
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(&raw));
-        Ok(Self { target, before, after, servers, secrets })
+        let moves =
+            mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
+        if !moves.is_empty() {
+            writeln!(io::stdout(), "\nTo the system's keyring:")?;
+        }
+        for secret in &moves {
+            writeln!(io::stdout(), "{}", secret.describe())?;
+        }
+        let new = servers.iter().filter(|server| !server.is_known);
+        let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
+        let addition = ObjectEdit { keys: vec![key.to_owned()], remove: Vec::new(), set };
+        let edits: Vec<ObjectEdit> =
+            std::iter::once(addition).chain(moves.iter().filter_map(|secret| secret.edit(key))).collect();
+        let after = edit(&target, text, &edits);
+        let after =
+            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", target.display()))?;
+        Ok(Self { target, before, after, servers, moves, secrets })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -85,26 +99,30 @@ impl Plan {
             "\nStarting {}, once each. This takes up to two minutes.",
             report::counted(count, "server")
         )?;
-        let table = measure(&self.servers, &self.target, &self.after, context).await?;
+        let measuring = measure(&self.servers, &self.target, &self.after, context);
+        let table = tokio::select! {
+            table = measuring => table?,
+            // Dropping it removes its files and ends the servers.
+            _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was written"),
+        };
         write!(io::stdout(), "{table}")?;
         Ok(())
     }
 
     /// Shows or writes the files. Returns whether everything that was wanted is done.
-    pub(super) fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         discovery: &Discovery,
         mode: &ImportMode,
         env: &Env,
     ) -> anyhow::Result<bool> {
-        let new = self.servers.iter().filter(|server| !server.is_known).count();
         let (writes, mut is_complete) = match mode.write_client {
             true => self.client_writes(discovery, mode, env)?,
             false => (Vec::new(), true),
         };
         let mut out = io::stdout();
         if mode.dry_run {
-            if new > 0 {
+            if self.changes() {
                 self.show_diff(&self.target, self.before.as_deref(), &self.after)?;
             }
             for client in &writes {
@@ -113,26 +131,61 @@ impl Plan {
             writeln!(out, "\nNothing was written.")?;
             return Ok(is_complete);
         }
-        let target = short_path(&self.target, env);
-        if new > 0 {
-            writeln!(out)?;
-            if !mode.answers.confirm(&format!("Add {} to {target}?", report::counted(new, "server")))? {
-                writeln!(out, "Nothing was written.")?;
-                return Ok(true);
-            }
-            let before = self.before.as_deref().map(str::as_bytes);
-            let written = write::replace(&self.target, before, self.after.as_bytes());
-            written.with_context(|| format!("{target} cannot be written"))?;
-            writeln!(out, "Added {} to {target}.", report::counted(new, "server"))?;
-            self.show_problems(env)?;
-        } else {
-            writeln!(out, "\nThere are no new servers for {target}.")?;
+        if !self.write_servers(mode, env).await? {
+            writeln!(out, "Nothing was written.")?;
+            return Ok(true);
         }
         for client in &writes {
             is_complete &= write_client(client, mode.answers, env)?;
         }
         self.say_what_next(mode, &writes, discovery, env)?;
         Ok(is_complete)
+    }
+
+    /// Whether servers.json changes.
+    fn changes(&self) -> bool {
+        !self.moves.is_empty() || self.servers.iter().any(|server| !server.is_known)
+    }
+
+    /// Stores the secrets and writes servers.json. Returns whether that was wanted.
+    async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<bool> {
+        let mut out = io::stdout();
+        let target = short_path(&self.target, env);
+        if !self.changes() {
+            writeln!(out, "\nThere are no new servers for {target}.")?;
+            return Ok(true);
+        }
+        let new = report::counted(self.servers.iter().filter(|server| !server.is_known).count(), "server");
+        let question = match self.moves.len() {
+            0 => format!("Add {new} to {target}?"),
+            count => format!(
+                "Add {new} to {target}, and move {} to the system's keyring?",
+                report::counted(count, "secret")
+            ),
+        };
+        writeln!(out)?;
+        if !mode.answers.confirm(&question)? {
+            return Ok(false);
+        }
+        if !self.moves.is_empty() {
+            let store = secret_store(env).context("there is no directory for the names of secrets")?;
+            for secret in &self.moves {
+                secret.store(&store).await?;
+            }
+        }
+        let before = self.before.as_deref().map(str::as_bytes);
+        let written = write::replace(&self.target, before, self.after.as_bytes());
+        written.with_context(|| format!("{target} cannot be written"))?;
+        writeln!(out, "Added {new} to {target}.")?;
+        if !self.moves.is_empty() {
+            let secrets = report::counted(self.moves.len(), "secret");
+            writeln!(
+                out,
+                "Moved {secrets} to the system's keyring. What --undo keeps of the clients' files still has them."
+            )?;
+        }
+        self.show_problems(env)?;
+        Ok(true)
     }
 
     /// The clients' files with our entry, and whether all of them can be made.

@@ -213,7 +213,7 @@ mod tests {
         use crate::config::referenced::ReferencedFiles;
         use crate::config::vars::{ExpandContext, expand};
         let (env, files) = (Env::default(), ReferencedFiles::default());
-        let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files };
+        let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false };
         for text in ["$", "$$", "$$$", "${A}", "$${A}", "$$${A}$", "a${b}{c}$d$", "{$}${"] {
             let (ours, _) = translated(VariableSyntax::Literal, text);
             assert_eq!(expand(&ours, context).unwrap(), text, "{ours}");

@@ -12,12 +12,14 @@ use super::client_files::{self, GeminiLists};
 use super::codex;
 use super::findings::{read_entry, share_without_effect, unexpanded_args, unknown_field};
 use super::json_text::{expected_an_object, parse_json};
+use super::secret_refs;
 use super::source_text::SourceText;
 use crate::config::de::ValueReader;
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::nearest::nearest;
 use crate::config::referenced::ReferencedFiles;
+use crate::config::secrets::ServerSecrets;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
 use crate::files::MAX_CONFIG_BYTES;
@@ -68,6 +70,8 @@ pub(super) struct EntrySource {
     pub(super) launch_text: LaunchText,
     /// What identifies the server for its pins.
     pub(super) origin: ServerOrigin,
+    /// The values that are fetched when the server starts.
+    pub(super) secrets: ServerSecrets,
 }
 
 /// Where a field is in the file.
@@ -115,7 +119,8 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
         }
     };
     let dir = absolute.parent().unwrap_or(&absolute);
-    let context = ExpandContext { env, dir, files };
+    let context = ExpandContext { env, dir, files, is_project: secret_refs::is_of_project(&absolute, env) };
+    let refusal = secret_refs::refusal(&absolute, env);
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
     let is_toml = client_files::is_toml(path);
     let mut parser = FileParser {
@@ -124,6 +129,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
         is_toml,
         context,
         gemini_lists: None,
+        secrets_refusal: refusal.as_deref(),
         file: ParsedFile::default(),
     };
     let root = match is_toml {
@@ -146,6 +152,8 @@ struct FileParser<'f> {
     context: ExpandContext<'f>,
     /// Which servers Gemini CLI starts, in its own file.
     gemini_lists: Option<GeminiLists>,
+    /// Why no values are fetched for the servers of this file.
+    secrets_refusal: Option<&'f str>,
     /// What was parsed so far.
     file: ParsedFile,
 }
@@ -235,6 +243,7 @@ impl FileParser<'_> {
         let member = translated.as_ref().unwrap_or(member);
         let name = member.name.as_str().to_owned();
         let mut wrong = Vec::new();
+        let mut secrets = ServerSecrets::default();
         let (entry, errors) = if name.trim().is_empty() {
             (None, vec![self.text.error(member.name.start(), "the server's name is empty", None)])
         } else if is_disabled(&member.value)
@@ -247,9 +256,13 @@ impl FileParser<'_> {
             self.file.warnings.extend(unexpanded_args(&member.value, self.text, self.context.env));
             self.file.warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
             wrong = read.wrong;
-            (read.value, read.errors)
+            let found = secret_refs::find(&member.value, self.text, self.context, self.secrets_refusal);
+            self.file.warnings.extend(found.warnings);
+            secrets = found.secrets;
+            (read.value, [read.errors, found.errors].concat())
         };
-        NamedEntry { name, entry, errors, source: self.entry_source(member, &wrong) }
+        let source = EntrySource { secrets, ..self.entry_source(member, &wrong) };
+        NamedEntry { name, entry, errors, source }
     }
 
     fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {
@@ -278,6 +291,7 @@ impl FileParser<'_> {
                 })
                 .collect(),
             launch_text: self.launch_text(written),
+            secrets: ServerSecrets::default(),
             origin: ServerOrigin {
                 file: self.path.to_owned(),
                 program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),

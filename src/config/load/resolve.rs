@@ -88,6 +88,7 @@ pub(super) fn resolve_server(
         trust_annotations: resolve_trust_annotations(&entry, settings),
         pin_tools: entry.pin_tools.or(settings.pin_tools).unwrap_or_default(),
         launch_text: source.launch_text.clone(),
+        secrets: source.secrets.clone(),
         origin: source.origin.clone(),
         description: entry.description.clone(),
         endpoint: resolve_endpoint(entry, defaults, &mut EntryErrors { source, errors })?,
@@ -225,7 +226,12 @@ fn resolve_stdio(
         let message = "`type` names a remote transport, but the server has a `command`";
         errors.add(&["type"], message, Some("remove `type`".to_owned()));
     }
-    let context = ExpandContext { env: defaults.env, dir: &errors.source.dir, files: defaults.files };
+    let context = ExpandContext {
+        env: defaults.env,
+        dir: &errors.source.dir,
+        files: defaults.files,
+        is_project: false,
+    };
     let mut env = BTreeMap::new();
     if let Some(file) = errors.path("env_file", entry.env_file, context) {
         context.files.add(&file);
@@ -278,7 +284,12 @@ fn resolve_http(
     if let Some(message) = oauth.as_ref().and_then(missing_credential) {
         errors.add(&["oauth"], message, None);
     }
-    let context = ExpandContext { env: defaults.env, dir: &errors.source.dir, files: defaults.files };
+    let context = ExpandContext {
+        env: defaults.env,
+        dir: &errors.source.dir,
+        files: defaults.files,
+        is_project: false,
+    };
     let ca_file = errors.path("ca_file", entry.ca_file, context);
     let headers = entry.headers.unwrap_or_default();
     check_headers(&headers, errors);

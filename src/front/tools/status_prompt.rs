@@ -7,7 +7,7 @@ use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
 
 /// The name of the prompt. Prompts of upstreams have names with `__`.
-const NAME: &str = "status";
+pub const NAME: &str = "status";
 const DESCRIPTION: &str = "Shows which MCP servers work, what failed, and what to do about it";
 /// What the model is asked to do with the status.
 const INSTRUCTION: &str = "This is the status of the MCP servers behind dynamic-mcp. Tell me in a few sentences which servers \

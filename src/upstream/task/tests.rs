@@ -119,6 +119,7 @@ fn server_config(mode: Mode) -> ServerConfig {
         launch_text: crate::config::LaunchText::default(),
         origin: crate::config::ServerOrigin::default(),
         endpoint: Endpoint::Stdio(stdio),
+        secrets: crate::config::secrets::ServerSecrets::default(),
     }
 }
 

@@ -1,0 +1,329 @@
+//! `dynamic-mcp tools`, `search`, `call`, `resources` and `prompts`: the servers of the config, at the terminal.
+//!
+//! # Theory of operation
+//!
+//! Each command is an MCP client of an instance of its own in the same process (`own_instance`). The instance has the
+//! same config, cache, pins, logins and shared servers as one that a client starts, and answers by the same code, so
+//! every rule, repair, approval and search is the same. `forms` asks the person at the terminal what the instance asks
+//! its client. `print` writes the answers.
+//!
+//! Only servers that a command needs are started: that of the call, those whose tools are not in the cache, and for
+//! resources and prompts, which are not cached, all or the named one.
+
+use super::Cli;
+use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, interrupted};
+use super::paths::load_config_with;
+use crate::config::vars::Env;
+use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
+use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
+use crate::front::tools::status_prompt;
+use crate::protocol::methods::Method;
+use crate::transport::launch::ProcessEnv;
+use crate::wire::{Raw, raw};
+use anyhow::Context;
+use clap::Args;
+use own_instance::OwnInstance;
+use print::Printout;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::io::{self, Read};
+use std::process::ExitCode;
+
+mod forms;
+mod own_instance;
+mod print;
+
+/// The tool was called and reports an error.
+const EXIT_TOOL_ERROR: u8 = 5;
+/// Ctrl-C, as shells count it: 128 and the number of SIGINT.
+const EXIT_INTERRUPTED: u8 = 130;
+/// A budget, in tokens, that every list of a person's own servers fits.
+const NO_BUDGET: usize = 1 << 30;
+
+/// List the tools of all servers, the signatures of one server's tools, or the definition of one tool
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp tools\n  dynamic-mcp tools files\n  dynamic-mcp tools files read_file"
+)]
+pub struct ToolsArgs {
+    /// The name of a server in the config
+    pub group: Option<String>,
+    /// The name of one of its tools
+    pub tool: Option<String>,
+    /// Print the definitions as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Search the tools of all servers
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  dynamic-mcp search read a file")]
+pub struct SearchArgs {
+    /// What the tool should do
+    #[arg(required = true)]
+    pub query: Vec<String>,
+    /// Search the tools of this server only
+    #[arg(long)]
+    pub group: Option<String>,
+    /// The largest number of results, up to 20
+    #[arg(long)]
+    pub limit: Option<usize>,
+    /// Print the raw result
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Call a tool
+///
+/// The text of the result goes to stdout. The exit code is 5 if the tool reports an error. A call that has to be
+/// confirmed (`tools.ask` in the config) asks at the terminal; without one it is refused.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  dynamic-mcp call files read_file '{\"path\": \"notes.txt\"}'")]
+pub struct CallArgs {
+    /// The name of the server in the config
+    pub group: String,
+    /// The name of the tool
+    pub tool: String,
+    /// The tool's arguments, as a JSON object; - reads them from stdin
+    #[arg(default_value = "{}")]
+    pub args: String,
+    /// Print the raw result
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List the resources or prompts of all servers, or of one
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// The name of a server in the config
+    pub group: Option<String>,
+    /// Print the raw result
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Prints the tools of all servers, or of one.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started, or stdout cannot be written.
+pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+    // As flat as a client can see them, so that JSON has the definitions.
+    let surface = args.json.then_some(SurfaceKind::Flat);
+    let overrides = Overrides { mode: Some(Mode::Hybrid), surface, ..Overrides::default() };
+    let Ok(config) = load(overrides, args.group.as_deref(), cli, env) else { return Ok(EXIT_CONFIG.into()) };
+    run(config, cli, env, ambient, async |instance| {
+        instance.wait_for_discovery(print::tell_waiting).await;
+        match (args.json, &args.group) {
+            (true, _) => {
+                let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
+                let own = print::without_own_tools(&list, args.tool.as_deref());
+                Ok(Printout::text(own).with_failures(&instance.groups.all()))
+            }
+            (false, None) => {
+                let groups = instance.groups.all();
+                Ok(Printout::text(print::overview(&groups)).with_failures(&groups))
+            }
+            (false, Some(group)) => {
+                let arguments = match &args.tool {
+                    None => json!({ "group": group, "detail": "signature" }),
+                    Some(tool) => json!({ "group": group, "tools": [tool] }),
+                };
+                let result = instance.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
+                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people())
+            }
+        }
+    })
+    .await
+}
+
+/// Prints the tools that match a search.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started, or stdout cannot be written.
+pub async fn search(
+    args: &SearchArgs,
+    cli: &Cli,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
+    let Ok(config) = load(overrides, args.group.as_deref(), cli, env) else { return Ok(EXIT_CONFIG.into()) };
+    run(config, cli, env, ambient, async |instance| {
+        instance.wait_for_discovery(print::tell_waiting).await;
+        let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
+        let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
+        let printout = Printout::result(&result, args.json, EXIT_FAILURE);
+        let printout = if args.json { printout } else { printout.for_people() };
+        Ok(printout.with_failures(&instance.groups.all()))
+    })
+    .await
+}
+
+/// Calls a tool and prints its result.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started, or stdout cannot be written.
+pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+    let given = match args.args.as_str() {
+        "-" => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).context("cannot read the arguments from stdin")?;
+            text
+        }
+        text => text.to_owned(),
+    };
+    let is_object = given.trim_start().starts_with('{');
+    match serde_json::from_str::<&RawValue>(&given) {
+        Ok(_) if is_object => {}
+        Ok(_) => return Ok(usage(&format!("the arguments must be a JSON object, such as {}", EXAMPLE))),
+        Err(error) => {
+            return Ok(usage(&format!("the arguments are not JSON: {error}; write, for example, {EXAMPLE}")));
+        }
+    }
+    let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
+    let Ok(config) = load(overrides, None, cli, env) else { return Ok(EXIT_CONFIG.into()) };
+    run(config, cli, env, ambient, async |instance| {
+        let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();
+        let arguments = raw::set(&arguments, "args", given.trim().as_bytes());
+        let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
+        // What fails before the server is asked is not the tool's error.
+        let was_called = instance.groups.all().iter().any(|group| group.stats.calls() > 0);
+        Ok(Printout::result(&result, args.json, if was_called { EXIT_TOOL_ERROR } else { EXIT_FAILURE }))
+    })
+    .await
+}
+
+/// How arguments are written.
+const EXAMPLE: &str = "'{\"path\": \"notes.txt\"}'";
+
+/// Prints the resources and the templates of resources.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started, or stdout cannot be written.
+pub async fn resources(
+    args: &ListArgs,
+    cli: &Cli,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    let kinds = [Method::ResourcesList, Method::ResourceTemplatesList];
+    list(args, &kinds, cli, env, ambient).await
+}
+
+/// Prints the prompts.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started, or stdout cannot be written.
+pub async fn prompts(args: &ListArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+    list(args, &[Method::PromptsList], cli, env, ambient).await
+}
+
+async fn list(
+    args: &ListArgs,
+    methods: &[Method],
+    cli: &Cli,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
+    let Ok(config) = load(overrides, args.group.as_deref(), cli, env) else { return Ok(EXIT_CONFIG.into()) };
+    run(config, cli, env, ambient, async |instance| {
+        instance.wait_for_discovery(print::tell_waiting).await;
+        let mut lists = Map::new();
+        for method in methods {
+            all_pages(instance, *method, &mut lists).await?;
+        }
+        if let Some(Value::Array(prompts)) = lists.get_mut("prompts") {
+            // Our own is for models.
+            prompts.retain(|prompt| prompt["name"] != status_prompt::NAME);
+        }
+        let all = Value::Object(lists);
+        let text = if args.json { format!("{all}\n") } else { print::entries(&all) };
+        Ok(Printout::text(text).with_failures(&instance.groups.all()))
+    })
+    .await
+}
+
+/// Requests all pages of a list and adds them to `lists`, under the name of the list.
+async fn all_pages(
+    instance: &OwnInstance,
+    method: Method,
+    lists: &mut Map<String, Value>,
+) -> anyhow::Result<()> {
+    let mut cursor = Value::Null;
+    loop {
+        let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
+        let page = instance.request(method, &params.to_string().into()).await?;
+        let mut page: Map<String, Value> = serde_json::from_slice(&page)?;
+        cursor = page.remove("nextCursor").unwrap_or_default();
+        for (name, value) in page {
+            if let Value::Array(mut entries) = value
+                && let Value::Array(all) = lists.entry(name).or_insert_with(|| json!([]))
+            {
+                all.append(&mut entries);
+            }
+        }
+        if cursor.is_null() {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads the config, with all tools fully described. `group` is the only server to start, if it is one of the config.
+///
+/// # Errors
+///
+/// Fails, once it is printed, if there is no server.
+fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Result<Config, ()> {
+    let mut config = load_config_with(overrides, cli, env);
+    config.settings.tools_budget = NO_BUDGET;
+    for error in &config.errors {
+        eprintln!("dynamic-mcp: {error}");
+    }
+    if config.servers.is_empty() {
+        if config.errors.is_empty() {
+            eprintln!(
+                "dynamic-mcp: the config has no server; `dynamic-mcp import` adds those of your MCP clients"
+            );
+        }
+        return Err(());
+    }
+    if let Some(name) = group.map(GroupName::new)
+        && config.servers.iter().any(|(known, _)| *known == name)
+    {
+        config.servers.retain(|(known, _)| *known == name);
+    }
+    Ok(config)
+}
+
+/// Runs a command on an instance of our own, until it is done or Ctrl-C comes, and prints what it returns.
+async fn run(
+    config: Config,
+    cli: &Cli,
+    env: &Env,
+    ambient: ProcessEnv,
+    command: impl AsyncFnOnce(&OwnInstance) -> anyhow::Result<Printout>,
+) -> anyhow::Result<ExitCode> {
+    let instance = OwnInstance::start(config, cli, env, ambient).await?;
+    let outcome = tokio::select! {
+        outcome = command(&instance) => Some(outcome),
+        // Dropping the command cancels its requests.
+        () = interrupted() => None,
+    };
+    instance.close().await;
+    match outcome {
+        Some(printout) => Ok(ExitCode::from(printout?.print()?)),
+        None => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+    }
+}
+
+/// Prints what is wrong with the command line, and returns the exit code for it.
+fn usage(message: &str) -> ExitCode {
+    eprintln!("dynamic-mcp: {message}");
+    ExitCode::from(EXIT_USAGE)
+}

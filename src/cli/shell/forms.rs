@@ -1,0 +1,194 @@
+//! Questions of servers, and of us about calls that need approval, to the person at the terminal.
+//!
+//! A question is asked on stderr, so that stdout has the result alone. What a server wrote is shown with every hidden
+//! character visible. Each field of a form is a line; an answer that does not fit is asked for again.
+
+use crate::blocking;
+use crate::text::{one_line, visible};
+use serde_json::{Map, Number, Value, json};
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// How long a person may take for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Who is asked. Clones ask the same person, one question at a time.
+#[derive(Clone)]
+pub(super) struct Forms {
+    /// Whether there is a person at a terminal.
+    has_terminal: bool,
+    /// The turn to ask.
+    turn: Arc<Semaphore>,
+}
+
+impl Forms {
+    /// The person at the terminal of this process, if it has one.
+    pub(super) fn new() -> Self {
+        let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Self { has_terminal, turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Asks what an elicitation wants to know. Returns its result. `None` if there is nobody to ask, or if it is not a
+    /// form.
+    pub(super) async fn ask(&self, params: &Value) -> Option<Value> {
+        let is_form = params["mode"].as_str().is_none_or(|mode| mode == "form");
+        if !self.has_terminal || !is_form {
+            return None;
+        }
+        let _turn = self.turn.acquire().await.ok()?;
+        let (message, schema) = (question(params), params["requestedSchema"].clone());
+        let asked = blocking::run(ANSWER_TIMEOUT, move || ask_form(&message, &schema, &mut ask_line)).await;
+        match asked {
+            Ok(Ok(Some(content))) => Some(json!({ "action": "accept", "content": content })),
+            Ok(Ok(None)) => Some(json!({ "action": "decline" })),
+            // The terminal was closed.
+            Ok(Err(_)) | Err(_) => Some(json!({ "action": "cancel" })),
+        }
+    }
+}
+
+/// The message of an elicitation, with its line ends and everything else visible.
+fn question(params: &Value) -> String {
+    let message = params["message"].as_str().unwrap_or_default();
+    message.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// Asks on stderr, and reads a line from stdin.
+fn ask_line(prompt: &str) -> io::Result<String> {
+    eprint!("{prompt}");
+    let mut answer = String::new();
+    match io::stdin().read_line(&mut answer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(answer.trim().to_owned()),
+    }
+}
+
+/// Asks for the fields of a form, or for agreement if it has none. Returns what was entered, or `None` for a no.
+fn ask_form(
+    message: &str,
+    schema: &Value,
+    ask: &mut dyn FnMut(&str) -> io::Result<String>,
+) -> io::Result<Option<Map<String, Value>>> {
+    let is_yes = |answer: &str| matches!(answer.to_lowercase().as_str(), "y" | "yes");
+    let empty = Map::new();
+    let fields = schema["properties"].as_object().unwrap_or(&empty);
+    if !is_yes(&ask(&format!("{message}\n{}[y/N] ", if fields.is_empty() { "" } else { "Answer it? " }))?) {
+        return Ok(None);
+    }
+    let mut content = Map::new();
+    for (name, field) in fields {
+        let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|r| r == name));
+        let prompt = prompt(name, field, required);
+        loop {
+            let answer = ask(&prompt)?;
+            if answer.is_empty() {
+                match (field.get("default"), required) {
+                    (Some(default), _) => drop(content.insert(name.clone(), default.clone())),
+                    (None, true) => continue,
+                    (None, false) => {}
+                }
+                break;
+            }
+            if let Some(value) = parse(field, &answer) {
+                content.insert(name.clone(), value);
+                break;
+            }
+        }
+    }
+    Ok(Some(content))
+}
+
+/// The line that asks for a field.
+fn prompt(name: &str, field: &Value, required: bool) -> String {
+    let title = field["title"].as_str().unwrap_or(name);
+    let about =
+        field["description"].as_str().map(|text| format!(" ({})", one_line(text))).unwrap_or_default();
+    let kind = match (choices(field), field["type"].as_str()) {
+        (Some(choices), _) => choices.iter().map(|choice| one_line(choice)).collect::<Vec<_>>().join(", "),
+        (None, Some("boolean")) => "yes or no".to_owned(),
+        (None, Some("integer")) => "a whole number".to_owned(),
+        (None, Some("number")) => "a number".to_owned(),
+        _ => "text".to_owned(),
+    };
+    let empty = match (field.get("default"), required) {
+        (Some(default), _) => format!("; empty: {}", one_line(&default.to_string())),
+        (None, true) => String::new(),
+        (None, false) => "; may be empty".to_owned(),
+    };
+    format!("{}{about} [{kind}{empty}]: ", one_line(title))
+}
+
+/// The values that a field may have, if they are listed.
+fn choices(field: &Value) -> Option<Vec<String>> {
+    let listed = field["enum"].as_array().map(|values| values.iter().collect::<Vec<_>>());
+    let titled = || field["oneOf"].as_array().map(|all| all.iter().map(|one| &one["const"]).collect());
+    let values = listed.or_else(titled)?;
+    Some(values.into_iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+/// The value that an answer means. `None` if it does not fit the field.
+fn parse(field: &Value, answer: &str) -> Option<Value> {
+    if let Some(choices) = choices(field) {
+        return choices.into_iter().find(|choice| choice == answer).map(Value::String);
+    }
+    match field["type"].as_str() {
+        Some("boolean") => match answer.to_lowercase().as_str() {
+            "y" | "yes" | "true" => Some(true.into()),
+            "n" | "no" | "false" => Some(false.into()),
+            _ => None,
+        },
+        Some("integer") => answer.parse::<i64>().ok().map(Value::from),
+        Some("number") => answer.parse::<Number>().ok().map(Value::Number),
+        // Several of a list.
+        Some("array") => Some(answer.split(',').map(str::trim).collect()),
+        _ => Some(answer.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(schema: &Value, answers: &[&str]) -> (Option<Value>, Vec<String>) {
+        let (mut prompts, mut answers) = (Vec::new(), answers.iter());
+        let mut ask = |prompt: &str| {
+            prompts.push(prompt.to_owned());
+            answers.next().map(ToString::to_string).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        };
+        let content = ask_form("Allow?", schema, &mut ask).unwrap();
+        (content.map(Value::Object), prompts)
+    }
+
+    #[test]
+    fn a_form_without_fields_is_a_yes_or_no_that_is_no_by_default() {
+        let schema = json!({"type": "object", "properties": {}});
+        for (answer, expected) in
+            [("y", Some(json!({}))), ("YES", Some(json!({}))), ("", None), ("n", None), ("yo", None)]
+        {
+            assert_eq!(asked(&schema, &[answer]), (expected, vec!["Allow?\n[y/N] ".to_owned()]), "{answer}");
+        }
+    }
+
+    #[test]
+    fn each_field_is_asked_for_until_its_answer_fits() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "age": {"type": "integer", "description": "In\nyears"},
+                "color": {"type": "string", "enum": ["red", "green"], "default": "red"},
+                "note": {"type": "string", "title": "A\u{202e}note"},
+                "sure": {"type": "boolean"},
+            },
+            "required": ["age", "sure"],
+        });
+        let (content, prompts) = asked(&schema, &["y", "", "old", "41", "", "", "maybe", "no"]);
+        assert_eq!(content, Some(json!({"age": 41, "color": "red", "sure": false})));
+        assert_eq!(prompts[1], "age (In years) [a whole number]: ");
+        assert_eq!(prompts[4], "color [red, green; empty: \"red\"]: ");
+        assert_eq!(prompts[5], "A\\u{202e}note [text; may be empty]: ");
+        assert_eq!(prompts[6], "sure [yes or no]: ");
+        assert_eq!(prompts.len(), 8, "{prompts:?}");
+    }
+}

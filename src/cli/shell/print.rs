@@ -1,0 +1,260 @@
+//! What the commands print: the answer on stdout, and what went wrong on stderr.
+
+use crate::cli::login::EXIT_FAILURE;
+use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
+use crate::text::{name, one_line, shorten, visible};
+use crate::upstream::Upstream;
+use crate::upstream::lifecycle::State;
+use crate::wire::Raw;
+use serde_json::Value;
+use std::io::{self, IsTerminal, Write};
+
+/// The length of a line about a tool, a resource or a prompt.
+const MAX_LINE: usize = 120;
+
+/// What a command prints.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Printout {
+    /// The answer.
+    stdout: Vec<u8>,
+    /// What went wrong, in lines.
+    stderr: String,
+    /// The exit code.
+    exit_code: u8,
+}
+
+impl Printout {
+    /// An answer.
+    pub(super) fn text(text: impl Into<Vec<u8>>) -> Self {
+        Self { stdout: text.into(), ..Self::default() }
+    }
+
+    /// The result of a tool: its text, or with `is_raw` its bytes. `error_code` is the exit code if it is an error.
+    pub(super) fn result(result: &Raw, is_raw: bool, error_code: u8) -> Self {
+        let parsed: Value = serde_json::from_slice(result).unwrap_or_default();
+        let is_error = parsed["isError"] == true;
+        let exit_code = if is_error { error_code } else { 0 };
+        if is_raw {
+            return Self { stdout: [result, &b"\n"[..]].concat(), exit_code, ..Self::default() };
+        }
+        let text = result_text(&parsed);
+        match is_error {
+            true => Self { stderr: text, exit_code, ..Self::default() },
+            false => Self { stdout: text.into_bytes(), ..Self::default() },
+        }
+    }
+
+    /// Names the commands that people type in place of the tools that models call.
+    pub(super) fn for_people(self) -> Self {
+        let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout)).into_bytes();
+        Self { stdout, stderr: commands_for_tools(&self.stderr), ..self }
+    }
+
+    /// Adds why servers could not be asked, which is a failure.
+    pub(super) fn with_failures(mut self, groups: &[Upstream]) -> Self {
+        for group in groups {
+            let snapshot = group.snapshot();
+            if let (State::Failed(_), Some(error)) = (&snapshot.state, snapshot.last_failure()) {
+                self.stderr.push_str(&format!("dynamic-mcp: {}: {error}\n", group.name));
+                self.exit_code = self.exit_code.max(EXIT_FAILURE);
+            }
+        }
+        self
+    }
+
+    /// Prints it, and returns the exit code. What a terminal would take for commands is made visible for it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if stdout cannot be written.
+    pub(super) fn print(self) -> io::Result<u8> {
+        let mut stdout = io::stdout().lock();
+        match stdout.is_terminal() {
+            true => stdout.write_all(for_terminal(&String::from_utf8_lossy(&self.stdout)).as_bytes())?,
+            false => stdout.write_all(&self.stdout)?,
+        }
+        stdout.flush()?;
+        eprint!("{}", for_terminal(&self.stderr));
+        Ok(self.exit_code)
+    }
+}
+
+/// The text of a result of a tool, with a line end.
+fn result_text(result: &Value) -> String {
+    let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut lines: Vec<String> = blocks.iter().map(block_text).collect();
+    if lines.is_empty() && !result["structuredContent"].is_null() {
+        lines.push(format!("{:#}", result["structuredContent"]));
+    }
+    let mut text = lines.join("\n");
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// A block of content: its text, or what it is.
+fn block_text(block: &Value) -> String {
+    let word = |value: &Value| one_line(value.as_str().unwrap_or_default());
+    match block["type"].as_str().unwrap_or_default() {
+        "text" => block["text"].as_str().unwrap_or_default().to_owned(),
+        kind @ ("image" | "audio") => {
+            let bytes = block["data"].as_str().map_or(0, str::len) / 4 * 3;
+            format!("[{kind} {}, {bytes} bytes; --json prints it]", word(&block["mimeType"]))
+        }
+        "resource" => match block["resource"]["text"].as_str() {
+            Some(text) => text.to_owned(),
+            None => format!("[resource {}; --json prints it]", word(&block["resource"]["uri"])),
+        },
+        "resource_link" => word(&block["uri"]),
+        kind => format!("[{}; --json prints it]", one_line(kind)),
+    }
+}
+
+/// Replaces `get_dynamic_tools` and its arguments by the command that prints the same.
+fn commands_for_tools(text: &str) -> String {
+    let mut parts = text.split(GET_DYNAMIC_TOOLS);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let arguments = values.next().and_then(Result::ok).filter(Value::is_object);
+        let end = if arguments.is_some() { values.byte_offset() } else { 0 };
+        let arguments = arguments.unwrap_or_default();
+        let words = [&arguments["group"], &arguments["tools"][0]];
+        let words = words.iter().filter_map(|word| Some(format!(" {}", name(word.as_str()?))));
+        out.push_str(&format!("`dynamic-mcp tools{}`{}", words.collect::<String>(), &rest[end..]));
+    }
+    out
+}
+
+/// The text without what a terminal would take for commands. Lines stay lines.
+fn for_terminal(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(visible).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(|text| line(text.strip_suffix('\r').unwrap_or(text))).collect::<Vec<_>>().join("\n")
+}
+
+/// Lists the tools of all groups, each with the beginning of its description.
+pub(super) fn overview(groups: &[Upstream]) -> String {
+    let mut text = String::new();
+    for group in groups {
+        let snapshot = group.snapshot();
+        let Some(catalog) = &snapshot.catalog else { continue };
+        let refused = snapshot.refused();
+        let is_usable = |tool: &str| snapshot.rules.allows(tool) && !refused.contains(tool);
+        let tools: Vec<_> = catalog.tools.iter().filter(|tool| is_usable(&tool.name)).collect();
+        let count = if tools.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", tools.len()) };
+        text.push_str(&format!("{} ({count})\n", group.name));
+        for tool in tools {
+            let asks = if snapshot.rules.asks(&tool.name) { " (asks)" } else { "" };
+            text.push_str(&entry(&format!("{}{asks}", name(&tool.name)), &tool.summary));
+        }
+        let changed = catalog.tools.iter().filter(|tool| refused.contains(&tool.name)).count();
+        if changed > 0 {
+            let approve = format!("`dynamic-mcp approve {}`", name(group.name.as_str()));
+            text.push_str(&format!("  {changed} more changed and are refused until you run {approve}\n"));
+        }
+    }
+    text
+}
+
+/// Lists resources, their templates or prompts.
+pub(super) fn entries(lists: &Value) -> String {
+    let mut text = String::new();
+    for list in lists.as_object().into_iter().flat_map(|lists| lists.values()) {
+        for item in list.as_array().into_iter().flatten() {
+            let key = ["uri", "uriTemplate", "name"].iter().find_map(|key| item[key].as_str());
+            let arguments = item["arguments"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let arguments: Vec<_> = arguments.iter().map(argument).collect();
+            let arguments = match arguments.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", arguments.join(", ")),
+            };
+            let about = [&item["description"], &item["title"], &item["name"]];
+            let about = about.iter().find_map(|about| about.as_str()).unwrap_or_default();
+            let key = key.unwrap_or_default();
+            let about = if about == key { "" } else { about };
+            text.push_str(entry(&format!("{}{arguments}", one_line(key)), about).trim_start());
+        }
+    }
+    text
+}
+
+/// An argument of a prompt. A question mark follows one that may be absent.
+fn argument(argument: &Value) -> String {
+    let mark = if argument["required"] == true { "" } else { "?" };
+    format!("{}{mark}", one_line(argument["name"].as_str().unwrap_or_default()))
+}
+
+fn entry(key: &str, about: &str) -> String {
+    match about.is_empty() {
+        true => format!("  {key}\n"),
+        false => format!("  {key}: {}\n", shorten(&one_line(about), MAX_LINE)),
+    }
+}
+
+/// The result of `tools/list` without our own tools. `tool`: only the one of this name.
+pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>) -> String {
+    let mut list: Value = serde_json::from_slice(list).unwrap_or_default();
+    if let Some(tools) = list["tools"].as_array_mut() {
+        tools.retain(|entry| {
+            let name = entry["name"].as_str().unwrap_or_default();
+            let is_meant = tool.is_none_or(|tool| name.rsplit("__").next() == Some(tool));
+            is_meant && !definitions::NAMES.contains(&name)
+        });
+    }
+    format!("{list}\n")
+}
+
+/// Tells the person at the terminal which servers are waited for.
+pub(super) fn tell_waiting(groups: &[Upstream]) {
+    if io::stderr().is_terminal() && !groups.is_empty() {
+        let names: Vec<_> = groups.iter().map(|group| name(group.name.as_str())).collect();
+        eprintln!("waiting for {}", shorten(&names.join(", "), MAX_LINE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn printed(result: &Value) -> Printout {
+        Printout::result(&result.to_string().into(), false, 5)
+    }
+
+    #[test]
+    fn text_goes_to_stdout_and_an_error_to_stderr() {
+        let content = json!([
+            {"type": "text", "text": "one"}, {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "two"}}, {"type": "resource_link", "uri": "c:d"},
+        ]);
+        let text = "one\n[image image/png, 3 bytes; --json prints it]\ntwo\nc:d\n";
+        assert_eq!(printed(&json!({"content": content})), Printout::text(text));
+        let error = printed(&json!({"content": content, "isError": true}));
+        assert_eq!((&*error.stderr, error.exit_code, error.stdout.len()), (text, 5, 0));
+        let structured = printed(&json!({"content": [], "structuredContent": {"a": 1}}));
+        assert_eq!(structured, Printout::text("{\n  \"a\": 1\n}\n"));
+    }
+
+    #[test]
+    fn a_terminal_gets_no_commands_of_a_server() {
+        assert_eq!(for_terminal("a\tb\r\n\u{1b}[2Jc\n"), "a\tb\n\\u{1b}[2Jc\n");
+    }
+
+    #[test]
+    fn people_are_told_commands() {
+        for (text, expected) in [
+            (
+                "Full definitions: get_dynamic_tools {\"group\":\"g\",\"tools\":[\"NAME\"]}\nx",
+                "Full definitions: `dynamic-mcp tools g NAME`\nx",
+            ),
+            (
+                "list a group's tools with get_dynamic_tools.",
+                "list a group's tools with `dynamic-mcp tools`.",
+            ),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(commands_for_tools(text), expected);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `dynamic-mcp tools`, `search`, `call`, `resources` and `prompts`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{
+    DISABLED_DBUS, InputRecord, config_of, full_upstream, merged, output_of, scripted_upstream,
+    wait_for_child, write_all,
+};
+
+/// The commands of one user, on one config.
+struct Shell {
+    home: TempDir,
+}
+
+/// The exit code, stdout and stderr of a command.
+type Outcome = (i32, String, String);
+
+impl Shell {
+    fn new(config: &Value) -> Self {
+        let home = TempDir::new().unwrap();
+        std::fs::write(home.path().join("servers.json"), config.to_string()).unwrap();
+        Self { home }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("XDG_RUNTIME_DIR", self.home.path()).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
+        command.current_dir(self.home.path()).args(["--config", "servers.json"]).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Outcome {
+        let output = output_of(&mut self.command(args));
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+    fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let mut command = self.command(args);
+        command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
+        command.stdout(terminal.slave);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut master = File::from(terminal.master);
+        write_all(&mut master, answers.as_bytes()).unwrap();
+        let code = wait_for_child(&mut child).code().unwrap();
+        let mut shown = String::new();
+        // The terminal is gone, which is an error after the last byte.
+        master.read_to_string(&mut shown).ok();
+        (code, shown)
+    }
+}
+
+fn recorded(record: &InputRecord, more: Value) -> Value {
+    merged(record.attached_to(full_upstream(&[])), more)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+}
+
+#[test]
+fn tools_are_listed_by_the_rules_and_a_warm_cache_starts_no_server() {
+    let record = InputRecord::new();
+    let rules = json!({"tools": {"allow": ["echo", "p*"], "deny": ["params"], "ask": ["pid"]}});
+    let shell = Shell::new(&config_of([("g", recorded(&record, rules))]));
+    let (code, stdout, stderr) = shell.run(&["tools"]);
+    assert_eq!((code, &*stderr), (0, ""));
+    assert!(stdout.starts_with("g (3 tools)\n  echo: Returns its text.\n  pid (asks): Returns"), "{stdout}");
+    assert!(!stdout.contains("params"), "{stdout}");
+    assert_eq!(record.lines_of("initialize").len(), 1);
+
+    assert_eq!(shell.run(&["tools"]), (0, stdout, String::new()));
+    let (code, stdout, _) = shell.run(&["tools", "g"]);
+    assert!(code == 0 && stdout.contains("\necho(text: string /* What to return */)\n"), "{stdout}");
+    let (code, stdout, _) = shell.run(&["tools", "g", "echo"]);
+    assert!(code == 0 && stdout.contains("\n{\"name\":\"echo\",\"title\":\"Echo\""), "{stdout}");
+    let (code, stdout, _) = shell.run(&["tools", "--json", "g"]);
+    let list: Value = serde_json::from_str(&stdout).unwrap();
+    let names: Vec<_> = list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!((code, names), (0, ["g__echo", "g__pid", "g__progress"].map(Value::from).to_vec()));
+    let (code, stdout, _) = shell.run(&["search", "return", "text"]);
+    assert!(code == 0 && stdout.starts_with("g / echo: Returns its text.\n  "), "{stdout}");
+    let (code, _, stderr) = shell.run(&["tools", "g", "params"]);
+    // Only this one asks the server, because the cache may be outdated.
+    assert!(code == 1 && stderr.contains("has no tool \"params\""), "{stderr}");
+    assert_eq!(record.lines_of("initialize").len(), 2);
+}
+
+#[test]
+fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
+    let shell = Shell::new(&config_of([
+        ("g", scripted_upstream(&[])),
+        ("broken", scripted_upstream(&["--crash-at-start", "no such database"])),
+    ]));
+    assert_eq!(shell.run(&["call", "g", "echo", r#"{"text":"hi"}"#]), (0, "hi\n".into(), String::new()));
+    let (_, stdout, _) = shell.run(&["call", "g", "args", r#"{"n":1e400}"#]);
+    assert_eq!(stdout, "{\"n\":1e400}\n");
+    let (code, stdout, _) = shell.run(&["call", "g", "weird", "--json"]);
+    assert!(code == 0 && stdout.contains(r#""huge":1e400,"big":123456789012345678901234567890"#), "{stdout}");
+    assert_eq!(
+        shell.run(&["call", "g", "fail", r#"{"text":"oops"}"#]),
+        (5, String::new(), "oops\n".to_owned())
+    );
+    for (args, code, why) in [
+        (&["g", "echo", r#"{"text":1,"x":2}"#][..], 1, "The arguments do not fit tool \"echo\""),
+        (&["g", "nope"], 1, "Group g has no tool \"nope\""),
+        (&["nope", "x"], 1, "There is no group \"nope\""),
+        (&["broken", "x"], 1, "> no such database"),
+        (&["g", "echo", "{x"], 2, "the arguments are not JSON"),
+        (&["g", "echo", "[]"], 2, "the arguments must be a JSON object"),
+    ] {
+        let (actual, stdout, stderr) = shell.run(&[&["call"], args].concat());
+        assert_eq!((actual, &*stdout), (code, ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(why), "{args:?}: {stderr}");
+    }
+    // The server that works is listed beside the one that does not.
+    let (code, stdout, stderr) = shell.run(&["tools"]);
+    assert!(code == 1 && stdout.starts_with("g (21 tools)\n"), "{stdout}");
+    assert!(stderr.starts_with("dynamic-mcp: broken: its process exited with code 3"), "{stderr}");
+}
+
+#[test]
+fn a_call_that_has_to_be_confirmed_asks_at_the_terminal_and_is_refused_without_one() {
+    let record = InputRecord::new();
+    let shell = Shell::new(&config_of([("g", recorded(&record, json!({"tools": {"ask": ["echo"]}})))]));
+    let call = ["call", "g", "echo", r#"{"text":"hello"}"#];
+    let (code, stdout, stderr) = shell.run(&call);
+    assert_eq!((code, &*stdout), (1, ""), "{stderr}");
+    assert!(stderr.contains("run it at a terminal") && stderr.contains("tools.ask"), "{stderr}");
+    let (code, shown) = shell.run_at_terminal(&call, "n\n");
+    assert!(code == 1 && shown.contains("Group \"g\", tool \"echo\": allow this call?"), "{shown}");
+    assert!(shown.contains("Its arguments: {\"text\":\"hello\"}"), "{shown}");
+    assert_eq!(record.lines_of("tools/call").len(), 0);
+    let (code, shown) = shell.run_at_terminal(&call, "y\n");
+    assert!(code == 0 && shown.ends_with("hello\r\n"), "{shown}");
+    assert_eq!(record.lines_of("tools/call").len(), 1);
+}
+
+#[test]
+fn ctrl_c_cancels_the_call() {
+    let record = InputRecord::new();
+    let shell = Shell::new(&config_of([("g", recorded(&record, json!({})))]));
+    let mut child = shell.command(&["call", "g", "sleep", r#"{"ms":60000}"#]).spawn().unwrap();
+    record.wait_for("tools/call", 0);
+    signal(&child, Signal::SIGINT);
+    assert_eq!(wait_for_child(&mut child).code(), Some(130));
+    assert_eq!(record.lines_of("notifications/cancelled").len(), 1);
+}
+
+#[test]
+fn resources_and_prompts_are_read_from_the_servers() {
+    let shell = Shell::new(&config_of([("g", full_upstream(&[])), ("h", scripted_upstream(&[]))]));
+    let (code, stdout, stderr) = shell.run(&["resources"]);
+    assert_eq!((code, &*stderr), (0, ""));
+    assert!(stdout.starts_with("mem://one: one\nmem://two: two\n"), "{stdout}");
+    assert!(stdout.contains("\nmem://item/{id}: item\n"), "{stdout}");
+    let (_, stdout, _) = shell.run(&["prompts", "g"]);
+    assert!(stdout.starts_with("g__greet\n"), "{stdout}");
+    let (_, stdout, _) = shell.run(&["prompts", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["prompts"][0]["name"], "g__greet");
+}
+
+#[test]
+fn without_a_config_the_command_that_makes_one_is_named() {
+    let shell = Shell::new(&json!({"mcpServers": {}}));
+    let (code, _, stderr) = shell.run(&["tools"]);
+    assert!(code == 78 && stderr.contains("`dynamic-mcp import`"), "{stderr}");
+    std::fs::remove_file(Path::new(shell.home.path()).join("servers.json")).unwrap();
+    let (code, _, stderr) = shell.run(&["tools"]);
+    assert!(code == 78 && stderr.contains("no such file"), "{stderr}");
+}
