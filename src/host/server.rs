@@ -1,6 +1,6 @@
 //! One shared server: its process, its handshake, and its end.
 
-use super::session_table::{Leftovers, SessionId, SessionTable};
+use super::session_table::{Competition, Leftovers, SessionId, SessionTable};
 use super::unshareable::Unshareable;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server is kept after its last session: a client that restarts finds it.
 const LINGER: Duration = Duration::from_secs(2);
@@ -230,6 +230,12 @@ impl SharedServer {
         self.session_count.send_modify(|count| *count -= 1);
     }
 
+    /// Notes that a session has sent a request, which is open until the result is dropped.
+    pub(super) fn begin_request(&self, session: SessionId) -> UnansweredRequest<'_> {
+        let competition = self.table.lock().request_began(session, Instant::now());
+        UnansweredRequest { server: self, session, competition }
+    }
+
     /// Makes every later session with this server private.
     pub(super) fn mark_unshareable(&self, reason: &str) {
         self.unshareable.add(&self.identity, reason);
@@ -270,6 +276,20 @@ impl SharedServer {
             }
             answer.send_replace(Some(reply));
         }
+    }
+}
+
+/// A request that the server has not answered.
+pub(super) struct UnansweredRequest<'s> {
+    server: &'s SharedServer,
+    session: SessionId,
+    /// How the other sessions used the server when it came.
+    pub(super) competition: Competition,
+}
+
+impl Drop for UnansweredRequest<'_> {
+    fn drop(&mut self) {
+        self.server.table.lock().request_ended(self.session);
     }
 }
 

@@ -346,7 +346,7 @@ impl HostSession {
         params: Option<Raw>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
-        let open = UnansweredRequest::new(self);
+        let open = self.server.begin_request(self.id);
         let call = async {
             let permit = match open.competition {
                 Competition::None => None,
@@ -381,25 +381,5 @@ impl HostSession {
             |task: &&Raw| raw::get_str(task, "taskId").is_some_and(|id| table.owns_task(self.id, &id));
         let own: Vec<&[u8]> = tasks.iter().filter(is_own).map(|task| &task[..]).collect();
         raw::set(page, "tasks", &[b"[", &own.join(&b","[..])[..], b"]"].concat())
-    }
-}
-
-/// A request that the server has not answered.
-struct UnansweredRequest<'s> {
-    session: &'s HostSession,
-    /// How the other sessions used the server when it came.
-    competition: Competition,
-}
-
-impl<'s> UnansweredRequest<'s> {
-    fn new(session: &'s HostSession) -> Self {
-        let competition = session.server.table.lock().request_began(session.id, Instant::now());
-        Self { session, competition }
-    }
-}
-
-impl Drop for UnansweredRequest<'_> {
-    fn drop(&mut self) {
-        self.session.server.table.lock().request_ended(self.session.id);
     }
 }

@@ -13,6 +13,9 @@ use crate::config::vars::{Env, ExpandContext};
 /// How many errors of one entry are reported.
 const MAX_ERRORS: usize = 20;
 
+/// Whether servers can be shared on this system.
+pub(super) const CAN_SHARE: bool = cfg!(target_os = "linux");
+
 /// An entry with errors.
 pub(super) struct ReadEntry<T> {
     /// What could be read of it.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::client_files::{self, GeminiLists};
 use super::codex;
-use super::findings::{read_entry, share_without_effect, unexpanded_args, unknown_field};
+use super::findings::{CAN_SHARE, read_entry, share_without_effect, unexpanded_args, unknown_field};
 use super::json_text::{expected_an_object, parse_json};
 use super::secret_refs;
 use super::source_text::SourceText;
@@ -24,9 +24,6 @@ use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
 use crate::files::MAX_CONFIG_BYTES;
 use crate::text;
-
-/// Whether servers can be shared on this system.
-const CAN_SHARE: bool = cfg!(target_os = "linux");
 
 /// The content of one file.
 #[derive(Default)]
