@@ -169,6 +169,7 @@ impl ToolCall {
             "write" => self.write_parts(),
             _ => match self.result() {
                 Some(result) => self.answer(&result),
+                None if self.is_defined() => self.answer(&text_result(&self.arguments)),
                 None => wire.error(&self.id, r#"{"code":-32602,"message":"Unknown tool"}"#),
             },
         }
@@ -265,6 +266,12 @@ impl ToolCall {
             let bytes = part.replace("$ID", &self.id).chars().map(|c| c as u8).collect::<Vec<_>>();
             write(&bytes);
         }
+    }
+
+    /// Returns whether a flag defines the tool. Such a tool answers with its arguments.
+    fn is_defined(&self) -> bool {
+        let definitions = self.server.flags.text("--definitions").unwrap_or_default();
+        definitions.contains(&format!("\"name\":{}", quote(&self.name)))
     }
 
     /// Answers all pending calls of this tool as soon as there are as many as the argument `n` says.

@@ -35,7 +35,9 @@ pub struct LineReader<R> {
     searched: usize,
     /// Whether the buffer is larger than `MIN_BUFFER`.
     grown: bool,
-    /// The length of the last large line in bytes. Often the next one is as long.
+    /// The length of the last line in bytes, unless it was a large one. Often the next one is as long.
+    last: usize,
+    /// The length of the last large line in bytes.
     last_large: usize,
     /// The limit for one line, in bytes.
     limit: usize,
@@ -70,6 +72,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             buffer,
             searched: 0,
             grown: false,
+            last: 0,
             last_large: 0,
             limit,
             reservation,
@@ -162,16 +165,19 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         std::future::pending::<()>().await;
     }
 
-    /// Doubles the buffer if a message does not fit, and shrinks it after a large one.
+    /// Makes room for a line as long as the last one; doubles the buffer if a message does not fit, and shrinks it after
+    /// a longer one.
     fn make_room(&mut self) {
-        let wanted = self.buffer.len().max(MIN_BUFFER);
-        if self.grown && wanted == MIN_BUFFER {
+        let read = self.buffer.len();
+        let wanted = read.max(MIN_BUFFER);
+        // A large line is expected only once a part of it is there.
+        let line = if read > LARGE / 2 { self.last_large } else { self.last };
+        let expected = (line + MIN_ROOM).saturating_sub(read);
+        if self.grown && wanted.max(expected) == MIN_BUFFER {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        self.grown = wanted > MIN_BUFFER;
-        if self.buffer.capacity() - self.buffer.len() < MIN_ROOM {
-            let expected =
-                if wanted > LARGE / 2 { (self.last_large + MIN_ROOM).saturating_sub(wanted) } else { 0 };
+        self.grown = wanted.max(expected) > MIN_BUFFER;
+        if self.buffer.capacity() - read < expected.max(MIN_ROOM) {
             self.buffer.reserve(wanted.max(expected));
         }
     }
@@ -181,8 +187,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let mut line = self.buffer.split_to(end + 1);
         line.truncate(end);
         self.searched = 0;
-        if end > LARGE {
-            self.last_large = end.min(MAX_EXPECTED);
+        match end > LARGE {
+            true => self.last_large = end.min(MAX_EXPECTED),
+            false => self.last = end,
         }
         self.finish(line.freeze())
     }

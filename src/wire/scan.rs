@@ -4,7 +4,7 @@
 //! checked and passed over. It accepts what serde_json accepts: any number, also beyond the range of programs, escaped
 //! halves of surrogate pairs, and nesting of any depth.
 
-use super::block::{BLOCK, Block};
+use super::block::{self, BLOCK, Block};
 use std::ops::Range;
 
 /// A position in JSON text. A method that returns `None` has found that the text is not JSON.
@@ -200,14 +200,22 @@ impl<'a> Scanner<'a> {
         let text = self.text;
         let (mut escaped, mut not_ascii) = (false, 0);
         loop {
+            // A step does not depend on what the last one found, so that the processor works on several at once.
+            while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
+                && let Some(bits) = block::plain_run(run)
+            {
+                not_ascii |= bits;
+                at += run.len();
+            }
             while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk) {
                 let block = Block::new(block);
                 // What follows the string may be counted, too: it costs a check at most.
                 not_ascii |= block.not_ascii;
-                at += block.plain;
                 if block.plain < BLOCK {
+                    at += block.plain;
                     break;
                 }
+                at += BLOCK;
             }
             match *text.get(at)? {
                 b'"' => {

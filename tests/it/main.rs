@@ -13,6 +13,7 @@
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
+//! - `docs`: the tables, links, configs and commands in README.md and docs;
 //! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
@@ -21,6 +22,7 @@
 mod calls;
 mod config;
 mod demo;
+mod docs;
 mod fidelity;
 mod front;
 mod import;

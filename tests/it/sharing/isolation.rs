@@ -80,7 +80,9 @@ fn a_log_message_goes_to_the_only_session_that_waits() {
     tell(&mut b, "notifications/message", message("error", "for b"));
     // Somebody else has an open request, so nobody knows whose message it is.
     let open = b.send_call("g", "late", json!({}));
-    record.wait_for("tools/call", 3);
+    let has_late =
+        |record: &InputRecord| record.lines_of("tools/call").iter().any(|line| line.contains("\"late\""));
+    wait_until("the server has the call", || has_late(&record));
     tell(&mut a, "notifications/message", message("error", "for nobody"));
     b.notify("notifications/cancelled", json!({"requestId": open}));
     let data = |messages: Vec<Message>| -> Vec<Value> {

@@ -1,0 +1,258 @@
+//! The tables of docs/configuration.md.
+//!
+//! A table stands between `<!-- reference: TYPE FIELDS -->`, with a type of the schema and names of its fields, and
+//! `<!-- end of the reference -->`. `*` are the fields of the type that no other table of the page has.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use dynamic_mcp::config::file::SCHEMA;
+use dynamic_mcp::config::load::load;
+
+use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::config::{Config, LaunchText, Overrides};
+use serde_json::{Map, Value, json};
+
+const BEGIN: &str = "<!-- reference: ";
+const END: &str = "<!-- end of the reference -->";
+
+fn schema() -> Value {
+    serde_json::from_str(SCHEMA).unwrap()
+}
+
+/// The fields of a type of the schema.
+fn fields<'s>(schema: &'s Value, type_name: &str) -> &'s Map<String, Value> {
+    schema["$defs"][type_name]["properties"].as_object().unwrap_or_else(|| panic!("no type {type_name}"))
+}
+
+#[test]
+fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
+    let path = super::root().join("docs/configuration.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let schema = schema();
+    let markers: Vec<(&str, Vec<&str>)> = page
+        .split(BEGIN)
+        .skip(1)
+        .map(|rest| rest.split(" -->").next().unwrap())
+        .map(|marker| marker.split_once(' ').unwrap())
+        .map(|(type_name, names)| (type_name, names.split(' ').collect()))
+        .collect();
+    let mut rendered = String::new();
+    let mut rest = &*page;
+    for (type_name, names) in &markers {
+        let elsewhere: BTreeSet<&str> = markers
+            .iter()
+            .filter(|(other, _)| other == type_name)
+            .flat_map(|(_, names)| names.clone())
+            .collect();
+        let all = fields(&schema, type_name);
+        let unnamed = all.keys().map(String::as_str).filter(|name| !elsewhere.contains(name));
+        let names: Vec<&str> = if names[..] == ["*"] { unnamed.collect() } else { names.clone() };
+        let (before, after) = rest.split_once(BEGIN).unwrap();
+        let (marker, after) = after.split_once(" -->\n").unwrap();
+        let (_, after) = after.split_once(END).unwrap();
+        let rows: String = names.iter().map(|name| row(&schema, name, &all[*name])).collect();
+        rendered += &format!(
+            "{before}{BEGIN}{marker} -->\n| field | type | default | |\n| --- | --- | --- | --- |\n{rows}{END}"
+        );
+        rest = after;
+    }
+    rendered += rest;
+    for type_name in
+        ["ServerEntry", "SettingsEntry", "OAuthEntry", "TimeoutEntry", "FeaturesEntry", "ToolsEntry"]
+    {
+        let of_type = || markers.iter().filter(|(other, _)| *other == type_name).flat_map(|(_, names)| names);
+        let is_complete = of_type().any(|name| *name == "*")
+            || fields(&schema, type_name).keys().all(|name| of_type().any(|named| named == name));
+        assert!(is_complete, "docs/configuration.md has no table for some fields of {type_name}");
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, rendered).unwrap();
+    } else {
+        assert!(
+            page == rendered,
+            "the tables of docs/configuration.md are out of date: UPDATE_DOCS=1 cargo test --test it docs::reference"
+        );
+    }
+}
+
+/// A line of a table.
+fn row(schema: &Value, name: &str, field: &Value) -> String {
+    let default = field.get("default").map(|value| format!("`{value}`")).unwrap_or_default();
+    let mut text = field["description"].as_str().unwrap().replace('\n', " ");
+    let examples: Vec<String> = field["examples"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|value| format!("`{}`", spaced(value)))
+        .collect();
+    if !examples.is_empty() {
+        text += &format!(" Example: {}.", examples.join(" or "));
+    }
+    let cells =
+        [format!("`{name}`"), type_of(schema, field), default, text].map(|cell| cell.replace('|', "\\|"));
+    format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
+}
+
+/// JSON on one line, with a space after each comma and colon, as people write it.
+fn spaced(value: &Value) -> String {
+    match value {
+        Value::Array(list) => format!("[{}]", list.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        Value::Object(object) => {
+            let members = object.iter().map(|(name, value)| format!("\"{name}\": {}", spaced(value)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// The type of a field in words.
+fn type_of(schema: &Value, field: &Value) -> String {
+    let alternatives = field["anyOf"].as_array().or_else(|| field["oneOf"].as_array());
+    if let Some(alternatives) = alternatives {
+        let types: Vec<String> =
+            alternatives.iter().map(|one| type_of(schema, one)).filter(|one| !one.is_empty()).collect();
+        let separator = if types.iter().all(|one| one.starts_with('`')) { ", " } else { " or " };
+        return types.join(separator);
+    }
+    if let Some(reference) = field["$ref"].as_str() {
+        return type_of(schema, schema.pointer(reference.trim_start_matches('#')).unwrap());
+    }
+    if let Some(values) = field["enum"].as_array() {
+        let values = values.iter().filter(|value| !value.is_null()).map(|value| format!("`{value}`"));
+        return values.collect::<Vec<_>>().join(", ");
+    }
+    if let Some(value) = field.get("const") {
+        return format!("`{value}`");
+    }
+    if field["maximum"] == 31_536_000 {
+        return "duration".to_owned();
+    }
+    let names: Vec<&str> = match &field["type"] {
+        Value::String(name) => vec![name],
+        names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+    };
+    let in_words = |name: &&str| match *name {
+        "array" if field["items"]["type"] == "string" => "list of strings".to_owned(),
+        "array" => "list".to_owned(),
+        "object" if field["additionalProperties"]["type"] == "string" => "object of strings".to_owned(),
+        name => name.to_owned(),
+    };
+    names.iter().filter(|name| **name != "null").map(in_words).collect::<Vec<_>>().join(" or ")
+}
+
+/// Loads a config from a directory that has the files that the examples name.
+fn load_in(dir: &Path, config: &Value) -> Config {
+    let path = dir.join("servers.json");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let variables =
+        [("HOME", "/home/user"), ("GITHUB_TOKEN", "t"), ("WIKI_TOKEN", "t"), ("CLIENT_SECRET", "s")];
+    let mut config = load(&[path], &Env::new(variables, dir), &Overrides::default());
+    config.referenced.clear();
+    // The entry's text, which differs from that of an equal entry that is written otherwise.
+    for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
+        server.launch_text = LaunchText::default();
+    }
+    config
+}
+
+/// Everything that is wrong with a config.
+fn messages(config: &Config) -> Vec<String> {
+    let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
+    config.errors.iter().chain(servers).chain(&config.warnings).map(ToString::to_string).collect()
+}
+
+/// The defaults of a type, and of the types of its fields.
+fn defaults(schema: &Value, type_name: &str) -> Value {
+    let of_field = |(name, field): (&String, &Value)| {
+        let inner =
+            field["anyOf"][0]["$ref"].as_str().map(|reference| reference.trim_start_matches("#/$defs/"));
+        let inner = inner.filter(|inner| schema["$defs"][inner]["properties"].is_object());
+        let value = field.get("default").cloned().or_else(|| inner.map(|inner| defaults(schema, inner)));
+        Some((name.clone(), value?))
+    };
+    Value::Object(fields(schema, type_name).iter().filter_map(of_field).collect())
+}
+
+#[test]
+fn the_defaults_of_the_schema_are_those_of_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let schema = schema();
+    let mut settings = defaults(&schema, "SettingsEntry");
+    let server = defaults(&schema, "ServerEntry");
+    assert!(
+        settings["timeout"]["tools"] == 300 && server["oauth"]["require_pkce"] == true,
+        "{settings} {server}"
+    );
+    let config = |local: &Value, remote: &Value, settings: &Value| {
+        let mut servers =
+            json!({"local": {"command": "true"}, "remote": {"url": "https://example.com", "oauth": {}}});
+        servers["local"].as_object_mut().unwrap().extend(local.as_object().unwrap().clone());
+        servers["remote"].as_object_mut().unwrap().extend(remote.as_object().unwrap().clone());
+        load_in(dir.path(), &json!({"mcpServers": servers, "settings": settings}))
+    };
+    let none = json!({});
+    let unset = config(&none, &none, &none);
+    assert_eq!(messages(&unset), Vec::<String>::new());
+    assert!(config(&none, &none, &settings) == unset, "{settings}");
+    for (name, value) in server.as_object().unwrap() {
+        let field = json!({name: value});
+        let (local, remote) = match name.as_str() {
+            "oauth" => (&none, &field),
+            "inherit_env" => (&field, &none),
+            _ => (&field, &field),
+        };
+        assert!(config(local, remote, &none) == unset, "{field}");
+    }
+    // Each default is one that the comparison sees.
+    settings["timeout"]["list"] = json!(6);
+    assert!(config(&none, &none, &settings) != unset);
+}
+
+#[test]
+fn the_examples_of_the_schema_load_and_satisfy_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["github.env", "key.pem", "company-ca.pem"] {
+        std::fs::write(dir.path().join(name), "").unwrap();
+    }
+    let schema = schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let base = [json!({"command": "true"}), json!({"url": "https://example.com"}), json!({})];
+    let with = |base: &Value, name: &str, value: &Value| {
+        let mut entry = base.clone();
+        entry[name] = value.clone();
+        entry
+    };
+    let mut examples = 0;
+    for (type_name, inside) in [
+        ("ServerEntry", None),
+        ("SettingsEntry", None),
+        ("OAuthEntry", Some("oauth")),
+        ("TimeoutEntry", Some("timeout")),
+        ("FeaturesEntry", Some("features")),
+        ("ToolsEntry", Some("tools")),
+    ] {
+        for (name, field) in fields(&schema, type_name) {
+            for example in field["examples"].as_array().into_iter().flatten() {
+                examples += 1;
+                let object = inside.map_or_else(
+                    || (name.as_str(), example.clone()),
+                    |outer| (outer, json!({name: example})),
+                );
+                let problems = |base: &Value| {
+                    let entry = with(base, object.0, &object.1);
+                    let config = match type_name {
+                        "SettingsEntry" => json!({"settings": entry}),
+                        _ => json!({"mcpServers": {"s": entry}}),
+                    };
+                    let mut problems = messages(&load_in(dir.path(), &config));
+                    problems.extend(validator.iter_errors(&config).map(|error| error.to_string()));
+                    problems
+                };
+                let tried: Vec<_> = base.iter().map(problems).collect();
+                assert!(tried.iter().any(Vec::is_empty), "{type_name}.{name}: {example}: {tried:#?}");
+            }
+        }
+    }
+    assert!(examples > 30, "{examples}");
+}
