@@ -1,7 +1,7 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
-//! and logout, [`approve`], [`import`], [`shell`] (tools, search, call, resources, prompts), [`status`], [`logs`],
+//! and logout, [`approve`], [`import`], [`check`], [`shell`] (tools, search, call, resources, prompts), [`status`], [`logs`],
 //! [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
 //! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
 //! error that `main` prints.
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub mod approve;
 pub mod cache;
+pub mod check;
 pub mod demo;
 pub mod import;
 pub mod instances;
@@ -132,6 +133,8 @@ pub enum CliCommand {
         #[command(subcommand)]
         command: secrets::SecretCommand,
     },
+    /// Start the servers and report what works, what does not, and what to do about it
+    Check(check::CheckArgs),
     /// List the tools of all servers, or of one
     Tools(shell::ToolsArgs),
     /// Search the tools of all servers
@@ -172,6 +175,7 @@ impl CliCommand {
         matches!(
             self,
             Self::Import(_)
+                | Self::Check(_)
                 | Self::Tools(_)
                 | Self::Search(_)
                 | Self::Call(_)

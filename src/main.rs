@@ -95,6 +95,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
             Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
             Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
+            Some(CliCommand::Check(args)) => cli::check::check(args, cli, &env, process_env).await,
             Some(CliCommand::Tools(args)) => cli::shell::tools(args, cli, &env, process_env).await,
             Some(CliCommand::Search(args)) => cli::shell::search(args, cli, &env, process_env).await,
             Some(CliCommand::Call(args)) => cli::shell::call(args, cli, &env, process_env).await,

@@ -37,7 +37,7 @@ use plan::Plan;
 use undo::undo_changes;
 use write::absolute;
 
-mod apps;
+pub(super) mod apps;
 mod ask;
 mod discover;
 mod edit;

@@ -30,7 +30,7 @@ use std::io::{self, Read};
 use std::process::ExitCode;
 
 mod forms;
-mod own_instance;
+pub(super) mod own_instance;
 mod print;
 
 /// The tool was called and reports an error.

@@ -11,6 +11,7 @@
 //! - `isolation`: what other processes and users can read and change;
 //! - `sharing`: servers that several windows share;
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
+//! - `check`: the command `check`;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
 //! - `docs`: the tables, links, configs and commands in README.md and docs;
@@ -20,6 +21,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod calls;
+mod check;
 mod config;
 mod demo;
 mod docs;

@@ -16,21 +16,21 @@ use crate::support::{
 };
 
 /// The commands of one user, on one config.
-struct Shell {
+pub(crate) struct Shell {
     home: TempDir,
 }
 
 /// The exit code, stdout and stderr of a command.
-type Outcome = (i32, String, String);
+pub(crate) type Outcome = (i32, String, String);
 
 impl Shell {
-    fn new(config: &Value) -> Self {
+    pub(crate) fn new(config: &Value) -> Self {
         let home = TempDir::new().unwrap();
         std::fs::write(home.path().join("servers.json"), config.to_string()).unwrap();
         Self { home }
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("XDG_RUNTIME_DIR", self.home.path()).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
@@ -39,7 +39,7 @@ impl Shell {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
         let output = output_of(&mut self.command(args));
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))

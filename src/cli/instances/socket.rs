@@ -75,7 +75,11 @@ fn listen(runtime_base: Option<&Path>) -> io::Result<(UnixListener, SocketFile)>
     if StdUnixStream::connect(&path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         std::fs::remove_file(&path)?;
     }
-    let listener = UnixListener::bind(&path)?;
+    // It gets its name when it listens: before that it refuses connections, and commands remove a socket that does.
+    let unnamed = path.with_extension("new");
+    std::fs::remove_file(&unnamed).ok();
+    let listener = UnixListener::bind(&unnamed)?;
+    std::fs::rename(&unnamed, &path)?;
     Ok((listener, SocketFile(path)))
 }
 

@@ -45,9 +45,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An instance of our own, and its client.
-pub(super) struct OwnInstance {
+pub(in crate::cli) struct OwnInstance {
     /// The groups.
-    pub(super) groups: Arc<GroupManager>,
+    pub(in crate::cli) groups: Arc<GroupManager>,
     /// The client's end of the connection.
     peer: Arc<Peer>,
     /// The session. It ends when the client closes the connection.
@@ -64,7 +64,7 @@ impl OwnInstance {
     /// # Errors
     ///
     /// Fails if the instance does not accept the handshake, or is nested too deep.
-    pub(super) async fn start(
+    pub(in crate::cli) async fn start(
         config: Config,
         cli: &Cli,
         env: &Env,
@@ -157,7 +157,7 @@ impl OwnInstance {
     }
 
     /// Closes every server. What was learned is in the cache then.
-    pub(super) async fn close(mut self) {
+    pub(in crate::cli) async fn close(mut self) {
         self.peer.output().close();
         if timeout(CLOSE_TIMEOUT, &mut self.serving).await.is_err() {
             tracing::warn!("the servers did not end in time; the rest is killed");

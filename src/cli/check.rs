@@ -1,0 +1,228 @@
+//! `dynamic-mcp check [NAME]…`: starts the servers of the config and reports of each whether it works, and why not.
+//!
+//! # Theory of operation
+//!
+//! The servers are started as an instance starts them (`shell::own_instance`), so their errors, with what to do about
+//! them, are those that a client would get. `findings` looks at the tools of the servers that work, `as_client` makes
+//! the environment that a desktop client gives, and `table` prints.
+//!
+//! A server that cannot be used makes the exit code 1. A finding does not: the server works.
+
+use super::Cli;
+use super::import::apps::ClientApp;
+use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, interrupted};
+use super::paths::load_config_with;
+use super::shell::own_instance::OwnInstance;
+use crate::config::vars::Env;
+use crate::config::{Config, Endpoint, Mode, Overrides};
+use crate::text::{name, shorten};
+use crate::transport::launch::{ProcessEnv, prepare};
+use crate::upstream::Upstream;
+use crate::upstream::lifecycle::State;
+use clap::Args;
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+mod as_client;
+mod findings;
+mod table;
+
+/// English text and JSON have about four characters per token.
+const CHARACTERS_PER_TOKEN: usize = 4;
+/// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
+/// How often the servers are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The length of the line that shows the progress.
+const MAX_PROGRESS: usize = 76;
+/// Ctrl-C, as shells count it.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Start the servers and report what works, what does not, and what to do about it
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp check\n  dynamic-mcp check files docs\n  dynamic-mcp check --as claude-desktop"
+)]
+pub struct CheckArgs {
+    /// The names of servers in the config; all by default
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Start them with the PATH and the environment that this client has
+    #[arg(long = "as", value_name = "CLIENT")]
+    pub client: Option<ClientApp>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is known of a server after it was started.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckedServer {
+    /// Its name.
+    name: String,
+    /// Whether it can be used.
+    works: bool,
+    /// Why it cannot be used, and what to do about it.
+    error: Option<String>,
+    /// The program that is started, or the origin of the URL.
+    runs: Option<String>,
+    /// How long connecting took, in milliseconds.
+    connect_ms: Option<u64>,
+    /// The number of its tools that the config allows.
+    tools: Option<usize>,
+    /// What the list of these tools costs, in tokens.
+    tokens: Option<usize>,
+    /// What to know about a server that works.
+    findings: Vec<String>,
+}
+
+/// What `check` found.
+#[derive(Debug, Default, Serialize)]
+struct CheckReport {
+    /// The servers, in the order of the config.
+    servers: Vec<CheckedServer>,
+    /// What is wrong with the config.
+    errors: Vec<String>,
+    /// What is doubtful in the config.
+    warnings: Vec<String>,
+}
+
+/// Starts the servers and prints what was found.
+///
+/// # Errors
+///
+/// Fails if the servers cannot be started at all, or stdout cannot be written.
+pub async fn check(
+    args: &CheckArgs,
+    cli: &Cli,
+    env: &Env,
+    mut ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    let mut env = env.clone();
+    if let Some(client) = args.client {
+        (env, ambient) = as_client::environment(client, &env, ambient);
+    }
+    let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
+    let mut config = load_config_with(overrides, cli, &env);
+    let unknown =
+        args.names.iter().find(|wanted| !config.servers.iter().any(|(known, _)| known.as_str() == *wanted));
+    if let Some(unknown) = unknown
+        && config.errors.is_empty()
+    {
+        let known: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
+        eprintln!("dynamic-mcp: the config has no enabled server {unknown:?}; it has {}", known.join(", "));
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
+    config
+        .servers
+        .retain(|(known, _)| args.names.is_empty() || args.names.iter().any(|name| known.as_str() == name));
+    let mut report = CheckReport {
+        errors: config.errors.iter().map(ToString::to_string).collect(),
+        warnings: config.warnings.iter().map(ToString::to_string).collect(),
+        ..CheckReport::default()
+    };
+    let is_empty = config.servers.is_empty();
+    if !is_empty {
+        let Some(servers) = start_all(config, cli, &env, ambient).await? else {
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        };
+        report.servers = servers;
+    }
+    let text = match args.json {
+        true => format!("{}\n", serde_json::to_string(&report)?),
+        false => table::table(&report),
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    let works = report.errors.is_empty() && report.servers.iter().all(|server| server.works);
+    Ok(match (is_empty, works) {
+        (true, _) => ExitCode::from(EXIT_CONFIG),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(EXIT_FAILURE),
+    })
+}
+
+/// Starts all servers, and ends them once each has answered or failed. `None`: Ctrl-C came.
+async fn start_all(
+    config: Config,
+    cli: &Cli,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<Option<Vec<CheckedServer>>> {
+    let mut programs = Vec::new();
+    for (_, server) in &config.servers {
+        programs.push(match server.as_ref().map(|server| &server.endpoint) {
+            Ok(Endpoint::Stdio(stdio)) => {
+                prepare(stdio, &ambient).await.ok().map(|launch| launch.program.display().to_string())
+            }
+            // The rest of a URL may hold a key.
+            Ok(Endpoint::Http(http)) => {
+                url::Url::parse(&http.url).ok().map(|url| url.origin().ascii_serialization())
+            }
+            Err(_) => None,
+        });
+    }
+    let instance = OwnInstance::start(config, cli, env, ambient).await?;
+    let is_done = tokio::select! {
+        () = wait_for_all(&instance) => true,
+        () = interrupted() => false,
+    };
+    let groups = instance.groups.all();
+    let servers = groups.iter().zip(programs).map(|(group, runs)| checked(group, runs)).collect();
+    instance.close().await;
+    Ok(is_done.then_some(servers))
+}
+
+/// Waits until every server is connected or has failed, and shows on a terminal which are waited for.
+async fn wait_for_all(instance: &OwnInstance) {
+    let (deadline, shows) = (Instant::now() + CHECK_TIMEOUT, io::stderr().is_terminal());
+    let mut shown = String::new();
+    loop {
+        let groups = instance.groups.all();
+        let waiting: Vec<_> = groups.iter().filter(|group| !is_decided(group)).collect();
+        if waiting.is_empty() || Instant::now() >= deadline {
+            break;
+        }
+        let names: Vec<_> = waiting.iter().map(|group| name(group.name.as_str())).collect();
+        let done = groups.len() - waiting.len();
+        let line = format!("{done} of {} done, waiting for {}", groups.len(), names.join(", "));
+        if shows && line != shown {
+            eprint!("\r\x1b[K{}", shorten(&line, MAX_PROGRESS));
+            shown = line;
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+    if shows {
+        eprint!("\r\x1b[K");
+    }
+}
+
+/// Returns whether a server is connected, or has failed to be.
+fn is_decided(group: &Upstream) -> bool {
+    let snapshot = group.snapshot();
+    let has_failed = matches!(snapshot.state, State::Failed(_));
+    matches!(snapshot.state, State::Connected) || (has_failed && snapshot.connecting.is_none())
+}
+
+fn checked(group: &Upstream, runs: Option<String>) -> CheckedServer {
+    let snapshot = group.snapshot();
+    let mut server = CheckedServer { name: group.name.to_string(), runs, ..CheckedServer::default() };
+    let (State::Connected, Some(catalog)) = (&snapshot.state, &snapshot.catalog) else {
+        let error = snapshot.last_failure().map(ToString::to_string);
+        let limit = CHECK_TIMEOUT.as_secs();
+        server.error = Some(error.unwrap_or_else(|| format!("it was not ready within {limit} s")));
+        return server;
+    };
+    let definitions = catalog.definitions().into_iter().flatten();
+    let usable: Vec<_> = definitions.filter(|(tool, _)| snapshot.rules.allows(&tool.name)).collect();
+    server.works = true;
+    server.connect_ms = catalog.connect_time.and_then(|took| u64::try_from(took.as_millis()).ok());
+    server.tools = Some(usable.len());
+    let characters: usize = usable.iter().map(|(_, definition)| definition.len()).sum();
+    server.tokens = Some(characters / CHARACTERS_PER_TOKEN);
+    server.findings = findings::of(group, &usable);
+    server
+}

@@ -1,0 +1,159 @@
+//! What to know about a server that works: of its tools, and of how it is started.
+
+use crate::config::secrets::SecretSource;
+use crate::front::changed_tools;
+use crate::text::{quoted, shorten, visible};
+use crate::upstream::Upstream;
+use crate::upstream::catalog::Tool;
+use crate::wire::Raw;
+use serde_json::Value;
+
+/// The limit of most clients and model providers for the name of a tool.
+const MAX_NAME: usize = 64;
+/// How many tools a finding names.
+const MAX_NAMED: usize = 5;
+
+/// What to know about a server with these tools.
+pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
+    let definitions: Vec<(&str, Value)> = tools
+        .iter()
+        .filter_map(|(tool, raw)| Some((tool.name.as_str(), serde_json::from_slice(raw).ok()?)))
+        .collect();
+    let mut findings = of_definitions(group.name.as_str(), &definitions);
+    let snapshot = group.snapshot();
+    let Some(server) = snapshot.server.as_deref() else { return findings };
+    let changes = snapshot.pins.changes();
+    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows(tool));
+    findings.extend(named(changed, |tools, _| {
+        let approve = changed_tools::approve_command(&group.name, server, None);
+        format!("changed since first seen: {tools}; review them, then run `{approve}`")
+    }));
+    let fetched = server.secrets.sources().filter_map(|(place, source)| match source {
+        SecretSource::Command(_) => Some(format!("{place}: {source}")),
+        SecretSource::Keyring { .. } => None,
+    });
+    findings.extend(fetched.map(|what| format!("runs a command for a secret: {what}")));
+    findings
+}
+
+/// What to know about tools with these definitions.
+fn of_definitions(group: &str, definitions: &[(&str, Value)]) -> Vec<String> {
+    let select = |is_meant: &dyn Fn(&str, &Value) -> bool| -> Vec<&str> {
+        definitions
+            .iter()
+            .filter(|(name, definition)| is_meant(name, definition))
+            .map(|(name, _)| *name)
+            .collect()
+    };
+    let silent =
+        select(&|_, definition| definition["description"].as_str().is_none_or(|text| text.trim().is_empty()));
+    let vague = select(&|_, definition| says_nothing(&definition["inputSchema"]));
+    let long = select(&|name, _| group.len() + "__".len() + name.len() > MAX_NAME);
+    let hidden = select(&|_, definition| has_hidden(definition));
+    let found = [
+        named(silent.into_iter(), |tools, _| {
+            format!("without a description, so models and search hardly find them: {tools}")
+        }),
+        named(vague.into_iter(), |tools, _| {
+            format!("an input schema that does not say what to pass: {tools}")
+        }),
+        named(long.into_iter(), |tools, _| {
+            format!(
+                "longer than {MAX_NAME} characters with the server's name before it, so clients see a shortened name: \
+                 {tools}; give the server a shorter name in the config"
+            )
+        }),
+        named(hidden.into_iter(), |tools, _| {
+            format!(
+                "characters in the definition that people do not see and models do: {tools}; read it with `dynamic-mcp \
+                 tools {group} TOOL`, and put the tool into `tools.deny` if you do not trust it"
+            )
+        }),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// A finding about these tools, if there are any.
+fn named<'t>(
+    tools: impl Iterator<Item = &'t str>,
+    text: impl FnOnce(&str, usize) -> String,
+) -> Option<String> {
+    let tools: Vec<_> = tools.collect();
+    let shown: Vec<_> = tools.iter().take(MAX_NAMED).map(|tool| quoted(&shorten(tool, MAX_NAME))).collect();
+    let more = match tools.len().checked_sub(MAX_NAMED) {
+        Some(more @ 1..) => format!(" and {more} more"),
+        _ => String::new(),
+    };
+    (!tools.is_empty()).then(|| text(&format!("{}{more}", shown.join(", ")), tools.len()))
+}
+
+/// Returns whether a schema leaves open what to pass: it lists no parameters and does not say that there are none, or
+/// says nothing of one of them.
+fn says_nothing(schema: &Value) -> bool {
+    let is_composed = ["$ref", "oneOf", "anyOf", "allOf"].iter().any(|key| schema.get(key).is_some());
+    match schema["properties"].as_object() {
+        Some(properties) => properties.values().any(|one| one.as_object().is_some_and(|one| one.is_empty())),
+        None => !is_composed && schema["additionalProperties"] != false,
+    }
+}
+
+/// Returns whether one of the texts in a definition has characters without a glyph. Line ends and tabs lay texts out.
+fn has_hidden(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.split(['\n', '\r', '\t']).any(|part| visible(part) != part),
+        Value::Array(list) => list.iter().any(has_hidden),
+        Value::Object(members) => {
+            members.iter().any(|(key, value)| visible(key) != *key || has_hidden(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(definition: &Value) -> String {
+        of_definitions("g", &[(definition["name"].as_str().unwrap(), definition.clone())]).join("\n")
+    }
+
+    #[test]
+    fn only_what_is_doubtful_is_found() {
+        let good = json!({
+            "name": "a", "description": "Reads.\n\n\tAll \u{1f468}\u{200d}\u{1f469} of it.",
+            "inputSchema": {"type": "object", "properties": {"x": {"type": "string"}}},
+        });
+        assert_eq!(found(&good), "");
+        let with = |key: &str, value: Value| {
+            let mut changed = good.clone();
+            changed[key] = value;
+            changed
+        };
+        for (changed, expected) in [
+            (with("description", json!(" ")), "without a description"),
+            (with("inputSchema", json!({"type": "object"})), "does not say what to pass"),
+            (with("inputSchema", json!({"properties": {"x": {}}})), "does not say what to pass"),
+            (with("name", json!("n".repeat(62))), "longer than 64 characters"),
+            (with("description", json!("Reads.\u{202e}")), "people do not see"),
+            (with("annotations", json!({"title": "\u{e0041}"})), "people do not see"),
+        ] {
+            let found = found(&changed);
+            assert!(found.contains(expected) && found.lines().count() == 1, "{changed}: {found}");
+        }
+        for schema in [
+            json!({"type": "object", "properties": {}}),
+            json!({"type": "object", "additionalProperties": false}),
+            json!({"$ref": "#/$defs/x"}),
+        ] {
+            assert_eq!(found(&with("inputSchema", schema)), "");
+        }
+    }
+
+    #[test]
+    fn a_finding_names_five_tools_at_most() {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let text = named(names.into_iter(), |tools, count| format!("{count}: {tools}"));
+        assert_eq!(text.unwrap(), r#"7: "a", "b", "c", "d", "e" and 2 more"#);
+    }
+}

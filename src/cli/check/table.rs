@@ -1,0 +1,93 @@
+//! The report as a table.
+
+use super::{CheckReport, CheckedServer};
+use crate::text::visible;
+
+/// The heads of the columns.
+const HEAD: [&str; 6] = ["server", "", "time", "tools", "tokens", "runs"];
+
+/// Formats the report for a terminal: a line for each server, and below it what to know.
+pub(super) fn table(report: &CheckReport) -> String {
+    let mut rows = vec![(HEAD.map(str::to_owned), Vec::new())];
+    rows.extend(report.servers.iter().map(|server| (row(server), notes(server))));
+    let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut text = String::new();
+    for (row, notes) in rows.iter().filter(|_| !report.servers.is_empty()) {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(&format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end()));
+        for note in notes {
+            text.push_str(&format!("    {note}\n"));
+        }
+    }
+    for (kind, lines) in [("error", &report.errors), ("warning", &report.warnings)] {
+        for line in lines {
+            text.push_str(&format!("config {kind}: {line}\n"));
+        }
+    }
+    let working = report.servers.iter().filter(|server| server.works).count();
+    text.push_str(&match report.servers.len() {
+        0 => "the config has no server\n".to_owned(),
+        all => format!("{working} of {all} servers work\n"),
+    });
+    text
+}
+
+fn row(server: &CheckedServer) -> [String; 6] {
+    let number = |number: Option<usize>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    [
+        visible(&server.name),
+        if server.works { "ok" } else { "failed" }.to_owned(),
+        server.connect_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
+        number(server.tools),
+        number(server.tokens),
+        server.runs.as_deref().map_or_else(|| "-".to_owned(), visible),
+    ]
+}
+
+/// The lines below a server.
+fn notes(server: &CheckedServer) -> Vec<String> {
+    let errors = server.error.iter().flat_map(|error| error.lines()).map(visible);
+    errors.chain(server.findings.iter().map(|finding| format!("note: {}", visible(finding)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_stands_below_its_server() {
+        let files = CheckedServer {
+            name: "files".into(),
+            works: true,
+            runs: Some("/usr/bin/files".into()),
+            connect_ms: Some(120),
+            tools: Some(11),
+            tokens: Some(2000),
+            findings: vec!["changed".into()],
+            ..CheckedServer::default()
+        };
+        let broken = CheckedServer {
+            name: "db".into(),
+            error: Some("its process exited:\n> no \u{1b}database".into()),
+            ..CheckedServer::default()
+        };
+        let report = CheckReport {
+            servers: vec![files, broken],
+            warnings: vec!["c.json:1:1: odd".into()],
+            ..CheckReport::default()
+        };
+        let expected = "\
+server          time    tools  tokens  runs
+files   ok      120 ms  11     2000    /usr/bin/files
+    note: changed
+db      failed  -       -      -       -
+    its process exited:
+    > no \\u{1b}database
+config warning: c.json:1:1: odd
+1 of 2 servers work
+";
+        assert_eq!(table(&report), expected);
+        assert_eq!(table(&CheckReport::default()), "the config has no server\n");
+    }
+}
