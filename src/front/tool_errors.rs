@@ -93,6 +93,8 @@ pub fn login_expired(group: &GroupName) -> String {
 
 /// A login that failed.
 pub fn login_failed(why: &str) -> String {
+    // Some errors begin with these words themselves.
+    let why = why.strip_prefix("the login failed: ").unwrap_or(why);
     format!("The login failed: {why}\nTell the user.")
 }
 
@@ -220,5 +222,17 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
                 "Group {group} was lost while tool {tool} ran: {why}\n{done}Call again: the next call restarts the server."
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_login_is_called_so_once() {
+        let expected = "The login failed: no client\nTell the user.";
+        assert_eq!(login_failed("the login failed: no client"), expected);
+        assert_eq!(login_failed("no client"), expected);
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod argument_repair;
 pub mod arguments;
+mod broken_groups;
 pub mod call;
 pub mod definitions;
 pub mod describe;

@@ -69,7 +69,8 @@ impl fmt::Debug for Launch {
 pub enum LaunchError {
     /// No directory of the child's PATH has the command.
     #[error(
-        "command {:?} not found in PATH ({searched}); {}", without_arguments(command), advice(command, found.as_deref())
+        "command {:?} not found in PATH; {} (PATH: {searched})",
+        without_arguments(command), advice(command, found.as_deref())
     )]
     NotFound {
         /// The command as the config entry has it.

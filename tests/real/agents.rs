@@ -1,66 +1,94 @@
-//! OpenCode and Codex, for one turn with a fake model that requests certain calls.
+//! OpenCode, Codex, Gemini CLI and Copilot CLI, each for one turn with a fake model that requests certain calls.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Command;
 
+use crate::fake_model::{DONE, FakeModel, PlannedCall};
 use crate::reference_servers;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, path_string};
 use serde_json::{Value, json};
 
 /// The message that the model sends to the tool `echo`.
 const MESSAGE: &str = "hello from the turn";
 
+/// An agent that uses dynamic-mcp under the name `dyn`.
+pub(crate) struct Agent {
+    /// The members with which its model names a tool of ours.
+    pub(crate) tool_name: fn(&str) -> Value,
+    /// Whether it gives the model the `instructions` of the server.
+    pub(crate) has_instructions: bool,
+    /// Whether it reads the list of tools again in a turn when the server says that it has changed.
+    pub(crate) refreshes_tools: bool,
+    /// Writes its config, and returns the command of a turn.
+    turn: fn(&Workspace, &[String], &FakeModel<'_>) -> Command,
+}
+
+pub(crate) const OPENCODE: Agent = Agent {
+    tool_name: |tool| json!({ "name": format!("dyn_{tool}") }),
+    has_instructions: true,
+    refreshes_tools: true,
+    turn: opencode_turn,
+};
+pub(crate) const CODEX: Agent = Agent {
+    tool_name: |tool| json!({ "namespace": "mcp__dyn", "name": tool }),
+    has_instructions: true,
+    refreshes_tools: false,
+    turn: codex_turn,
+};
+pub(crate) const GEMINI: Agent = Agent {
+    tool_name: |tool| json!({ "name": format!("mcp_dyn_{tool}") }),
+    has_instructions: true,
+    refreshes_tools: true,
+    turn: gemini_turn,
+};
+pub(crate) const COPILOT: Agent = Agent {
+    tool_name: |tool| json!({ "name": format!("dyn-{tool}") }),
+    has_instructions: false,
+    refreshes_tools: true,
+    turn: copilot_turn,
+};
+
+impl Agent {
+    /// Runs a turn in which the model makes all its calls, and returns what the agent printed on stdout.
+    pub(crate) fn run(&self, workspace: &Workspace, proxy: &[String], model: &FakeModel<'_>) -> String {
+        let printed = workspace.run((self.turn)(workspace, proxy, model));
+        assert!(printed.contains(DONE), "{printed}");
+        printed
+    }
+}
+
 #[test]
 fn opencode_lists_dynamic_mcp_as_connected() {
     let Some(workspace) = Workspace::new() else { return };
-    write_opencode_config(&workspace, "http://127.0.0.1:9/v1");
-    let mut command = opencode(&workspace);
-    command.args(["mcp", "list"]);
-    let listed = workspace.run(command);
-    assert!(listed.contains("✓ dyn") && listed.contains("connected"), "{listed}");
+    assert_opencode_is_connected(&workspace, &proxy_command(&workspace));
     workspace.assert_no_process_left();
 }
 
 #[test]
 fn opencode_finds_and_calls_a_tool_in_a_turn() {
-    let Some(workspace) = Workspace::new() else { return };
-    let model = FakeModel::start(&workspace, |tool| json!({ "name": format!("dyn_{tool}") }));
-    write_opencode_config(&workspace, &model.url);
-    let mut command = opencode(&workspace);
-    command.args(["run", "--format", "json", "call the tool"]);
-    let events = workspace.run(command);
-    assert!(events.contains("DONE: all calls of the plan are made"), "{events}");
-    model.assert_results(&workspace);
-    workspace.assert_no_process_left();
+    find_and_call_a_tool(&OPENCODE);
 }
 
 #[test]
 fn codex_finds_and_calls_a_tool_in_a_turn() {
+    find_and_call_a_tool(&CODEX);
+}
+
+fn find_and_call_a_tool(agent: &Agent) {
     let Some(workspace) = Workspace::new() else { return };
-    let model = FakeModel::start(&workspace, |tool| json!({ "namespace": "mcp__dyn", "name": tool }));
-    let proxy = proxy_command(&workspace);
-    let config = format!(
-        "model = \"fake\"\nmodel_provider = \"fake\"\n\
-        [model_providers.fake]\nname = \"fake\"\nbase_url = {:?}\nwire_api = \"responses\"\n\
-        [mcp_servers.dyn]\ncommand = {:?}\nargs = {:?}\n",
-        model.url,
-        proxy[0],
-        &proxy[1..]
-    );
-    let home = workspace.write("codex/config.toml", &config);
-    let mut codex = workspace.command(workspace.install_dir.join("bin/codex"));
-    codex.env("CODEX_HOME", home.parent().unwrap());
-    codex.args([
-        "exec",
-        "--skip-git-repo-check",
-        "--json",
-        "--dangerously-bypass-approvals-and-sandbox",
-        "call it",
-    ]);
-    let events = workspace.run(codex);
-    assert!(events.contains("DONE: all calls of the plan are made"), "{events}");
-    model.assert_results(&workspace);
+    let no_tool = json!({ "group": "everything", "name": "ecko" });
+    let plan = vec![
+        PlannedCall::new("get_dynamic_tools", json!({ "group": "everything" }), &["get-structured-content"]),
+        PlannedCall::of_group(
+            "everything",
+            "echo",
+            &json!({ "message": MESSAGE }),
+            &[&format!("Echo: {MESSAGE}")],
+        ),
+        PlannedCall::new("call_dynamic_tool", no_tool, &["has no tool", "echo"]),
+    ];
+    let model = FakeModel::start(&workspace, agent.tool_name, plan);
+    agent.run(&workspace, &proxy_command(&workspace), &model);
+    model.assert_results();
     workspace.assert_no_process_left();
 }
 
@@ -71,20 +99,36 @@ fn proxy_command(workspace: &Workspace) -> Vec<String> {
     workspace.proxy_for_commands(&commands)
 }
 
-fn opencode(workspace: &Workspace) -> std::process::Command {
+/// Asserts that `opencode mcp list` shows the server as connected.
+pub(crate) fn assert_opencode_is_connected(workspace: &Workspace, proxy: &[String]) {
+    write_opencode_config(workspace, proxy, "http://127.0.0.1:9/v1");
+    let mut command = opencode(workspace);
+    command.args(["mcp", "list"]);
+    let listed = workspace.run(command);
+    assert!(listed.contains("✓ dyn") && listed.contains("connected"), "{listed}");
+}
+
+fn opencode_turn(workspace: &Workspace, proxy: &[String], model: &FakeModel<'_>) -> Command {
+    write_opencode_config(workspace, proxy, &model.openai_url());
+    let mut command = opencode(workspace);
+    command.args(["run", "--format", "json", "call the tool"]);
+    command
+}
+
+fn opencode(workspace: &Workspace) -> Command {
     let mut command = workspace.command(workspace.install_dir.join("bin/opencode"));
     command.envs([("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_MODELS_FETCH", "1")]);
     command
 }
 
-fn write_opencode_config(workspace: &Workspace, url: &str) {
+fn write_opencode_config(workspace: &Workspace, proxy: &[String], url: &str) {
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible",
         "options": { "baseURL": url, "apiKey": "x" },
         "models": { "fake": { "tool_call": true } },
     });
     let config = json!({
-        "mcp": { "dyn": { "type": "local", "command": proxy_command(workspace) } },
+        "mcp": { "dyn": { "type": "local", "command": proxy } },
         "model": "fake/fake",
         "small_model": "fake/fake",
         "autoupdate": false,
@@ -95,50 +139,73 @@ fn write_opencode_config(workspace: &Workspace, url: &str) {
     workspace.write("opencode.json", &config.to_string());
 }
 
-/// The server of a model. It is killed when it is dropped.
-struct FakeModel {
-    child: Child,
-    url: String,
+fn codex_turn(workspace: &Workspace, proxy: &[String], model: &FakeModel<'_>) -> Command {
+    let config = format!(
+        "model = \"fake\"\nmodel_provider = \"fake\"\n\
+        [model_providers.fake]\nname = \"fake\"\nbase_url = {:?}\nwire_api = \"responses\"\n\
+        [mcp_servers.dyn]\ncommand = {:?}\nargs = {:?}\n",
+        model.openai_url(),
+        proxy[0],
+        &proxy[1..]
+    );
+    let home = workspace.write("codex/config.toml", &config);
+    let mut command = workspace.command(workspace.install_dir.join("bin/codex"));
+    command.env("CODEX_HOME", home.parent().unwrap());
+    command.args([
+        "exec",
+        "--skip-git-repo-check",
+        "--json",
+        "--dangerously-bypass-approvals-and-sandbox",
+        "call it",
+    ]);
+    command
 }
 
-impl FakeModel {
-    /// `tool_name`: the members with which the agent names a tool of ours.
-    fn start(workspace: &Workspace, tool_name: impl Fn(&str) -> Value) -> Self {
-        let call = |tool: &str, arguments: Value| {
-            let mut call = tool_name(tool);
-            call["arguments"] = arguments;
-            call
-        };
-        let echo = json!({ "group": "everything", "name": "echo", "args": { "message": MESSAGE } });
-        let plan = [
-            call("get_dynamic_tools", json!({ "group": "everything" })),
-            call("call_dynamic_tool", echo),
-            call("call_dynamic_tool", json!({ "group": "everything", "name": "ecko" })),
-        ];
-        let plan = workspace.write("model.json", &json!(plan).to_string());
-        let mut command = workspace.command(workspace.install_dir.join("python2/bin/python"));
-        command.args([workspace.path("fake_model.py"), plan, workspace.path("results")]);
-        // Another home, because this process outlives the agent, which may leave no process.
-        let mut child = command.env("HOME", "/").stdout(Stdio::piped()).spawn().unwrap();
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { child, url: format!("http://127.0.0.1:{}/v1", port.trim()) }
-    }
-
-    /// Asserts that the agent sent the results of dynamic-mcp and the server to the model.
-    fn assert_results(&self, workspace: &Workspace) {
-        let results = fs::read_to_string(workspace.path("results")).unwrap();
-        let results: Vec<_> = results.lines().collect();
-        assert_eq!(results.len(), 3, "{results:?}");
-        assert!(results[0].contains("get-structured-content"), "{results:?}");
-        assert!(results[1].contains(&format!("Echo: {MESSAGE}")), "{results:?}");
-        assert!(results[2].contains("has no tool") && results[2].contains("echo"), "{results:?}");
-    }
+/// Asserts that `gemini mcp list` shows the server as connected.
+pub(crate) fn assert_gemini_is_connected(workspace: &Workspace, proxy: &[String]) {
+    write_gemini_config(workspace, proxy);
+    let mut command = gemini(workspace);
+    command.args(["mcp", "list"]);
+    let (_, listed) = workspace.run_to_exit_code(command, 0);
+    assert!(listed.contains("✓ dyn") && listed.contains("Connected"), "{listed}");
 }
 
-impl Drop for FakeModel {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
+fn gemini_turn(workspace: &Workspace, proxy: &[String], model: &FakeModel<'_>) -> Command {
+    write_gemini_config(workspace, proxy);
+    let mut command = gemini(workspace);
+    command.envs([("GEMINI_API_KEY", "x"), ("GOOGLE_GEMINI_BASE_URL", &*model.origin())]);
+    command.args(["--model", "gemini-2.5-flash", "--approval-mode", "yolo"]);
+    command.args(["--output-format", "stream-json", "--prompt", "call it"]);
+    command
+}
+
+fn gemini(workspace: &Workspace) -> Command {
+    workspace.command(workspace.install_dir.join("node_modules/.bin/gemini"))
+}
+
+fn write_gemini_config(workspace: &Workspace, proxy: &[String]) {
+    let config = json!({
+        "mcpServers": { "dyn": { "command": proxy[0], "args": proxy[1..], "trust": true } },
+        "security": { "auth": { "selectedType": "gemini-api-key" } },
+        "general": { "enableAutoUpdate": false },
+        "privacy": { "usageStatisticsEnabled": false },
+    });
+    let settings = workspace.write(".gemini/settings.json", &config.to_string());
+    // In a folder that is not trusted, it starts no servers.
+    let folder = path_string(settings.parent().unwrap().parent().unwrap());
+    workspace.write(".gemini/trustedFolders.json", &json!({ folder: "TRUST_FOLDER" }).to_string());
+}
+
+fn copilot_turn(workspace: &Workspace, proxy: &[String], model: &FakeModel<'_>) -> Command {
+    let server = json!({ "type": "local", "command": proxy[0], "args": proxy[1..], "tools": ["*"] });
+    workspace.write(".copilot/mcp-config.json", &json!({ "mcpServers": { "dyn": server } }).to_string());
+    let mut command = workspace.command(workspace.install_dir.join("node_modules/.bin/copilot"));
+    command.envs([
+        ("COPILOT_OFFLINE", "true"),
+        ("COPILOT_AUTO_UPDATE", "false"),
+        ("COPILOT_MODEL", "fake"),
+        ("COPILOT_PROVIDER_BASE_URL", &*model.openai_url()),
+    ]);
+    command.args(["--allow-all-tools", "--prompt", "call it"]);
+    command
 }

@@ -33,6 +33,8 @@ async def list_roots(_context):
 
 # The params of the last notification of each method.
 notifications = {}
+# The data of all log messages.
+log_messages = []
 
 
 async def keep_notification(message):
@@ -40,6 +42,8 @@ async def keep_notification(message):
     message = dump(getattr(message, "root", message), "method", "params")
     if "method" in message:
         notifications[message["method"]] = message.get("params")
+        if message["method"] == "notifications/message":
+            log_messages.append(message["params"]["data"])
 
 
 def handlers(plan):
@@ -72,6 +76,8 @@ async def result_of(client, call):
         return {}
     if "wait_for" in call:
         return await repeat_until_notified(client, call)
+    if call.get("until"):
+        return await repeat_until_contained(client, call)
     if "read" in call:
         return dump(await client.read_resource(call["read"]), "contents")
     if "prompt" in call:
@@ -102,6 +108,16 @@ async def repeat_until_notified(client, call):
     return {"notifications": list(notifications)}
 
 
+async def repeat_until_contained(client, call):
+    """Makes a call until its result contains a text."""
+    for _ in range(600):
+        result = await result_of(client, {**call, "until": None})
+        if call["until"] in json.dumps(result):
+            break
+        await asyncio.sleep(0.05)
+    return result
+
+
 def dump(result, *members):
     result = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {key: result[key] for key in members if key in result}
@@ -125,7 +141,9 @@ async def main():
         "server": server.name,
         "instructions": instructions,
         "tools": [tool.name for tool in tools],
+        "definitions": [dump(tool, "name", "description", "inputSchema") for tool in tools],
         "results": results,
+        "messages": log_messages,
     }
     print(json.dumps(report))
 

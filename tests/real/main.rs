@@ -6,7 +6,8 @@
 //! - `client_server_pairs`, `reference_server_http`, `reference_server_tasks`: the reference servers (`reference_servers`)
 //!   with the clients of the official SDKs (`clients`);
 //! - `sdk_servers_stdio`, `sdk_servers_http`: servers made with the official SDKs;
-//! - `agents`: OpenCode and Codex;
+//! - `agents`: OpenCode, Codex, Gemini CLI and Copilot CLI, with the model `fake_model`;
+//! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client.
 //!
 //! Each test runs in a `workspace`.
@@ -14,10 +15,12 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod agents;
+mod broken_servers;
 mod client_conformance;
 mod client_server_pairs;
 mod clients;
 mod conformance;
+mod fake_model;
 mod reference_server_http;
 mod reference_server_tasks;
 mod reference_servers;

@@ -3,7 +3,7 @@
 //
 // A call names a tool and its arguments, or has one of the members "level", "read", "prompt" and "subscribe". With
 // "with_progress" the report has its progress. With "wait_for" it is repeated until notifications with all of these
-// methods have arrived, and the report has them. With "sampling_and_roots" in the plan the client answers requests for
+// methods have arrived, and the report has them. With "until" it is repeated until its result contains that text. With "sampling_and_roots" in the plan the client answers requests for
 // sampling and roots, too.
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
@@ -16,7 +16,14 @@ export function readPlan() {
 export async function runPlan(client, plan, version, callTool) {
   // The params of the last notification of each method.
   const notifications = new Map();
-  client.fallbackNotificationHandler = async ({ method, params }) => void notifications.set(method, params);
+  // The data of all log messages.
+  const messages = [];
+  client.fallbackNotificationHandler = async ({ method, params }) => {
+    notifications.set(method, params);
+    if (method === "notifications/message") {
+      messages.push(params.data);
+    }
+  };
   const { tools } = await client.listTools();
   const results = [];
   for (const call of plan.calls) {
@@ -27,7 +34,9 @@ export async function runPlan(client, plan, version, callTool) {
     server: client.getServerVersion()?.name,
     instructions: client.getInstructions(),
     tools: tools.map((tool) => tool.name),
+    definitions: tools,
     results,
+    messages,
   };
   await client.close();
   console.log(JSON.stringify(report));
@@ -55,6 +64,10 @@ async function makeCall(client, call, callTool, notifications) {
     if (call.wait_for) {
       const repeat = () => makeCall(client, { ...call, wait_for: undefined }, callTool);
       return await repeatUntilNotified(call.wait_for, notifications, repeat);
+    }
+    if (call.until) {
+      const repeat = () => makeCall(client, { ...call, until: undefined }, callTool);
+      return await repeatUntilContained(call.until, repeat);
     }
     if (call.read) {
       return { contents: (await client.readResource({ uri: call.read })).contents };
@@ -86,4 +99,16 @@ async function repeatUntilNotified(methods, notifications, repeat) {
     }
   }
   return { notifications: [...notifications.keys()] };
+}
+
+async function repeatUntilContained(text, repeat) {
+  let result;
+  for (let tries = 0; tries < 600; tries++) {
+    result = await repeat();
+    if (JSON.stringify(result).includes(text)) {
+      break;
+    }
+    await setTimeout(50);
+  }
+  return result;
 }

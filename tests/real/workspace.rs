@@ -23,11 +23,12 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 14] = [
+const SCRIPTS: [&str; 15] = [
     "run_plan.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
     "client_py.py",
+    "client_fastmcp.py",
     "server_ts_v1.mjs",
     "server_ts_v2.mjs",
     "server_py.py",
@@ -156,7 +157,12 @@ impl Workspace {
     }
 
     /// Runs a command, asserts that it succeeds in time, and returns its stdout.
-    pub(crate) fn run(&self, mut command: Command) -> String {
+    pub(crate) fn run(&self, command: Command) -> String {
+        self.run_to_exit_code(command, 0).0
+    }
+
+    /// Runs a command, asserts that it exits in time with this code, and returns its stdout and stderr.
+    pub(crate) fn run_to_exit_code(&self, mut command: Command, code: i32) -> (String, String) {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = read_to_end(child.stdout.take().unwrap());
         let stderr = read_to_end(child.stderr.take().unwrap());
@@ -166,9 +172,9 @@ impl Workspace {
             drop(child.wait());
         }
         let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
-        let succeeded = status.is_some_and(|status| status.success());
-        assert!(succeeded, "{command:?}: {status:?}\nstdout: {stdout}\nstderr: {stderr}");
-        stdout
+        let is_expected = status.is_some_and(|status| status.code() == Some(code));
+        assert!(is_expected, "{command:?}: {status:?}\nstdout: {stdout}\nstderr: {stderr}");
+        (stdout, stderr)
     }
 
     /// Asserts that every process of this test exits by itself.

@@ -1,6 +1,7 @@
 //! `get_dynamic_tools`: which tools of a group are described, and in how much detail.
 
 use super::arguments::{DescribeArguments, Detail};
+use super::broken_groups::BrokenGroups;
 use super::render::{self, ToolEntry};
 use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::RequestContext;
@@ -75,6 +76,7 @@ fn list_groups(groups: &GroupManager) -> String {
         return "There are no groups: the config has no server that can be used; get_status says why."
             .to_owned();
     }
+    let broken = BrokenGroups::of(groups);
     let line = |group: &Upstream| {
         let snapshot = group.snapshot();
         let tools = snapshot
@@ -84,7 +86,7 @@ fn list_groups(groups: &GroupManager) -> String {
         let about = snapshot.server.as_ref().and_then(|server| server.description.as_deref());
         let info = snapshot.catalog.as_ref().map(|catalog| &catalog.info);
         let about = about.or_else(|| info?.title.as_deref().or(info?.instructions.as_deref()));
-        render::group(&group.name, tools, about)
+        render::group(&group.name, tools, broken.brief(&group.name), about)
     };
     render::groups(all.iter().map(line))
 }

@@ -37,12 +37,14 @@ pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> Strin
     head
 }
 
-/// A line about a group. `tools`: how many it has, if that is known; `about`: a text about it.
-pub fn group(group: &GroupName, tools: Option<usize>, about: Option<&str>) -> String {
-    let tools = match tools {
-        Some(1) => " (1 tool)".to_owned(),
-        Some(tools) => format!(" ({tools} tools)"),
-        None => String::new(),
+/// A line about a group. `tools`: how many it has, if that is known; `broken`: why it cannot be used, if that is so;
+/// `about`: a text about it.
+pub fn group(group: &GroupName, tools: Option<usize>, broken: Option<&str>, about: Option<&str>) -> String {
+    let tools = match (broken, tools) {
+        (Some(broken), _) => format!(" (not available: {broken})"),
+        (None, Some(1)) => " (1 tool)".to_owned(),
+        (None, Some(tools)) => format!(" ({tools} tools)"),
+        (None, None) => String::new(),
     };
     match about.map(one_line).filter(|about| !about.is_empty()) {
         Some(about) => format!("{group}{tools}: {}", shorten(&about, MAX_GROUP_LINE)),

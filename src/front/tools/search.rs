@@ -5,6 +5,7 @@
 //! description, so that a search for what it is meant to do says why it is missing.
 
 use super::arguments::SearchQuery;
+use super::broken_groups::BrokenGroups;
 use crate::blocking;
 use crate::config::GroupName;
 use crate::front::{lookup, tool_errors};
@@ -14,14 +15,10 @@ use crate::rules::Rules;
 use crate::schema::signature::signature;
 use crate::search::{SearchGroup, SearchIndex};
 use crate::text::{name, quoted, shorten, visible};
-use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
-use crate::upstream::lifecycle::State;
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use serde_json::json;
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +30,6 @@ const MAX_LIMIT: usize = 20;
 const MAX_SUMMARY: usize = 100;
 /// The length of the best result's signature.
 const MAX_SIGNATURE: usize = 900;
-/// The length of the error of a group that cannot be used.
-const MAX_ERROR: usize = 400;
 /// How long building the index may take.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a server's instructions is indexed as the description of its group.
@@ -114,7 +109,7 @@ impl ToolSearch {
         let (known, mut unknown) = known_and_unknown(groups);
         unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));
         let index = self.index(known).await?;
-        let broken = Broken::of(groups);
+        let broken = BrokenGroups::of(groups);
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let broken_hits = index.groups.iter().filter(|group| group.catalog.is_none()).count();
         let only = only.as_ref().map(|only| index.groups.iter().position(|group| group.name == *only));
@@ -144,15 +139,19 @@ impl ToolSearch {
                 quoted(&shorten(&query.query, MAX_SUMMARY))
             ));
         }
-        if !unknown.is_empty() {
-            let noted = unknown.iter().map(|name| match broken.brief(name) {
-                Some(brief) => format!("{name} (not available: {brief})"),
-                None => name.to_string(),
-            });
-            let names = noted.collect::<Vec<_>>().join(", ");
+        let (unusable, unread): (Vec<_>, Vec<_>) =
+            unknown.iter().map(|name| (name, broken.brief(name))).partition(|(_, brief)| brief.is_some());
+        if !unread.is_empty() {
+            let names = unread.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
             lines.push(format!(
                 "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
             ));
+        }
+        if !unusable.is_empty() {
+            let noted =
+                unusable.iter().map(|(name, brief)| format!("{name} ({})", brief.unwrap_or_default()));
+            let noted = noted.collect::<Vec<_>>().join(", ");
+            lines.push(format!("Not searched, because they are not available: {noted}."));
         }
         Ok(lines.join("\n"))
     }
@@ -177,47 +176,10 @@ impl ToolSearch {
     }
 }
 
-/// The groups that cannot be used now, and why in a few words.
-struct Broken(HashMap<GroupName, Cow<'static, str>>);
-
-impl Broken {
-    fn of(groups: &GroupManager) -> Self {
-        let notes = groups.notes();
-        let brief = |group: &Upstream| {
-            let snapshot = group.snapshot();
-            match &snapshot.state {
-                State::Failed(failure) => Some(failure.error.brief()),
-                // Its last attempt succeeded.
-                _ if snapshot.attempted => None,
-                _ => notes.get(&group.name).map(|note| note.reason.clone()),
-            }
-        };
-        let all = groups.all();
-        Self(all.iter().filter_map(|group| Some((group.name.clone(), brief(group)?))).collect())
-    }
-
-    fn brief(&self, group: &GroupName) -> Option<&str> {
-        self.0.get(group).map(|brief| &**brief)
-    }
-
-    /// Says why a group cannot be used, if that is so, with the remedy that its error names.
-    fn sentence(&self, groups: &GroupManager, name: &GroupName) -> Option<String> {
-        let brief = self.brief(name)?;
-        let error = groups.get(name).and_then(|group| match &group.snapshot().state {
-            State::Failed(failure) => failure.error.to_string().lines().next().map(str::to_owned),
-            _ => None,
-        });
-        let why = error.map_or_else(|| brief.to_owned(), |error| shorten(&error, MAX_ERROR));
-        Some(format!(
-            "{name} is configured and not available: {why}\nTell the user; get_status has all of it."
-        ))
-    }
-}
-
 /// Returns the groups whose tools are known or that cannot be used, and the names of those whose tools are not known,
 /// both in config order.
 fn known_and_unknown(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
-    let (config, broken) = (groups.config(), Broken::of(groups));
+    let (config, broken) = (groups.config(), BrokenGroups::of(groups));
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for group in groups.all() {
         let Some(server) = config.server(&group.name) else { continue };

@@ -69,10 +69,11 @@ pub fn report(
     let failed: Vec<_> = failed.map(|(group, _)| &group.name).collect();
     let headline = problems.headline(&failed, groups.len());
     let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    // What is wrong comes first here, too: some clients show models this instead of the text.
     let json = json!({
+        "problems": headline.iter().chain(&problems.usage).chain(&problems.config).collect::<Vec<_>>(),
         "status": status,
         "error": error,
-        "problems": headline.iter().chain(&problems.usage).chain(&problems.config).collect::<Vec<_>>(),
         "ready": ready,
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),

@@ -133,12 +133,15 @@ fn not_found_names_the_path_and_where_the_command_is() {
     let process_env = process_env(&[("HOME", home), ("PATH", "/one:/two")], dir.path());
     let error = prepare_blocking(&stdio("only-here"), &process_env, None).unwrap_err();
     let expected = format!(
-        "command \"only-here\" not found in PATH (/one:/two); it is at {found:?}: \
-         write this absolute path as \"command\""
+        "command \"only-here\" not found in PATH; it is at {found:?}: \
+         write this absolute path as \"command\" (PATH: /one:/two)"
     );
     assert_eq!(error.to_string(), expected);
     let error = prepare_blocking(&stdio("no-such-thing --key=canary"), &process_env, None).unwrap_err();
-    assert!(error.to_string().ends_with("; if it contains arguments, move them to \"args\""), "{error}");
+    assert!(
+        error.to_string().contains("; if it contains arguments, move them to \"args\" (PATH: "),
+        "{error}"
+    );
     assert!(error.to_string().starts_with("command \"no-such-thing …\" not found"), "{error}");
 }
 

@@ -77,3 +77,30 @@ fn configs_in_the_pages_load_without_errors_and_warnings() {
     }
     assert!(count > 12, "{count}");
 }
+
+#[test]
+fn the_entry_of_each_client_is_one_that_can_be_read() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let (readme, clients) = (read("README.md"), read("docs/clients.md"));
+    let rows: Vec<Vec<&str>> = readme
+        .lines()
+        .skip_while(|line| !line.starts_with("| client | file"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), 8);
+    let home = tempfile::tempdir().unwrap();
+    for row in rows {
+        let [client, _, entry] = row[..] else { panic!("{row:?}") };
+        assert!(clients.contains(&format!("\n### {client}\n")), "docs/clients.md has no {client}");
+        let text = entry.replace("`<br>`", "\n").replace('`', "");
+        let file = home.path().join(if client == "Codex" { "config.toml" } else { "config.json" });
+        fs::write(&file, &text).unwrap();
+        let config = load(&[file], &Env::new([("HOME", "/home/you")], home.path()), &Overrides::default());
+        assert!(config.errors.is_empty() && config.warnings.is_empty(), "{client}: {:?}", config.warnings);
+        let names: Vec<String> = config.servers.iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["dyn"], "{client}");
+        assert!(config.servers[0].1.is_ok(), "{client}");
+    }
+}

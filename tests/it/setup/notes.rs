@@ -62,8 +62,11 @@ fn static_failures_are_noted_from_the_start_and_the_bytes_stay_equal() {
     assert_eq!(groups_tool(&mut proxy).1, description);
     // Once an attempt was made, the search has its error.
     let found = search(&mut proxy, "list pull requests of github");
-    assert!(found.contains("not available: command \"no-such-command\" not found in PATH (/usr"), "{found}");
-    assert!(found.contains("github (not available: its command was not found)"), "{found}");
+    assert!(
+        found.contains("not available: command \"no-such-command\" not found in PATH; install it"),
+        "{found}"
+    );
+    assert!(found.contains("\nNot searched, because they are not available: entry (its config entry is invalid), github (its command was not found), "), "{found}");
 }
 
 #[test]
@@ -84,6 +87,9 @@ fn a_failure_of_discovery_is_noted_when_discovery_enters_the_list() {
         found.starts_with("docs is configured and not available: its process exited with code"),
         "{found}"
     );
+    let listed = proxy.call_meta_tool("get_dynamic_tools", json!({}));
+    let listed = text_of(&listed);
+    assert!(listed.contains("\ndocs (not available: its process ends): Reads documents\n"), "{listed}");
 }
 
 #[test]
