@@ -20,6 +20,7 @@
 //! - `session_table` has what the sessions of one server have in common: who has open requests, who subscribed to what,
 //!   whose a task is, and which log level is the lowest. It does no I/O.
 //! - `server_messages` routes what a server sends on its own.
+//! - `systemd_scope` moves the host out of the control group of the instance that started it.
 //! - `unshareable` remembers the servers that must not be shared.
 //!
 //! The servers are offered no client capabilities, because a question could not be attributed to a session. Nothing of
@@ -35,6 +36,9 @@ mod server;
 mod server_messages;
 mod session;
 mod session_table;
+mod special_params;
+#[cfg(target_os = "linux")]
+mod systemd_scope;
 mod unshareable;
 
 pub use process::run;

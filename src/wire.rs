@@ -51,6 +51,7 @@ pub mod raw;
 pub mod scan;
 pub mod stdio;
 pub mod unfinished;
+pub mod when_woken;
 
 /// JSON text, usually a slice of the line it came in.
 pub type Raw = Bytes;

@@ -2,6 +2,8 @@
 
 use super::registry::Registry;
 use super::session;
+#[cfg(target_os = "linux")]
+use super::systemd_scope;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::runtime_dir::RuntimeDir;
 use crate::transport::warden::{self, StopTimeouts, Warden};
@@ -21,9 +23,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 const LINGER: Duration = Duration::from_secs(7);
 /// How long it waits if it cannot end, because an instance is looking for it.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Tokio wakes its driver, which takes a system call, for each timer that is earlier than all others. While this one runs,
-/// which is earlier than the timers of calls (`MAX_WAIT`), that does not happen with each call.
-const EARLIER_TIMER: Duration = Duration::from_secs(3600);
 /// How many sessions there may be. Further ones are private.
 const MAX_SESSIONS: usize = 1024;
 /// The interval between attempts to accept after one has failed.
@@ -57,6 +56,12 @@ impl HostSocket {
         let warden = Warden::new();
         let (new_servers, mut added_servers) = mpsc::unbounded_channel();
         let registry = Registry::new(warden.clone(), self.dir.clone(), new_servers);
+        // Before a server is started, so that the servers are in the scope as well.
+        #[cfg(target_os = "linux")]
+        let _scope = JoinSet::from_iter([systemd_scope::enter(
+            self.dir.path().to_owned(),
+            std::iter::once(std::process::id()).chain(warden.start()).collect(),
+        )]);
         let (mut sessions, mut servers) = (JoinSet::new(), JoinSet::new());
         let mut end_at = Instant::now() + LINGER;
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -83,7 +88,6 @@ impl HostSocket {
                     Ok(Some(socket)) => drop(sessions.spawn(session::serve(socket, registry.clone(), own.clone()))),
                     Err(_) => end_at = Instant::now() + RETRY_INTERVAL,
                 },
-                () = sleep(EARLIER_TIMER) => {}
                 _ = term.recv() => break,
                 _ = int.recv() => break,
                 _ = hangup.recv() => {}

@@ -1,6 +1,6 @@
 //! One shared server: its process, its handshake, and its end.
 
-use super::session_table::{Leftovers, SessionId, SessionTable};
+use super::session_table::{Competition, Leftovers, SessionId, SessionTable};
 use super::unshareable::Unshareable;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
@@ -8,9 +8,11 @@ use crate::transport::server_log::ServerLog;
 use crate::transport::shared::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
+use crate::wire::burst::handle_all;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, PollableFd, Writer};
 use crate::wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
+use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, error_object, raw};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server is kept after its last session: a client that restarts finds it.
 const LINGER: Duration = Duration::from_secs(2);
@@ -101,13 +103,19 @@ impl SharedServer {
             handle.exited().await;
             sleep(DRAIN_TIMEOUT).await;
         };
+        let ended = async {
+            tokio::select! {
+                () = exited => true,
+                () = self.unused() => false,
+                () = following => true,
+                () = writing => true,
+                () = deadlines.run() => true,
+            }
+        };
         let has_ended = tokio::select! {
+            biased;
             () = self.read(&mut lines) => true,
-            () = exited => true,
-            () = self.unused() => false,
-            () = following => true,
-            () = writing => true,
-            () = deadlines.run() => true,
+            has_ended = when_woken(ended) => has_ended,
         };
         if has_ended {
             let exit = timeout(DRAIN_TIMEOUT, handle.exited()).await.ok();
@@ -120,20 +128,36 @@ impl SharedServer {
 
     async fn read(&self, lines: &mut LineReader<Receiver>) {
         let mut is_after_answer = false;
-        while let Some(incoming) = self.peer.receive(lines).await {
-            if is_after_answer && !matches!(incoming, Incoming::Handled) {
+        while let Some(first) = self.peer.receive(lines).await {
+            let mut postponed = None;
+            let handle = |incoming, _: &mut _| {
+                let is_answer = matches!(incoming, Incoming::Handled);
+                if is_after_answer && !is_answer {
+                    postponed = Some(incoming);
+                    return false;
+                }
+                is_after_answer = is_answer;
+                self.handle(incoming);
+                true
+            };
+            handle_all(&self.peer, first, lines, handle).await;
+            if let Some(incoming) = postponed {
                 // The caller of the answered request runs first, so that this message neither overtakes the answer nor
                 // counts as sent during the request.
                 tokio::task::yield_now().await;
+                is_after_answer = false;
+                self.handle(incoming);
             }
-            is_after_answer = matches!(incoming, Incoming::Handled);
-            match incoming {
-                Incoming::Handled | Incoming::Unmatched { .. } => {}
-                Incoming::Request(request) => self.answer(&request),
-                Incoming::Notification { method, params } => self.route(&method, params.as_ref()),
-                Incoming::Malformed(error, _) => {
-                    tracing::debug!(?error, "skipped a line that is not a message");
-                }
+        }
+    }
+
+    fn handle(&self, incoming: Incoming) {
+        match incoming {
+            Incoming::Handled | Incoming::Unmatched { .. } => {}
+            Incoming::Request(request) => self.answer(&request),
+            Incoming::Notification { method, params } => self.route(&method, params.as_ref()),
+            Incoming::Malformed(error, _) => {
+                tracing::debug!(?error, "skipped a line that is not a message");
             }
         }
     }
@@ -206,6 +230,12 @@ impl SharedServer {
         self.session_count.send_modify(|count| *count -= 1);
     }
 
+    /// Notes that a session has sent a request, which is open until the result is dropped.
+    pub(super) fn begin_request(&self, session: SessionId) -> UnansweredRequest<'_> {
+        let competition = self.table.lock().request_began(session, Instant::now());
+        UnansweredRequest { server: self, session, competition }
+    }
+
     /// Makes every later session with this server private.
     pub(super) fn mark_unshareable(&self, reason: &str) {
         self.unshareable.add(&self.identity, reason);
@@ -246,6 +276,20 @@ impl SharedServer {
             }
             answer.send_replace(Some(reply));
         }
+    }
+}
+
+/// A request that the server has not answered.
+pub(super) struct UnansweredRequest<'s> {
+    server: &'s SharedServer,
+    session: SessionId,
+    /// How the other sessions used the server when it came.
+    pub(super) competition: Competition,
+}
+
+impl Drop for UnansweredRequest<'_> {
+    fn drop(&mut self) {
+        self.server.table.lock().request_ended(self.session);
     }
 }
 

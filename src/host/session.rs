@@ -6,6 +6,7 @@
 use super::registry::Registry;
 use super::server::{MAX_WAIT, SharedServer, reply_of};
 use super::session_table::{Competition, LogSeverity, SessionId};
+use super::special_params::SpecialParams;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
 use crate::random::hex_id;
@@ -14,12 +15,13 @@ use crate::transport::shared::challenge;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::pipes::{self, SessionPipes};
 use crate::transport::warden::raise_nofile;
+use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, PollableFd};
 use crate::wire::peer::{CallError, CallOptions, CancelParams, Incoming, Peer, Progress};
+use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, Request, error_object, raw};
-use memchr::memmem;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
@@ -100,12 +102,18 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
         return Ok(());
     }
     let _removed_at_the_end = RemovedAtTheEnd(session.clone());
+    let ended = async {
+        tokio::select! {
+            () = deadlines.run() => {}
+            // The instance is gone, or the server has ended and everything is written.
+            _ = writer.run() => {}
+            () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
+        }
+    };
     tokio::select! {
+        biased;
         () = session.read(&mut lines) => {}
-        () = deadlines.run() => {}
-        // The instance is gone, or the server has ended and everything is written.
-        _ = writer.run() => {}
-        () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
+        () = when_woken(ended) => {}
     }
     Ok(())
 }
@@ -165,11 +173,8 @@ impl HostSession {
     async fn read(self: &Arc<Self>, lines: &mut LineReader<Receiver>) {
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
         let mut requests = InboundRequests::new(self.peer.clone(), internal);
-        for count in 1usize.. {
-            if count.is_multiple_of(MESSAGES_PER_TURN) {
-                tokio::task::yield_now().await;
-            }
-            if requests.len() >= READ_AHEAD && self.is_contended() {
+        loop {
+            if self.must_wait(&requests) {
                 // No longer, because what follows may be the cancellation of what the others wait for.
                 let ended = timeout(MAX_WAIT_BEHIND, requests.ended());
                 tokio::select! {
@@ -184,30 +189,56 @@ impl HostSession {
                     () = lines.ended() => return,
                 }
             }
-            tokio::select! {
-                () = requests.ended() => {}
-                incoming = self.peer.receive(lines) => match incoming {
-                    None | Some(Incoming::Malformed(..)) => return,
-                    Some(Incoming::Handled | Incoming::Unmatched { .. }) => {}
-                    Some(Incoming::Request(request)) if requests.len() >= MAX_OPEN_REQUESTS => {
-                        let message = "too many requests are open; wait for some of the answers";
-                        self.peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
-                    }
-                    Some(Incoming::Request(request)) => {
-                        let cancel_params = CancelParams::default();
-                        let id = request.id.clone();
-                        let answer = self.clone().answer(request, cancel_params.clone());
-                        requests.start(id, Box::pin(answer), cancel_params);
-                    }
-                    Some(Incoming::Notification { method, params }) => {
-                        // The host has sent `notifications/initialized` itself, and no server knows of roots.
-                        if let (notification::CANCELLED, Some(params)) = (method.as_str(), params) {
-                            requests.cancel(params);
-                        }
-                    }
-                },
+            let incoming = tokio::select! {
+                biased;
+                () = requests.serve() => continue,
+                incoming = self.peer.receive(lines) => incoming,
+            };
+            let Some(first) = incoming else { return };
+            let (mut is_open, mut left) = (true, MESSAGES_PER_TURN);
+            let handle = |incoming, _: &mut _| {
+                is_open = self.handle(incoming, &mut requests);
+                left -= 1;
+                is_open && left > 0 && self.peer.output().is_ready() && !self.must_wait(&requests)
+            };
+            handle_all(&self.peer, first, lines, handle).await;
+            if !is_open {
+                return;
+            }
+            if left == 0 {
+                tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Handles a message of the instance. Returns false if it is none, which ends the session.
+    fn handle(self: &Arc<Self>, incoming: Incoming, requests: &mut InboundRequests) -> bool {
+        match incoming {
+            Incoming::Malformed(..) => return false,
+            Incoming::Handled | Incoming::Unmatched { .. } => {}
+            Incoming::Request(request) if requests.len() >= MAX_OPEN_REQUESTS => {
+                let message = "too many requests are open; wait for some of the answers";
+                self.peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
+            }
+            Incoming::Request(request) => {
+                let cancel_params = CancelParams::default();
+                let id = request.id.clone();
+                let answer = self.clone().answer(request, cancel_params.clone());
+                requests.start(id, Box::pin(answer), cancel_params);
+            }
+            Incoming::Notification { method, params } => {
+                // The host has sent `notifications/initialized` itself, and no server knows of roots.
+                if let (notification::CANCELLED, Some(params)) = (method.as_str(), params) {
+                    requests.cancel(params);
+                }
+            }
+        }
+        true
+    }
+
+    /// Returns whether no more is read until a request has ended, because others use the server.
+    fn must_wait(&self, requests: &InboundRequests) -> bool {
+        requests.len() >= READ_AHEAD && self.is_contended()
     }
 
     /// Returns whether other sessions use the server.
@@ -315,7 +346,7 @@ impl HostSession {
         params: Option<Raw>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
-        let open = UnansweredRequest::new(self);
+        let open = self.server.begin_request(self.id);
         let call = async {
             let permit = match open.competition {
                 Competition::None => None,
@@ -350,50 +381,5 @@ impl HostSession {
             |task: &&Raw| raw::get_str(task, "taskId").is_some_and(|id| table.owns_task(self.id, &id));
         let own: Vec<&[u8]> = tasks.iter().filter(is_own).map(|task| &task[..]).collect();
         raw::set(page, "tasks", &[b"[", &own.join(&b","[..])[..], b"]"].concat())
-    }
-}
-
-/// A request that the server has not answered.
-struct UnansweredRequest<'s> {
-    session: &'s HostSession,
-    /// How the other sessions used the server when it came.
-    competition: Competition,
-}
-
-impl<'s> UnansweredRequest<'s> {
-    fn new(session: &'s HostSession) -> Self {
-        let competition = session.server.table.lock().request_began(session.id, Instant::now());
-        Self { session, competition }
-    }
-}
-
-impl Drop for UnansweredRequest<'_> {
-    fn drop(&mut self) {
-        self.session.server.table.lock().request_ended(self.session.id);
-    }
-}
-
-/// What the host must know of the params of a request.
-#[derive(Default)]
-struct SpecialParams {
-    /// The progress token of the instance.
-    progress_token: Option<Raw>,
-    /// Whether the request asks for a task.
-    is_task: bool,
-}
-
-impl SpecialParams {
-    fn find(params: &Raw) -> Self {
-        // Params may be large, and few have either member. A name may be written with escapes.
-        let may_have = |name: &[u8]| memmem::find(params, name).is_some();
-        if !may_have(b"progressToken") && !may_have(b"\"task\"") && !may_have(b"\\u") {
-            return Self::default();
-        }
-        let members = raw::entries(params).unwrap_or_default();
-        let member = |name: &str| members.iter().rfind(|(key, _)| key == name).map(|(_, value)| value);
-        Self {
-            progress_token: member("_meta").and_then(|given| raw::get(given, "progressToken")),
-            is_task: member("task").is_some(),
-        }
     }
 }

@@ -118,7 +118,7 @@ pub struct SpawnedProcess {
 /// Starts upstream processes and ends them with us. Clones share one warden process.
 ///
 /// A process must have only one of these, because the owner marks of its upstreams name nothing but the process. The
-/// warden process is started by the first spawn, and again after it was killed. It ends, with every upstream, when the
+/// warden process is started by `start` or the first spawn, and again after it was killed. It ends, with every upstream, when the
 /// last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Warden(Arc<WardenInner>);
@@ -158,6 +158,12 @@ impl Warden {
     /// The same with another time that a warden process may be silent.
     pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
         Self(Arc::new(WardenInner { program, args, reply_timeout, pool: Mutex::default() }))
+    }
+
+    /// Starts the warden process before the first spawn does. Returns its pid, or `None` if it cannot be started.
+    pub fn start(&self) -> Option<u32> {
+        self.0.commands_and_next_id().ok()?;
+        self.pid()
     }
 
     /// Starts an upstream.

@@ -4,7 +4,7 @@
 use super::clients::{ClientRequest, Clients};
 use super::lease::LiveConnection;
 use super::malformed_lines::MalformedLines;
-use super::select::{until, when_woken};
+use super::select::until;
 use super::{task_ids, translate};
 use crate::config::GroupName;
 use crate::protocol::methods::{Method, notification};
@@ -17,6 +17,7 @@ use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
 use crate::wire::output::Writer;
 use crate::wire::peer::{CallError, CancelParams, Deadlines, Incoming, Peer, Progress};
+use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Futures for arms of `select!` whose subject may be absent: such an arm never completes.
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::pending;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -9,16 +8,6 @@ use tokio::time::{Instant, sleep_until};
 pub async fn optional<F: Future + Unpin>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
-        None => pending().await,
-    }
-}
-
-/// Awaits a future that seldom completes. It is polled when it was woken, and not each time that its task runs for
-/// another reason.
-pub async fn when_woken<F: Future>(future: F) -> F::Output {
-    let mut futures = FuturesUnordered::from_iter([future]);
-    match futures.next().await {
-        Some(output) => output,
         None => pending().await,
     }
 }

@@ -1,7 +1,7 @@
 //! Shared servers: one process for all of a user's windows. Linux only, because nothing is shared elsewhere.
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
-//! servers and the host end, and `hostile` what a session can do to the others.
+//! servers and the host end, `hostile` what a session can do to the others, and `systemd` where the host runs.
 //! `unprivileged` tests users that are not root, and `status` and `logs` the
 //! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
 #![cfg(target_os = "linux")]
@@ -26,6 +26,7 @@ mod hostile;
 mod isolation;
 mod logs;
 mod status;
+mod systemd;
 mod unprivileged;
 
 /// The windows of one user: a home and a runtime directory that several programs share.

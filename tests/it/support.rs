@@ -29,6 +29,8 @@ mod pipes;
 mod processes;
 mod proxy_client;
 mod proxy_process;
+#[cfg(not(target_os = "macos"))]
+pub(crate) mod session_bus;
 pub(crate) mod stateless;
 
 /// The deadline for everything that takes milliseconds, on a loaded machine.

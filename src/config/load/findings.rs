@@ -13,6 +13,9 @@ use crate::config::vars::{Env, ExpandContext};
 /// How many errors of one entry are reported.
 const MAX_ERRORS: usize = 20;
 
+/// Whether servers can be shared on this system.
+pub(super) const CAN_SHARE: bool = cfg!(target_os = "linux");
+
 /// An entry with errors.
 pub(super) struct ReadEntry<T> {
     /// What could be read of it.
@@ -93,6 +96,25 @@ pub(super) fn unexpanded_args(server: &Value<'_>, text: &SourceText, env: &Env) 
     values.filter_map(warning).collect()
 }
 
+/// Returns a warning if `object`, a server or the settings, asks for a shared process on a system where there are none.
+pub(super) fn share_without_effect(
+    object: &Value<'_>,
+    text: &SourceText,
+    can_share: bool,
+) -> Option<ConfigError> {
+    let share = &object.as_object()?.properties.iter().find(|member| member.name.as_str() == "share")?.value;
+    let asks_for_sharing = matches!(share.as_string_lit()?.value.as_ref(), "directory" | "user");
+    (asks_for_sharing && !can_share).then(|| {
+        let message =
+            "`share` has no effect: servers are shared on Linux only, so each window starts its own";
+        text.error(
+            share.start(),
+            message,
+            Some(r#"write "client", unless Linux uses this file too"#.to_owned()),
+        )
+    })
+}
+
 /// Makes the warning for an unknown field. `nearest`: the known name that is probably meant.
 pub(super) fn unknown_field(
     text: &SourceText,
@@ -139,4 +161,30 @@ fn unexpanded_part(text: &str, env: &Env) -> Option<(String, String)> {
         let is_set = name.starts_with(|c: char| c.is_ascii_uppercase()) && env.get(&name).is_some();
         (is_set && !is_escaped).then(|| (format!("${name}"), format!("${{{name}}}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load::json_text::parse_json;
+    use std::path::Path;
+
+    fn warning(object: &str, can_share: bool) -> Option<String> {
+        let text = SourceText::new(Path::new("c.json"), object);
+        let object = Value::Object(parse_json(&text).unwrap());
+        share_without_effect(&object, &text, can_share).map(|warning| warning.to_string())
+    }
+
+    #[test]
+    fn share_is_a_warning_where_nothing_is_shared() {
+        for value in ["directory", "user"] {
+            let object = format!(r#"{{"command": "x", "share": "{value}"}}"#);
+            let without = warning(&object, false).unwrap();
+            assert!(without.starts_with("c.json:1:27: `share` has no effect"), "{without}");
+            assert_eq!(warning(&object, true), None);
+        }
+        for object in [r#"{"share": "auto"}"#, r#"{"share": "client"}"#, r#"{"share": 1}"#, "{}"] {
+            assert_eq!(warning(object, false), None, "{object}");
+        }
+    }
 }

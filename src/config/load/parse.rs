@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::client_files::{self, GeminiLists};
 use super::codex;
-use super::findings::{read_entry, unexpanded_args, unknown_field};
+use super::findings::{CAN_SHARE, read_entry, share_without_effect, unexpanded_args, unknown_field};
 use super::json_text::{expected_an_object, parse_json};
 use super::secret_refs;
 use super::source_text::SourceText;
@@ -251,6 +251,7 @@ impl FileParser<'_> {
             let read = read_entry(&member.value, self.text, self.context);
             self.file.warnings.extend(read.warnings);
             self.file.warnings.extend(unexpanded_args(&member.value, self.text, self.context.env));
+            self.file.warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
             wrong = read.wrong;
             let found = secret_refs::find(&member.value, self.text, self.context, self.secrets_refusal);
             self.file.warnings.extend(found.warnings);
@@ -324,6 +325,7 @@ impl FileParser<'_> {
 
     /// Reads the settings one by one, so that the others count if one is wrong.
     fn parse_settings(&mut self, settings: &Value<'_>) {
+        self.file.warnings.extend(share_without_effect(settings, self.text, CAN_SHARE));
         let Value::Object(settings) = settings else {
             let message = format!("`settings`: {}", expected_an_object(settings));
             self.file.errors.push(self.text.error(settings.start(), message, None));

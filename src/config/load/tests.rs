@@ -283,3 +283,13 @@ proptest! {
         prop_assert!(config.servers.iter().any(|(name, server)| name.as_str() == "b" && server.is_ok()));
     }
 }
+
+#[test]
+fn asking_for_shared_servers_is_a_warning_where_there_are_none() {
+    let config = load_text(
+        r#"{"mcpServers": {"a": {"command": "x", "share": "user"}}, "settings": {"share": "directory"}}"#,
+    );
+    assert_eq!(config.errors, []);
+    let expected = if cfg!(target_os = "linux") { 0 } else { 2 };
+    assert_eq!(config.warnings.len(), expected, "{:?}", config.warnings);
+}

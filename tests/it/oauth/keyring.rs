@@ -3,8 +3,7 @@
 #![cfg(not(target_os = "macos"))]
 
 use std::io::Write;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -14,17 +13,13 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
+use crate::support::session_bus::{Daemon, are_installed, start_session_bus};
 use crate::support::{output_of, wait_until};
 
 /// How long a call may take if the keyring does not work: one wait for it, and a margin for a loaded machine.
 const MAX_CALL_TIME: Duration = Duration::from_secs(15);
 
 const PROGRAMS: [&str; 4] = ["dbus-daemon", "dbus-send", "gnome-keyring-daemon", "secret-tool"];
-
-const BUS_CONFIG: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig><type>session</type><listen>unix:path=DIR/bus</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>"#;
 
 /// A session bus with a keyring, for one test.
 pub(crate) struct Desktop {
@@ -33,37 +28,14 @@ pub(crate) struct Desktop {
     dir: TempDir,
 }
 
-/// A process that is killed when it is dropped.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 impl Desktop {
     /// Starts with the keyring unlocked. `None` if the programs are not installed.
     pub(crate) fn start() -> Option<Self> {
-        if !PROGRAMS.iter().all(|program| Path::new("/usr/bin").join(program).exists()) {
-            let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
-            let programs = PROGRAMS.join(", ");
-            assert!(
-                !is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"),
-                "not installed: {programs}"
-            );
-            let test = std::thread::current().name().unwrap_or_default().to_owned();
-            // Not `eprintln`, because the output of tests that pass is not shown.
-            drop(writeln!(std::io::stderr(), "SKIPPED: {test}: needs {programs}"));
+        if !are_installed(&PROGRAMS) {
             return None;
         }
         let dir = TempDir::new().unwrap();
-        let config = dir.path().join("bus.conf");
-        std::fs::write(&config, BUS_CONFIG.replace("DIR", dir.path().to_str().unwrap())).unwrap();
-        let mut command = command(&dir, "dbus-daemon");
-        let bus = Daemon(command.arg("--nofork").arg("--config-file").arg(config).spawn().unwrap());
-        wait_until("there is a bus", || dir.path().join("bus").exists());
+        let bus = start_session_bus(dir.path());
         let keyring = start_keyring(&dir, true);
         Some(Self { keyring, _bus: bus, dir })
     }

@@ -116,7 +116,7 @@ fn open_calls_fail_when_the_host_is_killed_and_the_next_use_works() {
 }
 
 #[test]
-fn a_request_that_may_be_repeated_survives_the_host() {
+fn a_request_that_may_be_repeated_survives_one_host_and_fails_with_the_next() {
     let user = User::new();
     let config = full_shared_config(&[]);
     let mut a = user.window(&config);
@@ -127,7 +127,11 @@ fn a_request_that_may_be_repeated_survives_the_host() {
     wait_until("the read is repeated at another host", || {
         a.log().matches("attached to the shared").count() == 2
     });
-    a.notify("notifications/cancelled", json!({"requestId": read}));
+    // A repeated request is not repeated again.
+    a.call_text("g", "echo", json!({"text": "x"}));
+    signal(user.host(), Signal::SIGKILL);
+    let failure = a.response(read);
+    assert_eq!(failure.error_code(), Some(-31003), "{}", failure.line);
     assert_eq!(a.call_text("g", "echo", json!({"text": "x"})), "x");
 }
 

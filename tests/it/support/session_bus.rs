@@ -1,0 +1,49 @@
+//! A session bus of one test: `dbus-daemon` with a socket `bus` in a directory of the test.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::wait_until;
+
+const CONFIG: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig><type>session</type><listen>unix:path=DIR/bus</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>"#;
+
+/// A process that is killed when it is dropped.
+pub(crate) struct Daemon(pub(crate) Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Returns whether these programs are installed in /usr/bin. If not, prints `SKIPPED`, or fails where tests must not be
+/// skipped.
+pub(crate) fn are_installed(programs: &[&str]) -> bool {
+    if programs.iter().all(|program| Path::new("/usr/bin").join(program).exists()) {
+        return true;
+    }
+    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
+    let programs = programs.join(", ");
+    assert!(!is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"), "not installed: {programs}");
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    // Not `eprintln`, because the output of tests that pass is not shown.
+    drop(writeln!(std::io::stderr(), "SKIPPED: {test}: needs {programs}"));
+    false
+}
+
+/// Starts a bus whose socket is `dir`/bus.
+pub(crate) fn start_session_bus(dir: &Path) -> Daemon {
+    let config = dir.join("bus.conf");
+    std::fs::write(&config, CONFIG.replace("DIR", dir.to_str().unwrap())).unwrap();
+    let mut command = Command::new("dbus-daemon");
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).arg("--nofork").arg("--config-file").arg(config);
+    let bus = Daemon(command.spawn().unwrap());
+    wait_until("there is a bus", || dir.join("bus").exists());
+    bus
+}
