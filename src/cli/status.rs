@@ -72,7 +72,7 @@ fn report(env: &Env) -> std::io::Result<Value> {
     }
     let groups = instances.iter().flat_map(|instance| instance.status.groups());
     let duplicates = duplicates::among(groups.filter_map(private_server), &tree);
-    let mut not_running = 0;
+    let saved_by_laziness = saved_by_laziness(instances.iter().flat_map(|instance| instance.status.groups()));
     let instances: Vec<Value> = instances
         .iter()
         .map(|instance| {
@@ -82,7 +82,6 @@ fn report(env: &Env) -> std::io::Result<Value> {
                 .iter()
                 .map(|group| {
                     let pid = group["pid"].as_u64();
-                    not_running += u64::from(group["state"] != "connected");
                     let mut group = group.clone();
                     let memory = pid.and_then(|pid| tree.memory(u32::try_from(pid).ok()?));
                     group["memoryBytes"] = json!(memory);
@@ -111,11 +110,19 @@ fn report(env: &Env) -> std::io::Result<Value> {
         .collect();
     Ok(json!({
         "instances": instances,
-        "notRunning": not_running,
+        "notRunning": saved_by_laziness["processes"],
+        "savedByLaziness": saved_by_laziness,
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "advice": duplicates.iter().map(|server| format!("{} {}", server.group, server.text())).collect::<Vec<_>>(),
         "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
     }))
+}
+
+/// The servers that do not run, and the memory that they had when they ran last, as far as that is known.
+fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
+    let groups: Vec<_> = groups.filter(|group| group["state"] != "connected").collect();
+    let bytes: u64 = groups.iter().filter_map(|group| group["closedMemoryBytes"].as_u64()).sum();
+    json!({"processes": groups.len(), "bytes": bytes})
 }
 
 /// The server of a group as `get_status` reports it, if it runs and is private without the config's wish.
@@ -159,8 +166,9 @@ fn table(report: &Value) -> String {
     }
     let saved = &report["savedBySharing"];
     text.push_str(&format!(
-        "{} servers are configured and not running; sharing saves {} processes and {}\n",
+        "{} servers are configured and not running, which saves {} or more; sharing saves {} processes and {}\n",
         report["notRunning"],
+        megabytes(&report["savedByLaziness"]["bytes"]),
         saved["processes"],
         megabytes(&saved["bytes"])
     ));
@@ -248,6 +256,7 @@ mod tests {
                 "memoryBytes": 1, "error": null, "groups": [group, failed],
             }],
             "notRunning": 1,
+            "savedByLaziness": {"processes": 1, "bytes": 30 << 20},
             "savedBySharing": {"processes": 1, "bytes": 45 << 20},
         });
         let expected = "\
@@ -255,7 +264,7 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
   group  state      mode    pid  memory  calls  p50     p95     idle
   docs   connected  hybrid  7    45 MB   2      1.5 ms  3.0 ms  20 s  shared with another window
   x      failed     pure    -    -       0      -       -       -     no
-1 servers are configured and not running; sharing saves 1 processes and 45 MB
+1 servers are configured and not running, which saves 30 MB or more; sharing saves 1 processes and 45 MB
 ";
         assert_eq!(table(&report), expected);
         assert_eq!(table(&json!({"instances": []})), "no instance of dynamic-mcp is running\n");

@@ -26,7 +26,7 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     }
 }
 
-/// Finds a group by its name, in any [spelling](super::spelling).
+/// Finds a group by its name, in any [spelling].
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, 
     })
 }
 
-/// Finds a tool of a group in its catalog, by its name in any [spelling](super::spelling), with or without the name of
+/// Finds a tool of a group in its catalog, by its name in any [spelling], with or without the name of
 /// the group before it. Returns its place in the catalog. A tool that the config does not allow does not exist.
 pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> Match<usize> {
     if let Some(exact) = catalog.tools.iter().position(|tool| tool.name == name) {

@@ -138,7 +138,7 @@ impl LaunchError {
     }
 }
 
-/// Returns the servers that certainly cannot be started, and why. Takes [`CHECK_TIMEOUT`] at most; if the file system takes
+/// Returns the servers that certainly cannot be started, and why. Takes `CHECK_TIMEOUT` at most; if the file system takes
 /// longer, none is known.
 pub async fn find_broken(
     servers: Vec<(GroupName, StdioConfig)>,

@@ -14,7 +14,7 @@
 //!   it is this process that the host has looked at.
 //! - `attach` has the messages of attaching, and `pipes` passes the pipes.
 //!
-//! Sharing is an optimization. Whatever is doubtful or takes longer than [`ATTACH_TIMEOUT`] makes the connection
+//! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
 //! private: [`SharedServers::open`] returns `None`, and the caller starts a process of its own.
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};

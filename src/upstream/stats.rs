@@ -1,4 +1,4 @@
-//! How often the tools of a group were called and how long that took, for `get_status`.
+//! How often the tools of a group were called, how long that took, and how much memory the server had, for `get_status`.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,8 @@ pub struct CallStats {
     calls: AtomicU64,
     /// A ring of the last calls' durations in microseconds.
     recent: Mutex<Vec<u32>>,
+    /// The memory of the server's processes in bytes when it was closed last; 0 if that is not known.
+    closed_memory: AtomicU64,
 }
 
 impl CallStats {
@@ -32,6 +34,16 @@ impl CallStats {
     /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Notes the memory of the server's processes, in bytes, just before they are ended.
+    pub fn note_closed_memory(&self, bytes: u64) {
+        self.closed_memory.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The memory of the server's processes, in bytes, when the server was closed last; `None` if that is not known.
+    pub fn closed_memory(&self) -> Option<u64> {
+        Some(self.closed_memory.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
     /// The median and the 95th percentile of the last calls; `None` before the first one.

@@ -28,6 +28,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+mod measured_close;
 mod refresh;
 pub mod shared;
 mod stopping;
@@ -352,7 +353,7 @@ impl<C: Connect> Task<C> {
             tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
         }
         tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
-        self.closing = Some((connection.close)(Grace::Ordinary));
+        self.closing = Some(Box::pin(measured_close::close(connection, self.stats.clone())));
         self.end_refresh();
         self.apply(Event::Closed);
     }

@@ -30,7 +30,19 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
         "upstream",
-        &["config", "files", "pins", "private_files", "protocol", "rules", "text", "transport", "wire"],
+        &[
+            "blocking",
+            "config",
+            "files",
+            "pins",
+            "private_files",
+            "processes",
+            "protocol",
+            "rules",
+            "text",
+            "transport",
+            "wire",
+        ],
     ),
     ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
     (

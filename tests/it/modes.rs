@@ -88,6 +88,11 @@ fn test_hybrid_mode_disconnects_on_idle() {
     proxy.wait_for_log("Server g idle for 0s, disconnecting...");
     proxy.wait_for_log("Disconnected g (lazy mode, will reconnect on use)");
     wait_until("its process is gone", || !crate::support::is_alive(pid));
+    if cfg!(target_os = "linux") {
+        let status = proxy.call_meta_tool("get_status", json!({}));
+        let closed = &status["structuredContent"]["groups"][0]["closedMemoryBytes"];
+        assert!(closed.as_u64().is_some_and(|bytes| bytes > 1 << 16), "{status}");
+    }
 }
 
 #[test]

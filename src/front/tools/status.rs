@@ -168,6 +168,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
+        "closedMemoryBytes": group.stats.closed_memory().filter(|_| process.is_none()),
         "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
