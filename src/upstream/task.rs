@@ -35,7 +35,6 @@ mod stopping;
 
 /// How many commands a mailbox holds. Senders wait when it is full.
 const MAILBOX_SIZE: usize = 64;
-
 /// The shortest interval between two reads of the catalog that the server asks for. Some servers report that their
 /// tools changed each time they list them.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
