@@ -16,8 +16,6 @@ pub(crate) struct Agent {
     pub(crate) tool_name: fn(&str) -> Value,
     /// Whether it gives the model the `instructions` of the server.
     pub(crate) has_instructions: bool,
-    /// Whether it reads the list of tools again in a turn when the server says that it has changed.
-    pub(crate) refreshes_tools: bool,
     /// Writes its config, and returns the command of a turn.
     turn: fn(&Workspace, &[String], &FakeModel<'_>) -> Command,
 }
@@ -25,25 +23,21 @@ pub(crate) struct Agent {
 pub(crate) const OPENCODE: Agent = Agent {
     tool_name: |tool| json!({ "name": format!("dyn_{tool}") }),
     has_instructions: true,
-    refreshes_tools: true,
     turn: opencode_turn,
 };
 pub(crate) const CODEX: Agent = Agent {
     tool_name: |tool| json!({ "namespace": "mcp__dyn", "name": tool }),
     has_instructions: true,
-    refreshes_tools: false,
     turn: codex_turn,
 };
 pub(crate) const GEMINI: Agent = Agent {
     tool_name: |tool| json!({ "name": format!("mcp_dyn_{tool}") }),
     has_instructions: true,
-    refreshes_tools: true,
     turn: gemini_turn,
 };
 pub(crate) const COPILOT: Agent = Agent {
     tool_name: |tool| json!({ "name": format!("dyn-{tool}") }),
     has_instructions: false,
-    refreshes_tools: true,
     turn: copilot_turn,
 };
 

@@ -239,11 +239,11 @@ fn check_turn(agent: &Agent, workspace: &Workspace) -> (Fixture, String) {
     let printed = agent.run(workspace, &fixture.proxy, &model);
     model.assert_results();
     let requests = model.requests();
-    let (first, last) = (&requests[0], &requests[requests.len() - 1]);
+    let first = &requests[0];
     let definition = |request| definition_in(request).unwrap().to_string();
     fixture.assert_enum(&definition(first));
+    // A turn may end before the list is read again, which some agents do when it has changed.
     fixture.assert_notes(&definition(first), false);
-    fixture.assert_notes(&definition(last), agent.refreshes_tools);
     let sentence = "This server gives access to the tools of these MCP servers (groups): everything, github (not \
         available: its command was not found), filesystem, jira (not available: its config entry is invalid), ";
     assert_eq!(first.to_string().contains(sentence), agent.has_instructions, "{first}");
