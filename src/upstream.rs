@@ -62,7 +62,7 @@ pub struct GroupHandle {
     /// The state that the group's task published last.
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Counts and times of the group's calls.
-    pub stats: Arc<stats::CallStats>,
+    pub stats: Arc<stats::GroupStats>,
     /// Set when a stateful server that had been called was lost.
     lost_state: Arc<AtomicBool>,
     /// What the group's processes wrote to stderr.

@@ -6,7 +6,8 @@
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
 //! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
 //! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced
-//! in a copy (`raw`). `output` queues frames in order and never waits; what was queued is written at once, by `cork` or by the output's writer.
+//! in a copy (`raw`). `output` queues frames in order and never waits. Messages that were read together are handled
+//! together (`burst`), and what that sends is written at once (`cork`); the output's writer writes everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the

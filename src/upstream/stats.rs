@@ -7,9 +7,9 @@ use std::time::Duration;
 /// The number of calls that percentiles are computed from: enough to be steady, few enough to be recent.
 const PERCENTILE_WINDOW: usize = 256;
 
-/// The calls of one group.
+/// What is counted and measured of one group.
 #[derive(Default)]
-pub struct CallStats {
+pub struct GroupStats {
     /// The number of calls so far.
     calls: AtomicU64,
     /// A ring of the last calls' durations in microseconds.
@@ -18,7 +18,7 @@ pub struct CallStats {
     closed_memory: AtomicU64,
 }
 
-impl CallStats {
+impl GroupStats {
     /// Adds one call.
     pub fn record(&self, took: Duration) {
         let nth = self.calls.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn percentiles_cover_only_the_last_calls() {
-        let stats = CallStats::default();
+        let stats = GroupStats::default();
         assert_eq!(stats.percentiles(), None);
         (1..=1000).for_each(|ms| stats.record(Duration::from_millis(ms)));
         assert_eq!(stats.calls(), 1000);

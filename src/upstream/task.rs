@@ -13,7 +13,7 @@ use super::lease::{Lease, LiveConnection};
 use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
-use super::stats::CallStats;
+use super::stats::GroupStats;
 use super::{Command, Grace, GroupHandle, Upstream};
 use crate::config::{ConfigError, GroupName, ServerConfig};
 use crate::pins::group::GroupPins;
@@ -75,7 +75,7 @@ pub fn create(
     };
     let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
     let span = tracing::info_span!("upstream", group = %name);
-    let stats = Arc::new(CallStats::default());
+    let stats = Arc::new(GroupStats::default());
     let lost_state = Arc::new(AtomicBool::new(false));
     let (publisher, snapshot) = watch::channel(Arc::new(Snapshot {
         server: server.clone(),
@@ -135,7 +135,7 @@ struct Task<C> {
     /// Publishes snapshots to the handles.
     publisher: watch::Sender<Arc<Snapshot>>,
     /// Counts and times of the group's calls, shared with the handles.
-    stats: Arc<CallStats>,
+    stats: Arc<GroupStats>,
     /// Set when a stateful server that had been called was lost, shared with the handles.
     lost_state: Arc<AtomicBool>,
     /// Callers that wait for a lease.

@@ -37,27 +37,14 @@ impl Block {
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
-        Self::in_words(bytes)
-    }
-
-    /// Does the same without vector instructions.
-    #[cfg(any(test, not(target_arch = "x86_64")))]
-    fn in_words(bytes: &[u8; BLOCK]) -> Self {
-        let bytes = u128::from_le_bytes(*bytes);
-        let (first, second) = (bytes as u64, (bytes >> 64) as u64);
-        let plain = match plain_bytes(first) {
-            WORD => WORD + plain_bytes(second),
-            plain => plain,
-        };
-        let not_ascii = u32::from((first | second) & HIGH_BITS != 0);
-        Self { plain, not_ascii }
+        words::block(bytes)
     }
 }
 
 /// The number of bytes in a run of blocks.
 const RUN: usize = 4 * BLOCK;
 
-/// Returns whether a byte of several blocks is not ASCII (not 0), if none of them is special.
+/// Looks at a run of blocks. `None` if one of their bytes is special; else not 0 if one is not ASCII.
 #[inline(always)]
 pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
     let (mut special, mut all) = (0, 0);
@@ -69,26 +56,41 @@ pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
     (special == 0).then_some(u32::from(all >> 7))
 }
 
-/// The bytes of a machine word.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-const WORD: usize = size_of::<u64>();
-#[cfg(any(test, not(target_arch = "x86_64")))]
-const ONES: u64 = u64::from_ne_bytes([1; WORD]);
-/// The highest bit of each byte.
-#[cfg(any(test, not(target_arch = "x86_64")))]
-const HIGH_BITS: u64 = ONES << 7;
+mod words {
+    //! Blocks without vector instructions: as two machine words.
 
-/// Counts the bytes of a word before the first one that is special.
-#[cfg(any(test, not(target_arch = "x86_64")))]
-fn plain_bytes(word: u64) -> usize {
-    // The highest bit of a byte is set if the byte is below the limit, or above 127. A byte behind the first one that is
-    // below may be wrong, but only the first one counts.
-    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(ONES * u64::from(limit));
-    // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
-    let end_or_control = below(word ^ (ONES * u64::from(b'"' ^ b' ')), b' ' + 1);
-    let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
-    let special = (end_or_control | escape) & !word & HIGH_BITS;
-    special.trailing_zeros() as usize / 8
+    use super::{BLOCK, Block};
+
+    /// The bytes of a machine word.
+    const WORD: usize = size_of::<u64>();
+    const ONES: u64 = u64::from_ne_bytes([1; WORD]);
+    /// The highest bit of each byte.
+    const HIGH_BITS: u64 = ONES << 7;
+
+    #[inline(always)]
+    pub(super) fn block(bytes: &[u8; BLOCK]) -> Block {
+        let bytes = u128::from_le_bytes(*bytes);
+        let (first, second) = (bytes as u64, (bytes >> 64) as u64);
+        let plain = match plain_bytes(first) {
+            WORD => WORD + plain_bytes(second),
+            plain => plain,
+        };
+        let not_ascii = u32::from((first | second) & HIGH_BITS != 0);
+        Block { plain, not_ascii }
+    }
+
+    /// Counts the bytes of a word before the first one that is special.
+    fn plain_bytes(word: u64) -> usize {
+        // The highest bit of a byte is set if the byte is below the limit, or above 127. A byte behind the first one
+        // that is below may be wrong, but only the first one counts.
+        let below = |bytes: u64, limit: u8| bytes.wrapping_sub(ONES * u64::from(limit));
+        // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
+        let end_or_control = below(word ^ (ONES * u64::from(b'"' ^ b' ')), b' ' + 1);
+        let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let special = (end_or_control | escape) & !word & HIGH_BITS;
+        special.trailing_zeros() as usize / 8
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +106,7 @@ mod tests {
         ])) {
             let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
             let plain = bytes.iter().position(is_special).unwrap_or(BLOCK);
-            for block in [Block::new(&bytes), Block::in_words(&bytes)] {
+            for block in [Block::new(&bytes), words::block(&bytes)] {
                 prop_assert_eq!(block.plain, plain);
                 prop_assert_eq!(block.not_ascii == 0, bytes.is_ascii());
             }

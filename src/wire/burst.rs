@@ -17,17 +17,13 @@ pub async fn handle_all<R: AsyncRead + Unpin>(
     mut handle: impl FnMut(Incoming, &mut LineReader<R>) -> bool,
 ) {
     let is_full = corked(|| {
-        let mut next = first;
-        for _ in 0..MAX_MESSAGES {
-            if !handle(next, lines) {
-                return false;
-            }
-            let Some(incoming) = peer.receive_buffered(lines) else { return false };
-            next = incoming;
+        let mut more = handle(first, lines);
+        for _ in 1..MAX_MESSAGES {
+            let next = if more { peer.receive_buffered(lines) } else { None };
+            let Some(incoming) = next else { return false };
+            more = handle(incoming, lines);
         }
-        // This one was read, and has to be handled.
-        handle(next, lines);
-        true
+        more
     });
     if is_full {
         tokio::task::yield_now().await;

@@ -101,14 +101,6 @@ impl Object {
                 edits.push(BodyEdit { place: member.value.clone(), value: value.clone() });
             }
         }
-        // A key may be there several times.
-        if edits.len() < values.len() || self.members.len() > values.len() {
-            self.add_missing(values, &mut edits);
-        }
-        Body::edited(self.text.clone(), edits)
-    }
-
-    fn add_missing(&self, values: &[(&str, Bytes)], edits: &mut Vec<BodyEdit>) {
         // After the last value, so that all white space stays where it is.
         let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
         let end = self.members.last().map_or_else(|| open_brace() + 1, |last| last.value.end);
@@ -120,6 +112,7 @@ impl Object {
                 separator = ",";
             }
         }
+        Body::edited(self.text.clone(), edits)
     }
 
     /// Removes the member `key`.
@@ -357,6 +350,8 @@ mod tests {
             let wanted = format!(r#"{{ "a" : 1e400, "b":"{long}" , "a":1e400,"é":[]}}"#);
             assert_eq!(given.with(&values).join(), wanted);
         }
+        let values = [("a", Bytes::from_static(b"1")), ("b", Bytes::from_static(b"2"))];
+        assert_eq!(params(r#"{"a":0,"a":0}"#).with(&values).join(), r#"{"a":1,"a":1,"b":2}"#);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl OpenCall {
     }
 
     /// Tells the caller how the call ended, once.
-    pub(super) fn finish(mut self, outcome: Result<Reply, CallError>) {
+    pub(super) fn finish(&mut self, outcome: Result<Reply, CallError>) {
         if let Some(answer) = self.answer.take() {
             drop(answer.send(outcome));
         }
@@ -87,8 +87,8 @@ impl OpenCalls {
             let deadline = call.deadline();
             if deadline > now {
                 self.alarm = Some(self.alarm.map_or(deadline, |alarm| alarm.min(deadline)));
-            } else if let Some(answer) = call.answer.take() {
-                drop(answer.send(Err(CallError::timed_out(now - call.started))));
+            } else {
+                call.finish(Err(CallError::timed_out(now - call.started)));
             }
         }
         self.alarm

@@ -134,6 +134,7 @@ impl Peer {
         params: Option<impl Into<Body>>,
         options: CallOptions,
     ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
+        // An async function would have the params twice in its future.
         self.call_with(method, params.map(Into::into), options)
     }
 
@@ -277,7 +278,7 @@ impl Peer {
     /// Ends a call. Returns the outcome if no such request is open: its caller is gone, or it was never sent.
     fn complete(&self, id: &Raw, outcome: Result<Reply, CallError>) -> Option<Result<Reply, CallError>> {
         let call = own_id(id).and_then(|id| self.calls.lock().answered(id));
-        let Some(call) = call else {
+        let Some(mut call) = call else {
             tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open");
             return Some(outcome);
         };
@@ -318,7 +319,7 @@ impl Peer {
             calls.ended = true;
             std::mem::take(&mut calls.open)
         };
-        for call in open.into_values() {
+        for mut call in open.into_values() {
             call.finish(Err(CallError::Closed { sent: true }));
         }
     }

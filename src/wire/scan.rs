@@ -12,7 +12,7 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
     at: usize,
-    /// Whether a byte of a string so far may not be ASCII: what follows a string may be counted, too. It is 0 if not.
+    /// Not 0 if a byte of a string so far is not ASCII. What follows a string may be counted, too.
     not_ascii: u32,
 }
 

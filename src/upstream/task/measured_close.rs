@@ -2,7 +2,7 @@
 
 use super::super::Grace;
 use super::super::connect::Connection;
-use super::super::stats::CallStats;
+use super::super::stats::GroupStats;
 use crate::blocking;
 use crate::processes::ProcessTree;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const MEASURE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Closes a connection that nobody uses, and notes first how much memory that frees.
-pub(super) async fn close(connection: Connection, stats: Arc<CallStats>) {
+pub(super) async fn close(connection: Connection, stats: Arc<GroupStats>) {
     let process = connection.live.process().filter(|process| !process.is_shared);
     if let Some(pid) = process.map(|process| process.pid) {
         let memory = blocking::run(MEASURE_TIMEOUT, move || ProcessTree::read().memory(pid)).await;
