@@ -24,19 +24,16 @@ const HOST: &str = "dmcp-host";
 pub struct ProcessTree {
     /// The children of each process.
     children: HashMap<u32, Vec<u32>>,
-    /// The parent of each process.
-    parents: HashMap<u32, u32>,
 }
 
 impl ProcessTree {
     /// Reads which processes there are.
     pub fn read() -> Self {
-        let mut tree = Self { children: HashMap::new(), parents: HashMap::new() };
+        let mut tree = Self { children: HashMap::new() };
         let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
         for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
             if let Some(parent) = parent(pid) {
                 tree.children.entry(parent).or_default().push(pid);
-                tree.parents.insert(pid, parent);
             }
         }
         tree
@@ -65,9 +62,8 @@ impl ProcessTree {
 
     /// The private servers of all instances of dynamic-mcp.
     fn private_servers(&self) -> impl Iterator<Item = u32> {
-        let is_private = |warden: &&u32| {
-            let parent = self.parents.get(warden).copied().and_then(name);
-            name(**warden).as_deref() == Some(WARDEN) && parent.as_deref() != Some(HOST)
+        let is_private = |pid: &&u32| {
+            name(**pid).as_deref() == Some(WARDEN) && parent(**pid).and_then(name).as_deref() != Some(HOST)
         };
         let wardens = self.children.keys().filter(is_private);
         wardens.flat_map(|warden| &self.children[warden]).copied()

@@ -8,6 +8,9 @@
 
 use std::fmt::{self, Write};
 
+/// English text and JSON have about four characters per token, by which tokens are estimated.
+pub const CHARACTERS_PER_TOKEN: usize = 4;
+
 /// Returns the text on one line: characters that end a line, control a terminal or have no glyph are escaped, as in
 /// `\n` and `\u{202e}`. The escapes are visible themselves, so a second pass changes nothing.
 pub fn visible(text: &str) -> String {

@@ -112,7 +112,7 @@ impl Keyring {
     }
 
     /// Reads an entry, and asks the user to unlock the keyring before, if prompts are allowed. This may take a minute.
-    pub(super) async fn get_from_user(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
+    pub(super) async fn unlock_and_get(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
         self.call(UNLOCK_TIMEOUT, |backend| backend.unlock_and_get(entry)).await
     }
 

@@ -89,7 +89,7 @@ impl SecretStore {
     pub async fn get(&self, name: &str, may_prompt: bool) -> Result<Option<Secret>, KeyringError> {
         let Ok(entry) = entry(name) else { return Ok(None) };
         match may_prompt {
-            true => self.keyring.get_from_user(&entry).await,
+            true => self.keyring.unlock_and_get(&entry).await,
             false => self.keyring.get(&entry).await,
         }
     }
@@ -101,7 +101,7 @@ impl SecretStore {
     /// No secret can have this name, or the keyring or the file cannot be written.
     pub async fn remove(&self, name: &str) -> Result<bool, SecretStoreError> {
         let entry = entry(name)?;
-        let is_stored = self.keyring.get_from_user(&entry).await?.is_some();
+        let is_stored = self.keyring.unlock_and_get(&entry).await?.is_some();
         self.keyring.remove(&entry).await?;
         let file = self.dir.join(name);
         let is_listed = blocking(move || match fs::remove_file(&file) {

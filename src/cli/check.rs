@@ -15,7 +15,7 @@ use super::paths::load_config_with;
 use super::shell::own_instance::OwnInstance;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, Mode, Overrides};
-use crate::text::{name, shorten};
+use crate::text::{CHARACTERS_PER_TOKEN, name, shorten};
 use crate::transport::launch::{ProcessEnv, prepare};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
@@ -30,8 +30,6 @@ mod as_client;
 mod findings;
 mod table;
 
-/// English text and JSON have about four characters per token.
-const CHARACTERS_PER_TOKEN: usize = 4;
 /// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
 /// How often the servers are looked at.

@@ -8,6 +8,7 @@ use super::import::edit::{ObjectEdit, content, edit};
 use super::import::write::{absolute, replace};
 use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::{config_files, config_options, load_config};
+use crate::config::load::is_toml;
 use crate::config::vars::Env;
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
 use crate::text;
@@ -249,7 +250,7 @@ impl ServersFile {
 
 /// The keys that lead to the servers of a file, in the format of any client.
 fn servers_keys(path: &Path, root: &Value) -> Vec<&'static str> {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+    if is_toml(path) {
         return vec!["mcp_servers"];
     }
     match root {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-pub use self::client_files::parse_client_file;
+pub use self::client_files::{is_toml, parse_client_file};
 pub use self::json_text::PARSE_OPTIONS;
 use self::parse::{NamedEntry, ParsedFile};
 use self::resolve::ServerDefaults;

@@ -106,3 +106,9 @@ pub fn is_secret_name(name: &str) -> bool {
 pub fn marker_dir(env: &Env) -> Option<PathBuf> {
     Some(env.data_dir()?.join("secrets"))
 }
+
+/// Why a text cannot be the value of a header; `None` if it can.
+pub fn header_value_error(value: &str) -> Option<&'static str> {
+    let is_refused = |c: char| c.is_control() && c != '\t';
+    value.contains(is_refused).then_some("the value contains a line break or another control character")
+}

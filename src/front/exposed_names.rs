@@ -30,7 +30,7 @@ impl ExposedNames {
         let prefixes = prefixes(groups);
         let mut pairs: Vec<_> = pairs.collect();
         // A name that is the same without replaced characters comes first.
-        pairs.sort_by_key(|(group, name)| plain_name(group, name) != verbatim_name(group, name));
+        pairs.sort_by_cached_key(|(group, name)| plain_name(group, name) != verbatim_name(group, name));
         for (group, name) in pairs {
             let plain = plain_name(group, name);
             let is_same = |(g, n): &(GroupName, String)| g == group && n == name;
@@ -67,16 +67,20 @@ pub fn groups_of<'g>(groups: &'g [GroupName], exposed: &str) -> Vec<&'g GroupNam
     fitting_groups(&prefixes(groups), exposed)
 }
 
-/// Returns the groups with the beginnings of their exposed names.
-fn prefixes(groups: &[GroupName]) -> Vec<(String, &GroupName)> {
-    groups.iter().map(|group| (plain_name(group, ""), group)).collect()
+/// Returns the groups by the beginnings of their exposed names, in config order.
+fn prefixes(groups: &[GroupName]) -> HashMap<String, Vec<&GroupName>> {
+    let mut prefixes: HashMap<String, Vec<&GroupName>> = HashMap::new();
+    for group in groups {
+        prefixes.entry(plain_name(group, "")).or_default().push(group);
+    }
+    prefixes
 }
 
-fn fitting_groups<'g>(prefixes: &[(String, &'g GroupName)], exposed: &str) -> Vec<&'g GroupName> {
-    let fitting = || prefixes.iter().filter(|(prefix, _)| exposed.starts_with(prefix.as_str()));
-    let longest = fitting().map(|(prefix, _)| prefix.len()).max();
-    let longest = fitting().filter(|(prefix, _)| Some(prefix.len()) == longest);
-    let mut groups: Vec<_> = longest.map(|(_, group)| *group).collect();
+fn fitting_groups<'g>(prefixes: &HashMap<String, Vec<&'g GroupName>>, exposed: &str) -> Vec<&'g GroupName> {
+    // Every prefix ends with two underscores. Pairs of them may overlap.
+    let mut ends = exposed.as_bytes().windows(2).enumerate().rev().filter(|(_, pair)| *pair == b"__");
+    let longest = ends.find_map(|(at, _)| prefixes.get(&exposed[..at + 2]));
+    let mut groups = longest.cloned().unwrap_or_default();
     // The sort is stable.
     groups.sort_by_key(|group| Reverse(exposed.starts_with(group.as_str())));
     groups

@@ -13,6 +13,7 @@
 //! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
 //! PATH, because values may be secrets.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 use crate::blocking::{self, BlockingError};
 use crate::config::{GroupName, StdioConfig};
-use process_env::{get_var, set_var};
+use process_env::{get_var, is_same_var, set_var};
 
 mod child_env;
 mod launcher_vars;
@@ -148,8 +149,24 @@ pub async fn find_broken(
     let broken = blocking::run(CHECK_TIMEOUT, move || {
         // The login shell, which may have more directories, takes too long to ask.
         let certain = servers.into_iter().filter(|(_, stdio)| !path::needs_login_path(stdio, &process_env));
-        let error = |stdio: &StdioConfig| prepare_blocking(stdio, &process_env, None).err();
-        certain.filter_map(|(name, stdio)| Some((name, error(&stdio)?))).collect()
+        // Whether a server can be started depends on nothing else of its entry, and many have the same command.
+        let mut found = HashSet::new();
+        let error = |(name, stdio): (GroupName, StdioConfig)| {
+            let own_path = stdio.env.iter().filter(|(name, _)| is_same_var(name, "PATH"));
+            let own_path: Vec<_> = own_path.map(|(name, path)| (name.clone(), path.clone())).collect();
+            let searched = (stdio.command.clone(), stdio.cwd.clone(), own_path);
+            if found.contains(&searched) {
+                return None;
+            }
+            match prepare_blocking(&stdio, &process_env, None) {
+                Err(error) => Some((name, error)),
+                Ok(_) => {
+                    found.insert(searched);
+                    None
+                }
+            }
+        };
+        certain.filter_map(error).collect()
     });
     broken.await.unwrap_or_default()
 }

@@ -10,7 +10,7 @@
 
 use super::launch::{self, ProcessEnv};
 use super::warden::{Exit, StopTimeouts, Warden};
-use crate::config::secrets::{SecretPart, SecretPlace, SecretSource};
+use crate::config::secrets::{SecretPart, SecretPlace, SecretSource, header_value_error};
 use crate::config::{InheritEnv, ServerConfig, StdioConfig};
 use crate::text::{one_line, shorten};
 use futures_util::future::BoxFuture;
@@ -73,8 +73,8 @@ struct ResolverInner {
     keyring_turn: Semaphore,
     /// One command at a time.
     command_turn: Semaphore,
-    /// Whether the user was asked to unlock the keyring, and it stayed locked. The user is asked once.
-    was_refused: AtomicBool,
+    /// Whether a keyring call has failed. The user is not asked to unlock the keyring after that.
+    has_keyring_failed: AtomicBool,
 }
 
 impl SecretResolver {
@@ -102,7 +102,7 @@ impl SecretResolver {
             fetched: Mutex::default(),
             keyring_turn: Semaphore::new(1),
             command_turn: Semaphore::new(1),
-            was_refused: AtomicBool::new(false),
+            has_keyring_failed: AtomicBool::new(false),
         }))
     }
 
@@ -170,14 +170,14 @@ impl ResolverInner {
         let Some(keyring) = &self.keyring else {
             return Err("there is no directory for secrets because HOME is not set".to_owned());
         };
-        let may_prompt = !self.was_refused.load(Ordering::Relaxed);
+        let may_prompt = !self.has_keyring_failed.load(Ordering::Relaxed);
         match keyring.get(name, may_prompt).await {
             Ok(Some(value)) => Ok(value),
             Ok(None) => Err(format!(
                 "the system's keyring has no secret {name}; store it with `dynamic-mcp secret set {name}`"
             )),
             Err(error) => {
-                self.was_refused.store(true, Ordering::Relaxed);
+                self.has_keyring_failed.store(true, Ordering::Relaxed);
                 Err(format!("the system's keyring {error}"))
             }
         }
@@ -250,9 +250,7 @@ async fn read(from: impl AsyncRead + Unpin, output: &mut Vec<u8>) {
 /// Returns an error if the value cannot stand in its field.
 fn check_value(place: &SecretPlace, value: &str) -> Result<(), &'static str> {
     match place {
-        SecretPlace::Header(_) if value.contains(|c: char| c.is_control() && c != '\t') => {
-            Err("the value contains a line break or another control character")
-        }
+        SecretPlace::Header(_) => header_value_error(value).map_or(Ok(()), Err),
         SecretPlace::Env(_) if value.contains('\0') => Err("the value contains a null character"),
         _ => Ok(()),
     }

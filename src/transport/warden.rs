@@ -40,6 +40,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::launch::Launch;
+use super::own_program::own_program;
 use crate::wire::pipe_size::grow;
 use client::WardenClient;
 use handle::ClientCommand;
@@ -143,11 +144,7 @@ impl Default for Warden {
 impl Warden {
     /// Uses our own program.
     pub fn new() -> Self {
-        // On Linux this stays the file that we were started from, whatever an upgrade puts in its place.
-        let own_exe = PathBuf::from("/proc/self/exe");
-        let program =
-            if cfg!(target_os = "linux") { own_exe } else { std::env::current_exe().unwrap_or(own_exe) };
-        Self::with_program(program, vec![MODE_ARG.into()])
+        Self::with_program(own_program(), vec![MODE_ARG.into()])
     }
 
     /// Uses `program` with `args`. For tests, which are another program than ours.

@@ -3,14 +3,13 @@
 use super::client::DemoClient;
 use super::printer::Printer;
 use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
+use crate::text::CHARACTERS_PER_TOKEN;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// English text and JSON have about four characters per token.
-const CHARACTERS_PER_TOKEN: usize = 4;
 /// How long to wait until all servers are closed, and how often to look.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

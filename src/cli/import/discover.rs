@@ -154,12 +154,12 @@ fn find_servers(
     let dir = path.parent().unwrap_or(path);
     let context = EntryContext { app, dir, project: place.project.as_deref(), env };
     let servers = value_at(root, &place.keys).and_then(Value::as_object);
-    for (name, entry) in servers.into_iter().flatten() {
-        let Some(entry) = entry.as_object() else {
+    for (name, value) in servers.into_iter().flatten() {
+        let Some(entry) = value.as_object() else {
             // Beside its servers, `mcp` of OpenCode and Gemini CLI has settings.
             continue;
         };
-        if is_own_entry(&Value::Object(entry.clone())) {
+        if is_own_entry(value) {
             place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
             continue;
         }

@@ -9,7 +9,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike};
 
-use crate::config::load::{PARSE_OPTIONS, parse_client_file};
+use crate::config::load::{PARSE_OPTIONS, is_toml, parse_client_file};
 
 /// Changes of the members of one object in a file.
 #[derive(Clone, Debug, Default)]
@@ -59,10 +59,6 @@ pub(in crate::cli) fn content(path: &Path, text: &str) -> Result<Value, String> 
         true => Ok(Value::Object(Map::new())),
         false => parse_client_file(path, text).map_err(|error| error.to_string()),
     }
-}
-
-fn is_toml(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
 fn parse_toml(text: &str) -> Result<DocumentMut, String> {
@@ -223,13 +219,8 @@ fn item_value(item: &Item) -> Value {
         Some(toml_edit::Value::Array(list)) => {
             list.iter().map(|value| item_value(&Item::Value(value.clone()))).collect()
         }
-        Some(toml_edit::Value::InlineTable(table)) => {
-            let member = |(name, value): (&str, &toml_edit::Value)| {
-                (name.to_owned(), item_value(&Item::Value(value.clone())))
-            };
-            Value::Object(table.iter().map(member).collect())
-        }
-        None => Value::Null,
+        // Tables were converted above.
+        Some(toml_edit::Value::InlineTable(_)) | None => Value::Null,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::edit::ObjectEdit;
 use super::merge::PlannedServer;
-use super::secrets::is_secret;
+use super::secrets::{is_secret, split_scheme};
 use crate::auth::Secret;
 use crate::auth::secret_store::SecretStore;
 use crate::text::visible;
@@ -70,12 +70,8 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
 fn plain(name: &str, text: &str) -> Option<(String, String)> {
     let is_plain =
         is_secret(name, text) && !["${", "{env:", "{file:"].iter().any(|variable| text.contains(variable));
-    let scheme = text
-        .split_once(' ')
-        .map(|(scheme, _)| scheme)
-        .filter(|scheme| ["bearer", "basic"].contains(&scheme.to_lowercase().as_str()));
-    let before = scheme.map_or_else(String::new, |scheme| format!("{scheme} "));
-    is_plain.then(|| (before.clone(), text[before.len()..].replace("$$", "$")))
+    let (scheme, secret) = split_scheme(text);
+    is_plain.then(|| (scheme.to_owned(), secret.replace("$$", "$")))
 }
 
 fn free_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {
@@ -112,8 +108,8 @@ impl SecretMove {
     ///
     /// Fails if the keyring cannot be used.
     pub(super) async fn store(&self, store: &SecretStore) -> anyhow::Result<()> {
-        let stored = store.set(&self.name, Secret::new(self.value.expose())).await;
-        stored.with_context(|| format!("{} was not changed; {} cannot be stored", "servers.json", self.name))
+        let stored = store.set(&self.name, self.value.clone()).await;
+        stored.with_context(|| format!("servers.json was not changed; {} cannot be stored", self.name))
     }
 }
 

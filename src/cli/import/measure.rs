@@ -31,7 +31,7 @@ use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;
 use crate::processes::ProcessTree;
-use crate::text::{name, shorten, visible};
+use crate::text::{CHARACTERS_PER_TOKEN, name, shorten, visible};
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::secrets::SecretResolver;
@@ -46,8 +46,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a process is given to take the memory that it takes.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
-/// Tokens are estimated, as elsewhere.
-const CHARACTERS_PER_TOKEN: usize = 4;
 /// The longest reason for a server that did not start, in characters.
 const MAX_REASON: usize = 100;
 

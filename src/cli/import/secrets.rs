@@ -55,16 +55,19 @@ const SECRET_PREFIXES: &[&str] = &[
 /// The least length of a value that a name makes a secret. Shorter ones are words such as "true" and "none".
 const MIN_LENGTH: usize = 6;
 
+/// Splits a value into the scheme of an `Authorization` header with its space, or nothing, and the secret.
+pub(super) fn split_scheme(value: &str) -> (&str, &str) {
+    match value.split_once(' ') {
+        Some((scheme, _)) if ["bearer", "basic"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
+            value.split_at(scheme.len() + 1)
+        }
+        _ => ("", value),
+    }
+}
+
 /// Returns whether a value that stands under this name is probably a secret that stands in the file itself.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
-    let secret = match value.split_once(' ') {
-        Some((scheme, rest))
-            if scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("basic") =>
-        {
-            rest
-        }
-        _ => value,
-    };
+    let (_, secret) = split_scheme(value);
     let is_reference = secret.starts_with("${")
         || secret.starts_with("{file:")
         || secret.starts_with("{keyring:")

@@ -29,7 +29,7 @@ pub(super) fn is_settings_file(path: &Path) -> bool {
 }
 
 /// Returns whether a file is TOML, as Codex writes it.
-pub(super) fn is_toml(path: &Path) -> bool {
+pub fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 

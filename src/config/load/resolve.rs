@@ -13,6 +13,7 @@ use crate::config::file::{
 };
 use crate::config::glob::Glob;
 use crate::config::referenced::ReferencedFiles;
+use crate::config::secrets::header_value_error;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
@@ -317,8 +318,8 @@ fn check_headers(headers: &BTreeMap<String, String>, errors: &mut EntryErrors<'_
     for (name, value) in headers {
         let message = if name.is_empty() || !name.chars().all(is_token) {
             format!("`headers`: {name:?} is not a valid header name")
-        } else if value.contains(|c: char| c.is_control() && c != '\t') {
-            format!("`headers.{name}`: the value contains a line break or another control character")
+        } else if let Some(error) = header_value_error(value) {
+            format!("`headers.{name}`: {error}")
         } else {
             continue;
         };

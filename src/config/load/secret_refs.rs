@@ -133,6 +133,9 @@ impl Finder<'_> {
 
     /// Reads a value that may name others.
     fn value(&mut self, place: SecretPlace, path: &str, value: &str, offset: usize) {
+        if !may_name_value(value) {
+            return;
+        }
         // The error is found when the entry is read.
         let Ok(pieces) = expand_pieces(value, self.context) else { return };
         if !pieces.iter().any(|piece| matches!(piece, ExpandedPart::Secret(_))) {
@@ -157,7 +160,7 @@ impl Finder<'_> {
     /// Warns of text that looks as if it named a value, and does not.
     fn warn(&mut self, path: &str, value: &Value<'_>) {
         match value {
-            Value::StringLit(text) => {
+            Value::StringLit(text) if may_name_value(&text.value) => {
                 let pieces = expand_pieces(&text.value, self.context).unwrap_or_default();
                 let secret = pieces.iter().find_map(|piece| match piece {
                     ExpandedPart::Secret(body) => body.split_once(':'),
@@ -231,6 +234,12 @@ fn words(command: &str) -> Option<Vec<String>> {
     }
     words.extend(word);
     Some(words)
+}
+
+/// Returns whether a text may name a value. Nothing else is expanded here, because that reads the files of `{file:…}` a
+/// second time.
+fn may_name_value(text: &str) -> bool {
+    ["{keyring:", "{command:"].iter().any(|opening| text.contains(opening))
 }
 
 #[cfg(test)]

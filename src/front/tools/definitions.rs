@@ -1,6 +1,6 @@
 //! The definitions of our own tools, and `instructions`. Models read every text here.
 
-use crate::text::{name, one_line, shorten};
+use crate::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -21,8 +21,6 @@ pub const NAMES: [&str; 5] =
 
 /// The limit for a description and for the instructions. Claude Code silently truncates at 2,048 characters.
 const MAX_TEXT: usize = 2000;
-/// English text and JSON have about four characters per token.
-const CHARACTERS_PER_TOKEN: usize = 4;
 /// How many characters the lines of all groups may have together: a constant part, so that a few groups have room for a
 /// sentence, and a part for each group.
 const LINES_BASE: usize = 100;

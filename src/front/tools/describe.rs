@@ -8,14 +8,12 @@ use crate::front::interaction::context::RequestContext;
 use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
+use crate::text::CHARACTERS_PER_TOKEN;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::wire::Raw;
 use serde_json::json;
 use std::borrow::Cow;
-
-/// English text and JSON have about four characters per token.
-const CHARACTERS_PER_TOKEN: usize = 4;
 
 /// Answers `get_dynamic_tools`.
 pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>) -> Raw {

@@ -8,13 +8,14 @@
 //! parent, and none can leave a sandbox by itself.
 
 use super::challenge;
+use crate::transport::own_program::own_program;
 use crate::transport::shared::pipes;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -79,12 +80,6 @@ pub(super) async fn connect(path: &Path) -> Result<UnixStream, ConnectError> {
         (Some((_, text)), _) => Err(ConnectError::Failed(String::from_utf8_lossy(text).into_owned())),
         (None, _) => Err(ConnectError::Failed("the helper that attaches has ended".to_owned())),
     }
-}
-
-/// The path of our own program, even if its file was replaced.
-pub(super) fn own_program() -> PathBuf {
-    let link = PathBuf::from("/proc/self/exe");
-    if cfg!(target_os = "linux") { link } else { std::env::current_exe().unwrap_or(link) }
 }
 
 /// Runs the helper, given the arguments after the mode: the path of the host's socket. Stdin is a socket to the instance.

@@ -5,6 +5,7 @@
 //! sends a challenge that cannot be guessed, and the kernel tells the pid of the process that sends it back
 //! (SCM_CREDENTIALS, unix(7)). If it is the same pid, the process lived from connecting until after it was read.
 
+use super::pipes;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use tokio::net::UnixStream;
@@ -33,15 +34,7 @@ pub async fn challenge(socket: &UnixStream, pid: i32, challenge: &str) -> io::Re
     use nix::sys::socket::{setsockopt, sockopt::PassCred};
     debug_assert_eq!(challenge.len(), CHALLENGE_BYTES);
     setsockopt(socket, PassCred, &true)?;
-    let mut unsent = challenge.as_bytes();
-    while !unsent.is_empty() {
-        socket.writable().await?;
-        match socket.try_write(unsent) {
-            Ok(count) => unsent = &unsent[count..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
+    pipes::send(socket, challenge.as_bytes(), &[]).await?;
     let mut expected = challenge.as_bytes();
     while !expected.is_empty() {
         let receive = || receive_from(socket, pid, expected.len());
@@ -110,7 +103,7 @@ mod tests {
         let helper = answering.join().unwrap().unwrap();
         // Later messages carry nothing but their bytes.
         (&helper).write_all(b"request").unwrap();
-        let (bytes, descriptors) = super::super::pipes::receive_once(&host).await.unwrap();
+        let (bytes, descriptors) = pipes::receive_once(&host).await.unwrap();
         assert_eq!((&bytes[..], descriptors.len()), (&b"request"[..], 0));
     }
 

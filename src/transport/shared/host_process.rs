@@ -10,6 +10,7 @@ use super::confinement::Confinement;
 use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::own_program::own_program;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -165,7 +166,7 @@ async fn start(dir: &RuntimeDir, path: &Path, nofile: u64) -> Result<(), Decline
         // No host listens there, and none is being started.
         _ => {}
     }
-    let mut command = Command::new(attach_helper::own_program());
+    let mut command = Command::new(own_program());
     // Another name, so that `pkill -f dynamic-mcp` does not kill the host of other windows.
     command.arg0("dmcp-host").arg(MODE_ARG).arg(dir.path()).arg(path).arg(nofile.to_string());
     command.env_clear().current_dir("/");

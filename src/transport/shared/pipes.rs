@@ -54,7 +54,7 @@ impl SessionPipes {
 /// Fails if the other side closed the connection.
 pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-    let mut rights = Some(ControlMessage::ScmRights(&numbers));
+    let mut rights = (!numbers.is_empty()).then_some(ControlMessage::ScmRights(&numbers));
     while !bytes.is_empty() {
         let control = rights.as_slice();
         let write = || {

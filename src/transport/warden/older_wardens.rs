@@ -50,6 +50,5 @@ pub(super) fn end(wardens: &[ProcStat], owner: &OwnerId, sigkill_at: Instant) {
 
 /// Whether it is the same process as before.
 fn is_alive(warden: &ProcStat) -> bool {
-    ProcStat::read(warden.pid)
-        .is_some_and(|process| process.starttime == warden.starttime && !process.is_zombie)
+    ProcStat::is_running(warden.pid, warden.starttime)
 }

@@ -38,8 +38,7 @@ impl OwnerId {
 
     /// Returns whether the process runs. One that has exited and was not reaped does not.
     pub(super) fn is_running(&self) -> bool {
-        ProcStat::read(self.pid)
-            .is_some_and(|process| process.starttime == self.starttime && !process.is_zombie)
+        ProcStat::is_running(self.pid, self.starttime)
     }
 
     /// Returns the value of [`OWNER_VAR`] for the upstream `id`.

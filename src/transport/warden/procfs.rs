@@ -29,6 +29,11 @@ impl ProcStat {
         Self { pid, ppid: 0, pgrp: pid, session: pid, starttime: 0, is_zombie: false }
     }
 
+    /// Returns whether the process of this pid and start time runs. One that has exited and was not reaped does not.
+    pub(super) fn is_running(pid: i32, starttime: u64) -> bool {
+        Self::read(pid).is_some_and(|process| process.starttime == starttime && !process.is_zombie)
+    }
+
     /// Reads the fields of a process; `None` once it was reaped.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
