@@ -37,7 +37,8 @@ impl Block {
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
-        words::block(bytes)
+        let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));
+        Self { plain, not_ascii }
     }
 }
 
@@ -60,24 +61,22 @@ pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
 mod words {
     //! Blocks without vector instructions: as two machine words.
 
-    use super::{BLOCK, Block};
-
     /// The bytes of a machine word.
     const WORD: usize = size_of::<u64>();
     const ONES: u64 = u64::from_ne_bytes([1; WORD]);
     /// The highest bit of each byte.
     const HIGH_BITS: u64 = ONES << 7;
 
+    /// Returns the fields of a block.
     #[inline(always)]
-    pub(super) fn block(bytes: &[u8; BLOCK]) -> Block {
-        let bytes = u128::from_le_bytes(*bytes);
+    pub(super) fn look(bytes: u128) -> (usize, u32) {
         let (first, second) = (bytes as u64, (bytes >> 64) as u64);
         let plain = match plain_bytes(first) {
             WORD => WORD + plain_bytes(second),
             plain => plain,
         };
         let not_ascii = u32::from((first | second) & HIGH_BITS != 0);
-        Block { plain, not_ascii }
+        (plain, not_ascii)
     }
 
     /// Counts the bytes of a word before the first one that is special.
@@ -106,9 +105,12 @@ mod tests {
         ])) {
             let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
             let plain = bytes.iter().position(is_special).unwrap_or(BLOCK);
-            for block in [Block::new(&bytes), words::block(&bytes)] {
-                prop_assert_eq!(block.plain, plain);
-                prop_assert_eq!(block.not_ascii == 0, bytes.is_ascii());
+            let block = Block::new(&bytes);
+            for (found, not_ascii) in
+                [(block.plain, block.not_ascii), words::look(u128::from_le_bytes(bytes))]
+            {
+                prop_assert_eq!(found, plain);
+                prop_assert_eq!(not_ascii == 0, bytes.is_ascii());
             }
             let mut run = [b'x'; RUN];
             run[RUN - BLOCK..].copy_from_slice(&bytes);
