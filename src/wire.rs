@@ -48,9 +48,12 @@ pub mod peer;
 pub mod percent;
 #[cfg(unix)]
 pub mod pipe_size;
+mod pollable_fd;
 pub mod raw;
 pub mod scan;
 pub mod stdio;
+#[cfg(any(windows, test))]
+mod stdio_threads;
 pub mod unfinished;
 pub mod when_woken;
 

@@ -9,9 +9,10 @@
 
 use super::Cli;
 use super::cache::cache_dir;
-use super::instances::socket::{self, InstanceInfo};
+use super::instances::{self, socket, socket::InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::config_files;
+use super::signals::Signals;
 use super::wiring::InstanceParts;
 use crate::blocking;
 use crate::cache::Cache;
@@ -168,8 +169,8 @@ async fn run_session(
     let (mut lines, output, writer) = stdio;
     let InstanceParts { groups, clients, logins, process_env } =
         InstanceParts::new(config, cache, cli, env, ambient, startup);
-    let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
+    let endpoint_base = instances::endpoint_base(env);
+    let info = InstanceInfo { endpoint_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
     let config = groups.config();
     tokio::select! {
         ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
@@ -287,31 +288,4 @@ fn log_config(config: &Config) {
         }
     }
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
-}
-
-/// The signals that end the process.
-#[cfg(unix)]
-struct Signals([(&'static str, tokio::signal::unix::Signal); 3]);
-
-#[cfg(unix)]
-impl Signals {
-    /// Starts to receive the signals, which then no longer end the process by themselves.
-    fn listen() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self([
-            ("SIGTERM", signal(SignalKind::terminate())?),
-            ("SIGINT", signal(SignalKind::interrupt())?),
-            ("SIGHUP", signal(SignalKind::hangup())?),
-        ]))
-    }
-
-    /// Waits for the next signal and returns its name. Cancel-safe.
-    async fn next(&mut self) -> &'static str {
-        let [term, int, hup] = &mut self.0;
-        tokio::select! {
-            _ = term.1.recv() => term.0,
-            _ = int.1.recv() => int.0,
-            _ = hup.1.recv() => hup.0,
-        }
-    }
 }

@@ -2,6 +2,9 @@
 //!
 //! tokio's stdin reads in a blocking thread, which costs some 80 µs per message. A shell gives its children pipes, and
 //! Node gives them sockets; both can be read without blocking. Anything else (a file, a terminal) is read by tokio.
+//!
+//! On Windows nothing that is inherited can be used without blocking. There, stdin and stdout have a thread each
+//! (`stdio_threads`).
 
 use super::lines::LineReader;
 use super::output::{Output, Writer};
@@ -82,16 +85,19 @@ mod platform {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 mod platform {
     use super::super::output::{Output, Writer};
+    use super::super::stdio_threads;
     use super::Input;
 
+    /// Reads stdin in a thread; `None` if the system refuses one.
     pub(super) fn stdin() -> Option<Input> {
-        None
+        Some(Box::new(stdio_threads::reader(std::io::stdin()).ok()?))
     }
 
+    /// Writes stdout in a thread; `None` if the system refuses one.
     pub(super) fn stdout() -> Option<(Output, Writer)> {
-        None
+        Some(Output::any(stdio_threads::writer(std::io::stdout()).ok()?))
     }
 }

@@ -25,7 +25,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
+    ("transport", &["blocking", "config", "files", "memory", "protocol", "random", "text", "wire"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
@@ -94,6 +94,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
             "private_files",
             "processes",
             "protocol",
+            "random",
             "telemetry",
             "text",
             "transport",
