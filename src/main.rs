@@ -1,6 +1,7 @@
 //! The binary: reads the environment, builds the runtime, runs the command and turns its outcome into an exit code.
 
 use anyhow::Context;
+use dynamic_mcp::cli::outcome::{CommandError, EXIT_USAGE};
 use dynamic_mcp::cli::paths::expand_home;
 use dynamic_mcp::cli::serve::ServeOutcome;
 use dynamic_mcp::cli::servers::ServerEdit;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     match usage::parse(std::env::args_os()) {
         Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {
             eprintln!("dynamic-mcp: {error:#}");
-            ExitCode::FAILURE
+            error.downcast_ref::<CommandError>().map_or(ExitCode::FAILURE, CommandError::exit_code)
         }),
         // It prints its text and exits, with 0 for help and the version.
         Err(answer) => answer.exit(),
@@ -123,7 +124,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
 /// Prints the errors, and returns the exit code for them.
 fn usage_exit(errors: &[UsageError]) -> ExitCode {
     errors.iter().for_each(UsageError::print);
-    ExitCode::from(usage::EXIT_USAGE)
+    ExitCode::from(EXIT_USAGE)
 }
 
 /// Makes a write above RLIMIT_FSIZE an error. By default it is a signal that ends the process. The signal is handled

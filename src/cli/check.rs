@@ -10,9 +10,10 @@
 
 use super::Cli;
 use super::import::apps::ClientApp;
-use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, interrupted};
+use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::load_config_with;
 use super::shell::own_instance::OwnInstance;
+use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, Mode, Overrides};
 use crate::text::{CHARACTERS_PER_TOKEN, name, shorten};
@@ -36,8 +37,6 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The length of the line that shows the progress.
 const MAX_PROGRESS: usize = 76;
-/// Ctrl-C, as shells count it.
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// Start the servers and report what works, what does not, and what to do about it
 #[derive(Args, Debug)]

@@ -1,11 +1,12 @@
 //! The files that the commands use: configs, logins and pins.
 
 use super::Cli;
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
 use crate::auth::keyring::Keyring;
 use crate::auth::secret_store::SecretStore;
 use crate::auth::token_store::TokenStore;
 use crate::config::vars::Env;
-use crate::config::{Config, Overrides, Settings, load, secrets};
+use crate::config::{Config, GroupName, Overrides, ServerConfig, Settings, load, secrets};
 use crate::transport::secrets::SecretKeyring;
 use crate::{dirs, text};
 use std::collections::BTreeSet;
@@ -35,6 +36,31 @@ pub(super) fn load_config(cli: &Cli, env: &Env) -> Config {
 pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
     let overrides = Overrides { optional_files: optional_files(cli, env), ..overrides };
     load::load(&config_files(cli, env), env, &overrides)
+}
+
+/// Returns the server with this name.
+///
+/// # Errors
+///
+/// The config does not have it, or it is invalid.
+pub(super) fn find_server<'c>(
+    config: &'c Config,
+    name: &GroupName,
+) -> Result<&'c ServerConfig, CommandError> {
+    let invalid_config = |message: String| Err(CommandError::new(EXIT_CONFIG, message));
+    match config.server(name) {
+        Some(Ok(server)) => Ok(server),
+        Some(Err(error)) => invalid_config(error.to_string()),
+        None if !config.errors.is_empty() => invalid_config(config.errors[0].to_string()),
+        None => {
+            let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
+            let known = match names.is_empty() {
+                true => "there are no servers in the config".to_owned(),
+                false => format!("the config has {}", names.join(", ")),
+            };
+            Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")))
+        }
+    }
 }
 
 /// The options with which another command reads the same config files, with a space before them; empty for the default

@@ -11,9 +11,6 @@ use clap::{ArgAction, Command, CommandFactory, Error, FromArgMatches};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 
-/// The exit code of a usage error.
-pub const EXIT_USAGE: u8 = 2;
-
 /// What is wrong with the command line or a variable, and how clap shows it.
 pub struct UsageError {
     /// What is wrong and what to do, on one line. Never repeats a value, which may be a secret.
