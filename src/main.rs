@@ -86,6 +86,10 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
                 let startup = Startup { errors, log_file: log.file.clone() };
                 Ok(match serve::serve(cli, &env, process_env, startup).await? {
+                    ServeOutcome::WrongProfile(error) => {
+                        usage_errors.push(UsageError::new(error));
+                        usage_exit(&usage_errors)
+                    }
                     ServeOutcome::NoClient if !usage_errors.is_empty() => usage_exit(&usage_errors),
                     ServeOutcome::NoClient | ServeOutcome::Served => ExitCode::SUCCESS,
                 })

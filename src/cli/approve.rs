@@ -53,7 +53,7 @@ pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitC
 }
 
 fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<ApprovedTool>, CommandError> {
-    let config = load_config(cli, env);
+    let config = load_config(cli, env)?;
     let group = GroupName::new(&args.group);
     let server = find_server(&config, &group)?;
     let dir = pins_dir(env).ok_or_else(|| {

@@ -15,7 +15,7 @@ use super::paths::load_config_with;
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
 use crate::config::vars::Env;
-use crate::config::{Config, Endpoint, Mode, Overrides};
+use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
 use crate::text::{CHARACTERS_PER_TOKEN, name, shorten};
 use crate::transport::launch::{ProcessEnv, prepare};
 use crate::upstream::Upstream;
@@ -86,6 +86,8 @@ struct CheckReport {
     errors: Vec<String>,
     /// What is doubtful in the config.
     warnings: Vec<String>,
+    /// Which profile is in use, and how many servers it leaves out, in one line.
+    profile: Option<String>,
 }
 
 /// Starts the servers and prints what was found.
@@ -104,22 +106,28 @@ pub async fn check(
         (env, ambient) = as_client::environment(client, &env, ambient);
     }
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
-    let mut config = load_config_with(overrides, cli, &env);
+    let mut config = load_config_with(overrides, cli, &env)?;
     let unknown =
         args.names.iter().find(|wanted| !config.servers.iter().any(|(known, _)| known.as_str() == *wanted));
     if let Some(unknown) = unknown
         && config.errors.is_empty()
     {
         let known: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
-        eprintln!("dynamic-mcp: the config has no enabled server {unknown:?}; it has {}", known.join(", "));
+        let why = match config.profile_summary().filter(|_| config.is_left_out(&GroupName::new(unknown))) {
+            Some(profile) => format!("{profile}, among them {unknown:?}"),
+            None => format!("the config has no enabled server {unknown:?}; it has {}", known.join(", ")),
+        };
+        eprintln!("dynamic-mcp: {why}");
         return Ok(ExitCode::from(EXIT_USAGE));
     }
+    let profile = config.profile_summary();
     config
         .servers
         .retain(|(known, _)| args.names.is_empty() || args.names.iter().any(|name| known.as_str() == name));
     let mut report = CheckReport {
         errors: config.errors.iter().map(ToString::to_string).collect(),
         warnings: config.warnings.iter().map(ToString::to_string).collect(),
+        profile,
         ..CheckReport::default()
     };
     let is_empty = config.servers.is_empty();

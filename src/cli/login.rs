@@ -87,7 +87,7 @@ async fn find_account(
     env: &Env,
     process_env: ProcessEnv,
 ) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load_config(cli, env);
+    let config = load_config(cli, env)?;
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
     let secrets = SecretResolver::new(secret_keyring(env), Arc::new(process_env), Warden::new());

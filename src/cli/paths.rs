@@ -27,13 +27,30 @@ pub(super) fn optional_files(cli: &Cli, env: &Env) -> BTreeSet<PathBuf> {
     files.filter(|(_, is_optional)| *is_optional).map(|(path, _)| path).collect()
 }
 
-/// Reads the config files of the command line, for a command.
-pub(super) fn load_config(cli: &Cli, env: &Env) -> Config {
+/// Reads the config files of the command line, for a command that uses the servers of the profile.
+///
+/// # Errors
+///
+/// Fails if nothing is wrong but that there is no such profile, which is a usage error.
+pub(super) fn load_config(cli: &Cli, env: &Env) -> Result<Config, CommandError> {
     load_config_with(Overrides::default(), cli, env)
 }
 
 /// The same, for a command that overrides settings.
-pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
+///
+/// # Errors
+///
+/// Fails like [`load_config`].
+pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
+    let config = load_all_servers(Overrides { profile: cli.profile.clone(), ..overrides }, cli, env);
+    match config.wrong_profile() {
+        Some(error) => Err(CommandError::new(EXIT_USAGE, error.to_string())),
+        None => Ok(config),
+    }
+}
+
+/// Reads the config files of the command line, for a command that is about all servers.
+pub(super) fn load_all_servers(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
     let overrides = Overrides { optional_files: optional_files(cli, env), ..overrides };
     load::load(&config_files(cli, env), env, &overrides)
 }
@@ -52,6 +69,10 @@ pub(super) fn find_server<'c>(
         Some(Ok(server)) => Ok(server),
         Some(Err(error)) => invalid_config(error.to_string()),
         None if !config.errors.is_empty() => invalid_config(config.errors[0].to_string()),
+        None if config.is_left_out(name) => {
+            let message = "the profile leaves this server out; choose another profile, or none";
+            Err(CommandError::new(EXIT_USAGE, message))
+        }
         None => {
             let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
             let known = match names.is_empty() {

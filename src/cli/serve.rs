@@ -86,18 +86,28 @@ pub async fn serve(
         signal = signals.next() => return Ok(stopped_at_start(signal)),
     };
     log_config(&loaded.config);
+    let wrong_profile = loaded.config.wrong_profile().map(ToString::to_string);
+    if let Some(error) = wrong_profile.clone().filter(|_| io::stdin().is_terminal()) {
+        return Ok(ServeOutcome::WrongProfile(error));
+    }
     lines.set_limit(loaded.config.settings.max_message_bytes);
     let launch = LaunchContext { cli, env, files: &files, ambient, startup };
-    run_session(loaded, (lines, output, writer), signals, launch).await
+    let outcome = run_session(loaded, (lines, output, writer), signals, launch).await?;
+    Ok(match (outcome, wrong_profile) {
+        (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
+        (outcome, _) => outcome,
+    })
 }
 
 /// How serving ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServeOutcome {
     /// A client came, or a signal ended it.
     Served,
     /// stdin ended before any request came.
     NoClient,
+    /// The same, or stdin is a terminal, and the config does not have the profile that was named: what is wrong.
+    WrongProfile(String),
 }
 
 /// How this instance was started.
@@ -286,6 +296,9 @@ fn log_config(config: &Config) {
         if let Err(error) = server {
             error.to_string().lines().for_each(|line| tracing::error!(group = %name, "{line}"));
         }
+    }
+    if let Some(profile) = config.profile_summary() {
+        tracing::info!("{profile}");
     }
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
 }

@@ -7,7 +7,8 @@ use super::Cli;
 use super::import::edit::{ObjectEdit, content, edit};
 use super::import::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
-use super::paths::{config_files, config_options, load_config};
+use super::paths::{config_files, config_options, load_all_servers};
+use crate::config::Overrides;
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
@@ -110,7 +111,7 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
     file.write(&ObjectEdit { keys: file.keys.clone(), remove: Vec::new(), set })?;
-    let config = load_config(cli, env);
+    let config = load_all_servers(Overrides::default(), cli, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
         eprintln!("dynamic-mcp: it does not work yet: {error}");

@@ -275,15 +275,18 @@ async fn all_pages(
 ///
 /// Fails if there is no server.
 fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
-    let mut config = load_config_with(overrides, cli, env);
+    let mut config = load_config_with(overrides, cli, env)?;
     config.settings.tools_budget = NO_BUDGET;
     for error in &config.errors {
         eprintln!("dynamic-mcp: {error}");
     }
     if config.servers.is_empty() {
-        let message = match config.errors.is_empty() {
-            true => "the config has no server; `dynamic-mcp import` adds those of your MCP clients",
-            false => "the config has no server that can be used",
+        let message = match (config.profile_summary(), config.errors.is_empty()) {
+            (Some(profile), true) => profile,
+            (None, true) => {
+                "the config has no server; `dynamic-mcp import` adds those of your MCP clients".to_owned()
+            }
+            (_, false) => "the config has no server that can be used".to_owned(),
         };
         return Err(CommandError::new(EXIT_CONFIG, message));
     }

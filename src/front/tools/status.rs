@@ -80,6 +80,7 @@ pub fn report(
         "startUpSavedMs": millis(saved),
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
+        "profile": config.profile_summary(),
         "logFile": manager.log_file(),
     });
     let mut lines = Vec::from_iter(headline);
@@ -95,6 +96,7 @@ pub fn report(
         let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
         lines.extend(duplicate.map(|server| format!("    {}", server.text())));
     }
+    lines.extend(config.profile_summary());
     lines.extend(warnings.iter().map(|warning| format!("config warning: {warning}")));
     if let Some(log) = manager.log_file().filter(|_| has_problems) {
         lines.push(format!("log: {}", log.display()));
