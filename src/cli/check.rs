@@ -10,7 +10,7 @@
 
 use super::Cli;
 use super::import::apps::ClientApp;
-use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::load_config_with;
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
@@ -107,19 +107,7 @@ pub async fn check(
     }
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
     let mut config = load_config_with(overrides, cli, &env)?;
-    let unknown =
-        args.names.iter().find(|wanted| !config.servers.iter().any(|(known, _)| known.as_str() == *wanted));
-    if let Some(unknown) = unknown
-        && config.errors.is_empty()
-    {
-        let known: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
-        let why = match config.profile_summary().filter(|_| config.is_left_out(&GroupName::new(unknown))) {
-            Some(profile) => format!("{profile}, among them {unknown:?}"),
-            None => format!("the config has no enabled server {unknown:?}; it has {}", known.join(", ")),
-        };
-        eprintln!("dynamic-mcp: {why}");
-        return Ok(ExitCode::from(EXIT_USAGE));
-    }
+    refuse_unknown(&args.names, &config)?;
     let profile = config.profile_summary();
     config
         .servers
@@ -148,6 +136,20 @@ pub async fn check(
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_FAILURE),
     })
+}
+
+/// Refuses names that the config does not have, or that the profile leaves out.
+fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError> {
+    let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
+    let unknown = names.iter().find(|wanted| !is_known(wanted));
+    let Some(unknown) = unknown.filter(|_| config.errors.is_empty()) else { return Ok(()) };
+    let known: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
+    let is_left_out = config.is_left_out(&GroupName::new(unknown));
+    let message = match config.profile_summary().filter(|_| is_left_out) {
+        Some(profile) => format!("{profile}, among them {unknown:?}"),
+        None => format!("the config has no enabled server {unknown:?}; it has {}", known.join(", ")),
+    };
+    Err(CommandError::new(EXIT_USAGE, message))
 }
 
 /// Starts all servers, and ends them once each has answered or failed. `None`: Ctrl-C came.

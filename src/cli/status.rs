@@ -56,8 +56,7 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
 
 /// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
 fn report(env: &Env) -> std::io::Result<Value> {
-    let instances = query::all(env)?;
-    let tree = ProcessTree::read();
+    let (instances, tree) = (query::all(env)?, ProcessTree::read());
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for instance in &instances {
         for group in instance.status.groups().iter().filter(|group| group["shared"] == true) {

@@ -89,7 +89,7 @@ fn use_profile(
     let Some(wanted) = &overrides.profile else { return };
     let profile = profiles.apply(wanted, servers);
     if !profile.is_known {
-        let file = files.first().map(PathBuf::as_path).unwrap_or(Path::new("config"));
+        let file = files.first().map(PathBuf::as_path).unwrap_or_else(|| Path::new("config"));
         config.errors.push(profiles.unknown(wanted, file));
     }
     config.profile = Some(profile);
