@@ -218,6 +218,7 @@ impl Connector {
             live: live.clone(),
             handle: handle.clone(),
             server: server.clone(),
+            offered: self.clients.offered_capabilities(),
             era,
             limit,
             is_certain,

@@ -32,6 +32,8 @@ pub(super) struct Session {
     pub(super) handle: TransportHandle,
     /// The group's configuration.
     pub(super) server: Arc<ServerConfig>,
+    /// What the clients could do when the connection was made.
+    pub(super) offered: Raw,
     /// The era of the requests.
     pub(super) era: Era,
     /// An additional limit for the first answer.
@@ -72,7 +74,9 @@ impl Session {
             templates: other(templates, "resourceTemplates", "uriTemplate"),
             prompts: other(prompts, "prompts", "name"),
         };
-        Ok(Catalog::new(info, tools, lists))
+        let mut catalog = Catalog::new(info, tools, lists);
+        catalog.offered = Some(self.offered.clone());
+        Ok(catalog)
     }
 
     /// Reads all pages of one list; none unless `wanted`.

@@ -179,7 +179,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "calls": group.stats.calls(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
-        "cached": catalog.map(|catalog| matches!(catalog.source, CatalogSource::Cached(_))),
+        "cached": catalog.map(|catalog| !matches!(catalog.source, CatalogSource::Live(_))),
         "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
         "server": info.and_then(|info| info.title.as_deref()).map(one_line),
         "version": info.and_then(|info| info.version.as_deref()).map(one_line),
@@ -206,7 +206,7 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     }
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
         line.push_str(&format!(", {tools} tools"));
-        if matches!(catalog.source, CatalogSource::Cached(_)) {
+        if !matches!(catalog.source, CatalogSource::Live(_)) {
             line.push_str(&format!(" as of {} ago", in_largest_unit(catalog.age())));
         }
     }
