@@ -12,7 +12,6 @@ use crate::transport::remote::headers::USER_AGENT;
 use crate::transport::remote::http_client::error_message;
 use crate::transport::remote::proxy;
 use crate::transport::remote::reqwest_error::root_cause;
-use crate::wire::Raw;
 use oauth2::http::Request;
 use oauth2::{HttpRequest, HttpResponse};
 use parking_lot::Mutex;
@@ -268,7 +267,7 @@ pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str])
         Ok(OAuthErrorResponse { error, .. }) => quote_sanitized(&error, secrets),
         Err(_) => {
             let body = without_secrets(&String::from_utf8_lossy(response.body()), secrets);
-            let words = error_message(&Raw::from(body)).map(|words| format!(": {words}"));
+            let words = error_message(&body.into()).map(|words| format!(": {words}"));
             format!("HTTP status {}{}", response.status(), words.unwrap_or_default())
         }
     }

@@ -224,9 +224,8 @@ impl Connector {
             is_certain,
             startup: self.startup.clone(),
         };
-        let watching = self.startup.watch(&handle, &live);
-        let outcome = handshake::connect(&session, &offered, &*self.clients).await;
-        drop(watching);
+        let attempt = handshake::connect(&session, &offered, &*self.clients);
+        let outcome = self.startup.watch(&handle, &live, attempt).await;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {
             output.close();

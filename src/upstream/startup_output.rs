@@ -32,10 +32,16 @@ struct SharedOutput {
 }
 
 impl StartupOutput {
-    /// Notes the connection of an attempt, until the guard is dropped.
-    pub(super) fn watch(&self, handle: &TransportHandle, live: &Arc<LiveConnection>) -> WatchGuard<'_> {
+    /// Watches the connection of an attempt until that ends.
+    pub(super) async fn watch<T>(
+        &self,
+        handle: &TransportHandle,
+        live: &Arc<LiveConnection>,
+        attempt: impl Future<Output = T>,
+    ) -> T {
         *self.0.current.lock() = Some((handle.clone(), live.clone()));
-        WatchGuard(self)
+        let _guard = WatchGuard(self);
+        attempt.await
     }
 
     /// Resolves when the attempt is to be ended early.
@@ -57,7 +63,7 @@ impl StartupOutput {
 }
 
 /// Ends the watch of an attempt.
-pub(super) struct WatchGuard<'a>(&'a StartupOutput);
+struct WatchGuard<'a>(&'a StartupOutput);
 
 impl Drop for WatchGuard<'_> {
     fn drop(&mut self) {
