@@ -9,22 +9,27 @@
 //! Files are replaced atomically: written to a temporary file beside them and renamed. A process that is killed leaves
 //! its temporary file, which [`remove_stale_temporaries`] removes later.
 //!
-//! `unix` and `windows` have the checks.
+//! `unix` and `windows` have the checks, `error` and `access` what they share with this file.
 
 use crate::files;
-use std::fs::{self, File, Metadata, OpenOptions};
+use access::Access;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 #[cfg(unix)]
 use unix as platform;
 #[cfg(windows)]
 use windows as platform;
 
+mod access;
+mod error;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 pub mod windows;
+
+pub use error::PrivateFileError;
 
 /// The extension of temporary files.
 const TEMPORARY: &str = "tmp";
@@ -33,49 +38,6 @@ const STALE_AFTER: Duration = Duration::from_secs(3600);
 
 /// The interval between attempts to take a lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Why a file or directory of ours cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PrivateFileError {
-    /// A system call failed.
-    #[error("{}: {error}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// Another user may have made or changed it, or can read it.
-    #[error("{} {problem}, so it is not used: {remedy}", path.display())]
-    Untrusted {
-        /// The file or directory.
-        path: PathBuf,
-        /// What is wrong with it, after its name.
-        problem: String,
-        /// What the user can do.
-        remedy: String,
-    },
-}
-
-impl PrivateFileError {
-    fn io(path: &Path, error: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), error }
-    }
-
-    fn untrusted(path: &Path, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Untrusted { path: path.to_owned(), problem: problem.into(), remedy: remedy.into() }
-    }
-
-    /// Whether the file or its directory does not exist, or cannot be reached: then we never wrote it.
-    pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Io { path, .. } if fs::symlink_metadata(path).is_err())
-    }
-
-    /// Whether a person has to repair something.
-    pub fn is_untrusted(&self) -> bool {
-        matches!(self, Self::Untrusted { .. })
-    }
-}
 
 /// Reads a file of ours of at most `limit` bytes, after a check of the file and its directory.
 ///
@@ -237,33 +199,6 @@ pub fn remove_stale_temporaries(dir: &Path) {
     }
 }
 
-/// What a file is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    /// To read it.
-    Read,
-    /// To write or lock it. It is made if it does not exist.
-    Write,
-    /// To append to it. It is made if it does not exist.
-    Append,
-    /// To write it. It must not exist.
-    CreateNew,
-}
-
-impl Access {
-    /// The options for opening a file. With `creates`, they also make it.
-    fn options(self, creates: bool) -> OpenOptions {
-        let mut options = File::options();
-        match self {
-            Self::Read => options.read(true),
-            Self::Write => options.create(creates).truncate(false).write(true),
-            Self::Append => options.create(creates).append(true),
-            Self::CreateNew => options.create_new(creates).write(true),
-        };
-        options
-    }
-}
-
 fn open_checked(path: &Path, access: Access) -> Result<File, PrivateFileError> {
     let file = platform::open(path, access).map_err(|error| platform::open_error(path, error))?;
     platform::check_file(path, &file)?;
@@ -288,6 +223,7 @@ fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::path::PathBuf;
 
     use super::*;
 

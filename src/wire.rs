@@ -52,8 +52,6 @@ mod pollable_fd;
 pub mod raw;
 pub mod scan;
 pub mod stdio;
-#[cfg(any(windows, test))]
-mod stdio_threads;
 pub mod unfinished;
 pub mod when_woken;
 

@@ -1,14 +1,19 @@
-//! What tells the process to end: signals, and on Windows the events of its console.
+//! The signals that end the process: SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the end of the terminal), or the events of the
+//! console on Windows.
 
 use std::io;
 
-/// The signals that end the process.
+/// Receives the signals.
 #[cfg(unix)]
-pub(super) struct Signals([(&'static str, tokio::signal::unix::Signal); 3]);
+pub(super) struct EndSignals([(&'static str, tokio::signal::unix::Signal); 3]);
 
 #[cfg(unix)]
-impl Signals {
+impl EndSignals {
     /// Starts to receive the signals, which then no longer end the process by themselves.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they cannot be handled.
     pub(super) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self([
@@ -29,10 +34,11 @@ impl Signals {
     }
 }
 
-/// The events of the console that end the process. After the last three the system waits up to 5 s for us to exit.
+/// Receives the events of the console: Ctrl-C, Ctrl-Break, and the end of the console, the login or the system. After the
+/// last three the system waits a few seconds for us to exit.
 #[cfg(windows)]
-pub(super) struct Signals {
-    c: tokio::signal::windows::CtrlC,
+pub(super) struct EndSignals {
+    interrupt: tokio::signal::windows::CtrlC,
     break_: tokio::signal::windows::CtrlBreak,
     close: tokio::signal::windows::CtrlClose,
     logoff: tokio::signal::windows::CtrlLogoff,
@@ -40,12 +46,16 @@ pub(super) struct Signals {
 }
 
 #[cfg(windows)]
-impl Signals {
+impl EndSignals {
     /// Starts to receive the events, which then no longer end the process by themselves.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they cannot be handled.
     pub(super) fn listen() -> io::Result<Self> {
         use tokio::signal::windows;
         Ok(Self {
-            c: windows::ctrl_c()?,
+            interrupt: windows::ctrl_c()?,
             break_: windows::ctrl_break()?,
             close: windows::ctrl_close()?,
             logoff: windows::ctrl_logoff()?,
@@ -56,11 +66,20 @@ impl Signals {
     /// Waits for the next event and returns its name. Cancel-safe.
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
-            _ = self.c.recv() => "CTRL_C_EVENT",
+            _ = self.interrupt.recv() => "CTRL_C_EVENT",
             _ = self.break_.recv() => "CTRL_BREAK_EVENT",
             _ = self.close.recv() => "CTRL_CLOSE_EVENT",
             _ = self.logoff.recv() => "CTRL_LOGOFF_EVENT",
             _ = self.shutdown.recv() => "CTRL_SHUTDOWN_EVENT",
         }
+    }
+}
+
+/// Waits for a signal that ends a command.
+pub(super) async fn interrupted() {
+    match EndSignals::listen() {
+        Ok(mut signals) => drop(signals.next().await),
+        // A signal then ends the process by itself.
+        Err(_) => std::future::pending().await,
     }
 }

@@ -1,6 +1,7 @@
 //! Owners and modes.
 
-use super::{Access, PrivateFileError};
+use super::access::Access;
+use super::error::PrivateFileError;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};

@@ -5,7 +5,8 @@
 //! administrators do not count, because they can read and change everything anyway.
 #![expect(unsafe_code, reason = "the calls that read and make access lists have no safe wrapper")]
 
-use super::{Access, PrivateFileError};
+use super::access::Access;
+use super::error::PrivateFileError;
 use std::ffi::{OsStr, OsString, c_void};
 use std::fs::{self, File, Metadata};
 use std::io;

@@ -6,7 +6,7 @@
 //! the only handle of the job, and the job ends its processes when its last handle is closed. So the system ends the
 //! upstreams however our process ends, and no second process of ours is needed.
 //!
-//! - [`Jobs`] starts upstreams. Each has a task, [`Supervisor`], which owns its job, notices its exit and ends it.
+//! - [`Jobs`] starts upstreams. Each has a task, [`JobSupervisor`], which owns its job, notices its exit and ends it.
 //! - `sys` has the system calls, `pipes` the three pipes of an upstream.
 //!
 //! A process is a member of its job from its creation (`PROC_THREAD_ATTRIBUTE_JOB_LIST`), so there is no moment at which
@@ -17,8 +17,7 @@
 //! There is no SIGTERM: a stop waits until the processes have ended because their stdin is closed, and then terminates
 //! the job.
 
-use super::launch::Launch;
-use super::launch::windows_command;
+use super::launch::{Launch, windows_command};
 use super::stop_timeouts::StopTimeouts;
 use parking_lot::Mutex;
 use pipes::StdioPipes;
@@ -125,7 +124,7 @@ impl Jobs {
         let pid = process.pid();
         let (stop, stops) = mpsc::unbounded_channel();
         let (state, states) = watch::channel(JobState::default());
-        tokio::spawn(Supervisor { job, process, state, stops }.run());
+        tokio::spawn(JobSupervisor { job, process, state, stops }.run());
         let mut running = self.0.lock();
         running.jobs.retain(|(_, state)| !state.borrow().is_stopped);
         running.jobs.push((stop.downgrade(), states.clone()));
@@ -208,7 +207,7 @@ impl fmt::Display for JobExit {
 }
 
 /// The task of one upstream.
-struct Supervisor {
+struct JobSupervisor {
     job: JobObject,
     process: StartedProcess,
     state: watch::Sender<JobState>,
@@ -216,7 +215,7 @@ struct Supervisor {
     stops: mpsc::UnboundedReceiver<StopTimeouts>,
 }
 
-impl Supervisor {
+impl JobSupervisor {
     /// Watches the process until it is stopped. A process that has exited is stopped too, for what it has started.
     async fn run(mut self) {
         let timeouts = tokio::select! {

@@ -4,11 +4,14 @@
 //! Node gives them sockets; both can be read without blocking. Anything else (a file, a terminal) is read by tokio.
 //!
 //! On Windows nothing that is inherited can be used without blocking. There, stdin and stdout have a thread each
-//! (`stdio_threads`).
+//! (`threads`).
 
 use super::lines::LineReader;
 use super::output::{Output, Writer};
 use tokio::io::AsyncRead;
+
+#[cfg(any(windows, test))]
+mod threads;
 
 /// A reader of any kind.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
@@ -88,16 +91,15 @@ mod platform {
 #[cfg(windows)]
 mod platform {
     use super::super::output::{Output, Writer};
-    use super::super::stdio_threads;
-    use super::Input;
+    use super::{Input, threads};
 
     /// Reads stdin in a thread; `None` if the system refuses one.
     pub(super) fn stdin() -> Option<Input> {
-        Some(Box::new(stdio_threads::reader(std::io::stdin()).ok()?))
+        Some(Box::new(threads::reader(std::io::stdin()).ok()?))
     }
 
     /// Writes stdout in a thread; `None` if the system refuses one.
     pub(super) fn stdout() -> Option<(Output, Writer)> {
-        Some(Output::any(stdio_threads::writer(std::io::stdout()).ok()?))
+        Some(Output::any(threads::writer(std::io::stdout()).ok()?))
     }
 }

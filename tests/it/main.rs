@@ -29,8 +29,12 @@ mod docs;
 mod fidelity;
 mod front;
 mod import;
+// Users and modes.
+#[cfg(unix)]
 mod isolation;
 mod layers;
+// Signals, and processes that are found in /proc. `.ci/cross` has the tests for Windows.
+#[cfg(unix)]
 mod lifetime;
 mod limits;
 mod matrix;
@@ -45,9 +49,15 @@ mod secrets;
 mod security_doc;
 mod servers;
 mod setup;
+// Windows has no host.
+#[cfg(unix)]
 mod sharing;
 mod shell;
+// Processes that are found in /proc.
+#[cfg(unix)]
 mod soak;
 mod support;
 mod upstreams;
+// Windows has no warden: `transport/job/tests.rs` has the tests of what takes its place.
+#[cfg(unix)]
 mod warden;

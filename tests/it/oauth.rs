@@ -18,6 +18,8 @@ use fixture::{Fixture, get};
 mod attacks;
 mod auth_server;
 mod fixture;
+// The other systems have a keyring of their own.
+#[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod keyring;
 mod long_session;
 mod offered_logins;
@@ -205,6 +207,36 @@ fn without_registration_the_error_says_what_to_configure() {
     let output = fixture.login();
     assert_eq!(output.exit_code, 1);
     assert!(output.text.contains("`oauth.client_id`"), "{}", output.text);
+}
+
+#[test]
+fn a_registration_that_fails_is_told_in_the_words_of_the_authorization_server() {
+    let page = "<html><head><title>Sign in\u{202e}</title></head><body>x</body></html>";
+    for (status, media_type, body, words) in [
+        (404, "text/plain", "", "HTTP status 404 Not Found;"),
+        (403, "text/plain", "Only partners\nmay register.", "HTTP status 403 Forbidden: \"Only partners\";"),
+        (403, "text/html", page, "HTTP status 403 Forbidden: \"Sign in\\u{202e}\";"),
+        (
+            400,
+            "application/json",
+            r#"{"detail": "too many clients"}"#,
+            "400 Bad Request: \"too many clients\";",
+        ),
+        (
+            400,
+            "application/json",
+            r#"{"error": "invalid_redirect_uri", "error_description": "Use https."}"#,
+            "did not register a client: \"invalid_redirect_uri (Use https.)\";",
+        ),
+    ] {
+        let fixture = Fixture::new();
+        fixture.auth_server.state().registration_refusal = Some((status, media_type, body));
+        let output = fixture.login();
+        assert_eq!(output.exit_code, 1);
+        let words =
+            format!("{words} register one there and set `oauth.client_id` (and `oauth.redirect_port`)");
+        assert!(output.text.contains(&words), "{words}: {}", output.text);
+    }
 }
 
 #[test]

@@ -25,6 +25,8 @@ const MAX_NAME_BYTES: u64 = 256;
 /// The interval between attempts to connect to a pipe that another command uses.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
+pub(super) use PipeEndpoint as OwnEndpoint;
+
 /// Returns our state directory.
 pub(super) fn base(env: &Env) -> Option<PathBuf> {
     dirs::state_dir(env)
@@ -36,7 +38,7 @@ fn dir(base: Option<&Path>) -> io::Result<PathBuf> {
 }
 
 /// The pipe of this instance.
-pub(super) struct Endpoint {
+pub(super) struct PipeEndpoint {
     name: String,
     /// Waits for the next command.
     pipe: NamedPipeServer,
@@ -44,14 +46,14 @@ pub(super) struct Endpoint {
     file: PathBuf,
 }
 
-impl Drop for Endpoint {
+impl Drop for PipeEndpoint {
     fn drop(&mut self) {
         fs::remove_file(&self.file).ok();
     }
 }
 
-impl Endpoint {
-    /// Listens.
+impl PipeEndpoint {
+    /// Makes it and listens.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The endpoint on which an instance answers commands.
 
-use super::endpoint::{Endpoint, check_peer};
+use super::endpoint::{OwnEndpoint, check_peer};
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
 use crate::config::GroupName;
 use crate::front::tools::status;
@@ -37,7 +37,7 @@ pub struct InstanceInfo {
 pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
     let started = Instant::now();
     sleep(START_DELAY).await;
-    let mut endpoint = match Endpoint::listen(info.endpoint_base.as_deref()) {
+    let mut endpoint = match OwnEndpoint::listen(info.endpoint_base.as_deref()) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");

@@ -9,26 +9,28 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
+pub(super) use SocketEndpoint as OwnEndpoint;
+
 /// Returns `$XDG_RUNTIME_DIR`, if it is set.
 pub(super) fn base(env: &Env) -> Option<PathBuf> {
     env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 /// The socket of this instance.
-pub(super) struct Endpoint {
+pub(super) struct SocketEndpoint {
     listener: UnixListener,
     /// Removed when this is dropped.
     path: PathBuf,
 }
 
-impl Drop for Endpoint {
+impl Drop for SocketEndpoint {
     fn drop(&mut self) {
         fs::remove_file(&self.path).ok();
     }
 }
 
-impl Endpoint {
-    /// Listens.
+impl SocketEndpoint {
+    /// Makes it and listens.
     ///
     /// # Errors
     ///

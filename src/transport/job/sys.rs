@@ -18,8 +18,8 @@ use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 use windows_sys::Win32::System::Threading as threading;
 use windows_sys::core::BOOL;
 
-use super::windows_command::CommandLine;
 use crate::transport::launch::Launch;
+use crate::transport::launch::windows_command::QuotedCommand;
 
 /// The exit code of processes that we terminate.
 const TERMINATED: u32 = 1;
@@ -166,7 +166,7 @@ impl Drop for Attributes {
 /// Fails if the program cannot be executed, or the working directory cannot be entered.
 pub(super) fn start(
     job: &JobObject,
-    line: &CommandLine,
+    line: &QuotedCommand,
     launch: &Launch,
     stdio: &[OwnedHandle; 3],
 ) -> io::Result<StartedProcess> {

@@ -92,6 +92,9 @@ const OWN_PREFIX: &str = "DYNAMIC_MCP_";
 /// by colons. A dynamic-mcp that runs as a child must not start itself again.
 pub const ANCESTORS_VAR: &str = "DYNAMIC_MCP_ANCESTORS";
 
+/// Names the instance that started a process, and which of its upstreams that is. Set by the warden.
+pub const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
+
 /// How many withheld variables an error names.
 const MAX_WITHHELD: usize = 8;
 

@@ -84,7 +84,7 @@ fn is_file(path: &Path) -> bool {
 
 /// What CreateProcessW gets.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct CommandLine {
+pub(crate) struct QuotedCommand {
     /// The program that the system runs.
     pub(crate) program: PathBuf,
     /// The line, which begins with the program. It may hold secrets.
@@ -141,7 +141,7 @@ pub(crate) fn command_line(
     program: &Path,
     args: &[OsString],
     system_dir: &Path,
-) -> Result<CommandLine, QuoteError> {
+) -> Result<QuotedCommand, QuoteError> {
     let args = texts(args)?;
     let kind = ProgramKind::of(program).ok_or(QuoteError::NotAProgram)?;
     let (program, text, limit) = match kind {
@@ -164,7 +164,7 @@ pub(crate) fn command_line(
     let length = text.to_string_lossy().encode_utf16().count() + 1;
     match length > limit {
         true => Err(QuoteError::TooLong { length, limit }),
-        false => Ok(CommandLine { program, text }),
+        false => Ok(QuotedCommand { program, text }),
     }
 }
 

@@ -9,7 +9,7 @@ use super::attach_helper::{self, ConnectError};
 use super::confinement::Confinement;
 use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
-use crate::transport::launch::ProcessEnv;
+use crate::transport::launch::{OWNER_VAR, ProcessEnv};
 use crate::transport::own_program::own_program;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -24,8 +24,6 @@ use tokio::time::{sleep, timeout};
 /// The first argument that makes our program the host. `main` checks for it before anything else.
 pub const MODE_ARG: &str = "__host";
 
-/// The variable that the warden gives to every upstream, and to nothing else.
-const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
 /// The interval between attempts to take the lock while another instance starts the host.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
