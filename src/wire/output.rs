@@ -324,6 +324,7 @@ mod tests {
     use tokio::net::unix::pipe;
     use tokio::time::{Duration, timeout};
 
+    #[cfg(unix)]
     fn frame(n: usize) -> Frame {
         Frame::notification(&format!("n{n}"), None)
     }

@@ -8,6 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+// Commands of a shell.
+#[cfg(unix)]
 mod commands;
 mod pages;
 mod pictures;

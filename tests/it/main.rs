@@ -28,6 +28,8 @@ mod demo;
 mod docs;
 mod fidelity;
 mod front;
+// The files of clients are in other places on Windows, and the snapshots have paths of Unix.
+#[cfg(unix)]
 mod import;
 // Users and modes.
 #[cfg(unix)]
@@ -36,15 +38,21 @@ mod layers;
 // Signals, and processes that are found in /proc. `.ci/cross` has the tests for Windows.
 #[cfg(unix)]
 mod lifetime;
+// FIFOs, devices, limits of the system, and /proc.
+#[cfg(unix)]
 mod limits;
 mod matrix;
 mod modes;
+// The browser is a shell script.
+#[cfg(unix)]
 mod oauth;
 mod pins;
 mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+// Shell scripts, modes and a D-Bus.
+#[cfg(unix)]
 mod secrets;
 mod security_doc;
 mod servers;

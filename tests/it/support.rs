@@ -18,18 +18,17 @@ pub(crate) use config::{config_of, full_upstream, merged, pure_config, scripted_
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
-#[cfg(unix)]
-pub(crate) use processes::{Processes, is_alive};
+pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(unix)]
 pub(crate) use proxy_process::unix::NOBODY;
-pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK, Proxy, ProxyCommand};
+pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
+#[cfg(unix)]
+pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
 
 mod config;
 mod input_record;
 mod message;
 mod pipes;
-// They are found in /proc.
-#[cfg(unix)]
 mod processes;
 mod proxy_client;
 mod proxy_process;

@@ -321,9 +321,3 @@ impl Drop for ExitWait {
         drop(unsafe { Box::from_raw(self.context) });
     }
 }
-
-/// The path of a program of the system, for tests.
-#[cfg(test)]
-pub(super) fn system_program(name: &str) -> PathBuf {
-    system_directory().unwrap().join(name)
-}

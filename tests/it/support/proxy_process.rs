@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::{Message, wait_until, write_all};
 
 /// A D-Bus address without a bus, so that no test uses the keyring of the developer.
+#[cfg(unix)]
 pub(crate) const DISABLED_DBUS: &str = "disabled:";
 
 #[cfg(unix)]
@@ -119,7 +120,7 @@ impl ProxyCommand {
 
 /// The environment of the program in this home directory.
 #[cfg(unix)]
-fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
+pub(crate) fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
     vec![
         ("HOME", home.into()),
         ("PATH", "/usr/local/bin:/usr/bin:/bin".into()),
@@ -134,7 +135,7 @@ fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
 
 /// The environment of the program in this home directory, and what no program can do without.
 #[cfg(windows)]
-fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
+pub(crate) fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
     let own = ["SystemRoot", "SystemDrive", "ComSpec", "PATH", "PATHEXT", "TEMP", "TMP"];
     let own = own.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let dirs = [("USERPROFILE", ""), ("APPDATA", "config"), ("LOCALAPPDATA", "data")];
