@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! The servers are started as an instance starts them (`shell::own_instance`), so their errors, with what to do about
-//! them, are those that a client would get. `findings` looks at the tools of the servers that work, `as_client` makes
-//! the environment that a desktop client gives, and `table` prints.
+//! them, are those that a client would get. `findings` looks at the tools of the servers that work, `as_client` finds
+//! out how a client starts us, and `table` prints.
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
@@ -13,6 +13,7 @@ use super::import::apps::ClientApp;
 use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, interrupted};
 use super::paths::load_config_with;
 use super::shell::own_instance::OwnInstance;
+use super::usage;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, Mode, Overrides};
 use crate::text::{CHARACTERS_PER_TOKEN, name, shorten};
@@ -21,6 +22,7 @@ use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use clap::Args;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -48,7 +50,7 @@ pub struct CheckArgs {
     /// The names of servers in the config; all by default
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Start them with the PATH and the environment that this client has
+    /// Start them with the PATH, the environment and the entry that this client has
     #[arg(long = "as", value_name = "CLIENT")]
     pub client: Option<ClientApp>,
     /// Print JSON
@@ -81,6 +83,8 @@ struct CheckedServer {
 /// What `check` found.
 #[derive(Debug, Default, Serialize)]
 struct CheckReport {
+    /// With a client: where the environment and the options are from.
+    environment: Vec<String>,
     /// The servers, in the order of the config.
     servers: Vec<CheckedServer>,
     /// What is wrong with the config.
@@ -100,10 +104,16 @@ pub async fn check(
     env: &Env,
     mut ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
-    let mut env = env.clone();
+    let mut report = CheckReport::default();
+    let (mut env, mut of_client) = (env.clone(), None);
     if let Some(client) = args.client {
-        (env, ambient) = as_client::environment(client, &env, ambient);
+        let start = as_client::client_start(client, &env, ambient);
+        (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
+        if cli.config.is_empty() {
+            of_client = options_of_entry(start.args, &mut report.errors);
+        }
     }
+    let cli = of_client.as_ref().unwrap_or(cli);
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
     let mut config = load_config_with(overrides, cli, &env);
     let unknown =
@@ -118,11 +128,8 @@ pub async fn check(
     config
         .servers
         .retain(|(known, _)| args.names.is_empty() || args.names.iter().any(|name| known.as_str() == name));
-    let mut report = CheckReport {
-        errors: config.errors.iter().map(ToString::to_string).collect(),
-        warnings: config.warnings.iter().map(ToString::to_string).collect(),
-        ..CheckReport::default()
-    };
+    report.errors.extend(config.errors.iter().map(ToString::to_string));
+    report.warnings = config.warnings.iter().map(ToString::to_string).collect();
     let is_empty = config.servers.is_empty();
     if !is_empty {
         let Some(servers) = start_all(config, cli, &env, ambient).await? else {
@@ -141,6 +148,14 @@ pub async fn check(
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_FAILURE),
     })
+}
+
+/// The command line of our entry in a client's file. What is wrong with it is reported, as an instance does.
+fn options_of_entry(args: Vec<OsString>, errors: &mut Vec<String>) -> Option<Cli> {
+    let (cli, wrong) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(args)).ok()?;
+    errors
+        .extend(wrong.into_iter().map(|error| format!("in `args` of the client's entry: {}", error.message)));
+    Some(cli)
 }
 
 /// Starts all servers, and ends them once each has answered or failed. `None`: Ctrl-C came.

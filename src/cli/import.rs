@@ -8,7 +8,7 @@
 //! the new servers to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers, `write` writes them,
-//! and `undo` keeps what is needed to take that back. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
+//! and `undo` keeps what is needed to take that back. `own_entry` finds our entry there, for `check`. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
 //!
@@ -45,6 +45,7 @@ mod keyring;
 mod measure;
 mod merge;
 mod mode;
+pub(super) mod own_entry;
 mod plan;
 mod replace;
 mod report;

@@ -134,6 +134,9 @@ pub fn group_unavailable(
     login: Option<String>,
     log_file: Option<&Path>,
 ) -> RpcError {
+    if matches!(error, AcquireError::ShuttingDown) {
+        return shutting_down();
+    }
     let snapshot = group.snapshot();
     let (attempts, cause) = match (&snapshot.state, error) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),

@@ -18,8 +18,9 @@ use crate::transport::{Transport, launch};
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::clients::Clients;
 use crate::upstream::connector::{Connector, KnownEra};
+use crate::upstream::startup_output::StartupOutput;
 use crate::upstream::task::shared::SharedState;
-use crate::upstream::task::{self, GroupSpec};
+use crate::upstream::task::{self, spec::GroupSpec};
 use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
@@ -320,10 +321,11 @@ impl GroupManager {
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
         let era = cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era);
-        let log = ServerLog::default();
+        let (log, startup) = (ServerLog::default(), StartupOutput::default());
         let connector = Connector {
             group: name.clone(),
             log: log.clone(),
+            startup: startup.clone(),
             transport: self.environment.transport.clone(),
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
@@ -340,6 +342,7 @@ impl GroupManager {
             cached,
             predecessor,
             log,
+            startup,
         };
         let (group, task) = task::create(spec, connector, self.environment.shared.clone());
         self.tasks.spawn(name, task);

@@ -36,10 +36,15 @@ impl Shell {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.plain_command(&[&["--config", "servers.json"], args].concat())
+    }
+
+    /// A command with the config that it finds by itself.
+    pub(crate) fn plain_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("XDG_RUNTIME_DIR", self.home.path()).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
-        command.current_dir(self.home.path()).args(["--config", "servers.json"]).args(args);
+        command.current_dir(self.home.path()).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

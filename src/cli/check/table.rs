@@ -12,7 +12,7 @@ pub(super) fn table(report: &CheckReport) -> String {
     rows.extend(report.servers.iter().map(|server| (row(server), notes(server))));
     let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut text = String::new();
+    let mut text: String = report.environment.iter().map(|line| visible(line) + "\n").collect();
     for (row, notes) in rows.iter().filter(|_| !report.servers.is_empty()) {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         text.push_str(&format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end()));

@@ -161,6 +161,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "state": snapshot.state.name(),
         "mode": mode(snapshot),
         "connecting": snapshot.connecting.is_some(),
+        "startupHint": group.startup_hint(),
         "tools": tools(snapshot),
         "error": error,
         "note": note.map(Note::to_string),
@@ -233,6 +234,9 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     }
     if let Some(note) = note {
         line.push_str(&format!("\n    {note}"));
+    }
+    if let Some(hint) = group.startup_hint() {
+        line.push_str(&format!("\n    {hint}"));
     }
     if let Some(last) = snapshot.unreadable() {
         let messages = match last.count {
