@@ -24,7 +24,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::Cli;
-use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::{config_files, secret_store};
 use crate::config::load::is_toml;
 use crate::config::vars::Env;

@@ -56,7 +56,7 @@ impl Shell {
     }
 
     /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
-    fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
+    pub(crate) fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
         let terminal = nix::pty::openpty(None, None).unwrap();
         let mut command = self.command(args);
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());

@@ -38,8 +38,7 @@ pub fn report(
     flows: &LoginFlows,
     duplicates: &[DuplicateServer],
 ) -> Status {
-    let config = manager.config();
-    let all = manager.all();
+    let (config, all) = (manager.config(), manager.all());
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
     let is_failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
@@ -80,6 +79,7 @@ pub fn report(
         "startUpSavedMs": millis(saved),
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
+        "profile": config.profile_summary(),
         "logFile": manager.log_file(),
     });
     let mut lines = Vec::from_iter(headline);
@@ -95,7 +95,8 @@ pub fn report(
         let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
         lines.extend(duplicate.map(|server| format!("    {}", server.text())));
     }
-    lines.extend(warnings.iter().map(|warning| format!("config warning: {warning}")));
+    let warnings = warnings.iter().map(|warning| format!("config warning: {warning}"));
+    lines.extend(config.profile_summary().into_iter().chain(warnings));
     if let Some(log) = manager.log_file().filter(|_| has_problems) {
         lines.push(format!("log: {}", log.display()));
     }
