@@ -25,27 +25,27 @@ const LOG_LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"]
 
 /// A word that may stand at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct CompletedWord {
     /// The word.
     pub(super) word: String,
     /// What it is about, on one line; may be empty.
     pub(super) about: String,
 }
 
-impl Candidate {
+impl CompletedWord {
     fn new(word: &str, about: &str) -> Self {
         Self { word: word.to_owned(), about: shorten(&one_line(about), MAX_ABOUT) }
     }
 }
 
 /// The candidates that begin like the word at the cursor.
-pub(super) async fn of(line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) -> Vec<Candidate> {
+pub(super) async fn of(line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) -> Vec<CompletedWord> {
     let mut candidates = match line.place {
         CursorPlace::Command => commands(line),
         CursorPlace::Option => options(line),
         CursorPlace::Value(argument) => {
             let values = values(argument, line, env, ambient).await;
-            let is_new = |value: &Candidate| !is_list(argument) || !line.arguments.contains(&value.word);
+            let is_new = |value: &CompletedWord| !is_list(argument) || !line.arguments.contains(&value.word);
             values.into_iter().filter(is_new).collect()
         }
         CursorPlace::Unknown => Vec::new(),
@@ -58,27 +58,27 @@ pub(super) async fn of(line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) ->
     candidates
 }
 
-fn commands(line: &TypedLine<'_>) -> Vec<Candidate> {
+fn commands(line: &TypedLine<'_>) -> Vec<CompletedWord> {
     let commands = line.command.get_subcommands().filter(|command| !command.is_hide_set());
     let about = |about: Option<&clap::builder::StyledStr>| about.map(ToString::to_string).unwrap_or_default();
-    commands.map(|command| Candidate::new(command.get_name(), &about(command.get_about()))).collect()
+    commands.map(|command| CompletedWord::new(command.get_name(), &about(command.get_about()))).collect()
 }
 
-fn options(line: &TypedLine<'_>) -> Vec<Candidate> {
+fn options(line: &TypedLine<'_>) -> Vec<CompletedWord> {
     let options = line.command.get_arguments().filter(|option| !option.is_hide_set());
     let candidate = |option: &Arg| {
         let about = option.get_help().map(ToString::to_string).unwrap_or_default();
-        Some(Candidate::new(&format!("--{}", option.get_long()?), &about))
+        Some(CompletedWord::new(&format!("--{}", option.get_long()?), &about))
     };
     options.filter_map(candidate).collect()
 }
 
 /// The values that an argument or option may have. The shell completes the names of files.
-async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) -> Vec<Candidate> {
-    let plain = |words: Vec<String>| words.iter().map(|word| Candidate::new(word, "")).collect();
+async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) -> Vec<CompletedWord> {
+    let plain = |words: Vec<String>| words.iter().map(|word| CompletedWord::new(word, "")).collect();
     let files = ConfigFiles { line, env };
     match (line.command.get_name(), argument.get_id().as_str()) {
-        (_, "log_level") => LOG_LEVELS.map(|level| Candidate::new(level, "")).into(),
+        (_, "log_level") => LOG_LEVELS.map(|level| CompletedWord::new(level, "")).into(),
         (_, "profile") => plain(files.load().await.profiles),
         (_, "tool") => tools(&files, ambient).await,
         ("login" | "logout", "name") => files.servers(|endpoint| matches!(endpoint, Endpoint::Http(_))).await,
@@ -95,7 +95,7 @@ async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env, ambient: &Proce
             let values = values.iter().filter(|value| !value.is_hide_set());
             let about = |help: Option<&clap::builder::StyledStr>| help.map(ToString::to_string);
             values
-                .map(|value| Candidate::new(value.get_name(), &about(value.get_help()).unwrap_or_default()))
+                .map(|value| CompletedWord::new(value.get_name(), &about(value.get_help()).unwrap_or_default()))
                 .collect()
         }
     }
@@ -127,7 +127,7 @@ impl ConfigFiles<'_> {
     }
 
     /// The servers that are in use and whose endpoint `is_meant`, and those whose entry is invalid.
-    async fn servers(&self, is_meant: impl Fn(&Endpoint) -> bool) -> Vec<Candidate> {
+    async fn servers(&self, is_meant: impl Fn(&Endpoint) -> bool) -> Vec<CompletedWord> {
         let config = self.load().await;
         let servers = config
             .servers
@@ -136,23 +136,23 @@ impl ConfigFiles<'_> {
         servers
             .map(|(name, server)| {
                 let about = server.as_ref().ok().and_then(|server| server.description.as_deref());
-                Candidate::new(name.as_str(), about.unwrap_or_default())
+                CompletedWord::new(name.as_str(), about.unwrap_or_default())
             })
             .collect()
     }
 
     /// The servers that the files have, also those that are disabled, if `is_meant` says so of whether they are.
-    async fn written(&self, is_meant: impl Fn(bool) -> bool) -> Vec<Candidate> {
+    async fn written(&self, is_meant: impl Fn(bool) -> bool) -> Vec<CompletedWord> {
         let (Some(cli), env) = (self.cli(), self.env.clone()) else { return Vec::new() };
         let read = move || servers::written(&cli, &env);
         let servers = blocking::run(FILE_TIMEOUT, read).await.unwrap_or_default();
         let servers = servers.iter().filter(|(_, is_disabled)| is_meant(**is_disabled));
-        servers.map(|(name, _)| Candidate::new(name, "")).collect()
+        servers.map(|(name, _)| CompletedWord::new(name, "")).collect()
     }
 }
 
 /// The tools of the group before the cursor: those in the cache, else those that are remembered for their approval.
-async fn tools(files: &ConfigFiles<'_>, ambient: &ProcessEnv) -> Vec<Candidate> {
+async fn tools(files: &ConfigFiles<'_>, ambient: &ProcessEnv) -> Vec<CompletedWord> {
     let Some(group) = files.line.arguments.first().map(|group| GroupName::new(group)) else {
         return Vec::new();
     };
@@ -177,14 +177,14 @@ fn known_tools(
     cache: Option<PathBuf>,
     key: &CacheKey,
     pins: Option<PathBuf>,
-) -> Vec<Candidate> {
+) -> Vec<CompletedWord> {
     let rules = server.rules();
     let tools: Vec<_> = match Cache::open(cache).take_known().get(key) {
-        Some(catalog) => catalog.tools.iter().map(|tool| Candidate::new(&tool.name, &tool.summary)).collect(),
+        Some(catalog) => catalog.tools.iter().map(|tool| CompletedWord::new(&tool.name, &tool.summary)).collect(),
         // The cache knows a server by the directory in which it was started, too.
         None => {
             let names = pins.map(|dir| remembered_tools(&dir, group, server)).unwrap_or_default();
-            names.iter().map(|name| Candidate::new(name, "")).collect()
+            names.iter().map(|name| CompletedWord::new(name, "")).collect()
         }
     };
     tools.into_iter().filter(|tool| rules.allows(&tool.word)).collect()
