@@ -95,7 +95,9 @@ async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env, ambient: &Proce
             let values = values.iter().filter(|value| !value.is_hide_set());
             let about = |help: Option<&clap::builder::StyledStr>| help.map(ToString::to_string);
             values
-                .map(|value| CompletedWord::new(value.get_name(), &about(value.get_help()).unwrap_or_default()))
+                .map(|value| {
+                    CompletedWord::new(value.get_name(), &about(value.get_help()).unwrap_or_default())
+                })
                 .collect()
         }
     }
@@ -180,7 +182,9 @@ fn known_tools(
 ) -> Vec<CompletedWord> {
     let rules = server.rules();
     let tools: Vec<_> = match Cache::open(cache).take_known().get(key) {
-        Some(catalog) => catalog.tools.iter().map(|tool| CompletedWord::new(&tool.name, &tool.summary)).collect(),
+        Some(catalog) => {
+            catalog.tools.iter().map(|tool| CompletedWord::new(&tool.name, &tool.summary)).collect()
+        }
         // The cache knows a server by the directory in which it was started, too.
         None => {
             let names = pins.map(|dir| remembered_tools(&dir, group, server)).unwrap_or_default();
