@@ -9,8 +9,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-// Commands of a shell.
-#[cfg(unix)]
 mod commands;
 mod messages;
 mod pages;

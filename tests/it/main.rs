@@ -24,9 +24,13 @@
 
 mod calls;
 mod check;
+// Shells complete.
+#[cfg(unix)]
 mod completions;
 mod config;
 mod demo;
+// Commands of a shell, and checks of the pages, which are the same on every system.
+#[cfg(unix)]
 mod docs;
 mod fidelity;
 mod front;

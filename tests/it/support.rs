@@ -21,9 +21,9 @@ pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(unix)]
 pub(crate) use proxy_process::unix::NOBODY;
-pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
 #[cfg(unix)]
 pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
+pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
 
 mod config;
 mod input_record;

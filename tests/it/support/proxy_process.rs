@@ -103,13 +103,6 @@ impl ProxyCommand {
         }
     }
 
-    /// Starts it and waits until it handles signals.
-    pub(crate) fn start_ready(self) -> Proxy {
-        let proxy = self.start();
-        proxy.wait_for_log("is ready");
-        proxy
-    }
-
     /// Starts it and makes the handshake.
     pub(crate) fn start_initialized(self) -> Proxy {
         let mut proxy = self.start();
@@ -232,10 +225,6 @@ impl Proxy {
 
     pub(crate) fn close_stdin(&mut self) {
         self.stdin = None;
-    }
-
-    pub(crate) fn close_stdout(&mut self) {
-        self.stdout = None;
     }
 
     pub(crate) fn has_exited(&mut self) -> bool {

@@ -73,9 +73,20 @@ impl ProxyCommand {
         self.command.process_group(0);
         self
     }
+
+    /// Starts it and waits until it handles signals.
+    pub(crate) fn start_ready(self) -> Proxy {
+        let proxy = self.start();
+        proxy.wait_for_log("is ready");
+        proxy
+    }
 }
 
 impl Proxy {
+    pub(crate) fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
     pub(crate) fn send_signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
     }
