@@ -134,7 +134,7 @@ fn a_signal_while_a_value_is_typed_gives_the_terminal_back() {
         let slave = terminal.slave.try_clone().unwrap();
         let mut child = user.command(&["secret", "set", "TYPED"]).stdin(slave).spawn().unwrap();
         let mut prompt = [0; 6];
-        child.stderr.take().unwrap().read_exact(&mut prompt).unwrap();
+        child.stderr.as_mut().unwrap().read_exact(&mut prompt).unwrap();
         let shows = || tcgetattr(&terminal.slave).unwrap().local_flags.contains(LocalFlags::ECHO);
         assert!(!shows());
         kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), signal).unwrap();
