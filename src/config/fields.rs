@@ -138,7 +138,11 @@ const TOOLS: &[ConfigField] = &[
     plain("ask", &[]),
     plain("read_only", &[]),
     plain("trust_annotations", &[]),
+    plain("override", &[]),
 ];
+
+const TOOL_OVERRIDE: &[ConfigField] =
+    &[plain("name", &[]), plain("description", &[]), plain("hidden_args", &[])];
 
 /// Fields that other clients write and that have no meaning here, in any object.
 const IGNORED: &[&str] = &[
@@ -189,6 +193,7 @@ pub(crate) fn of_type(name: &str) -> &'static [ConfigField] {
         "TimeoutEntry" => TIMEOUT,
         "FeaturesEntry" => FEATURES,
         "ToolsEntry" => TOOLS,
+        "ToolOverrideEntry" => TOOL_OVERRIDE,
         _ => &[],
     }
 }
