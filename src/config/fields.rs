@@ -305,7 +305,8 @@ mod tests {
         assert_table_is_complete::<file::OAuthEntry>();
         assert_table_is_complete::<file::TimeoutEntry>();
         assert_table_is_complete::<file::FeaturesEntry>();
-        assert_table_is_complete::<file::ToolsEntry>();
+        assert_table_is_complete::<file::tools::ToolsEntry>();
+        assert_table_is_complete::<file::tools::ToolOverrideEntry>();
         for name in schema_fields::<file::ConfigFile>() {
             assert!(FILE.iter().any(|field| field.name == name), "{name}");
         }
