@@ -200,7 +200,8 @@ impl Connector {
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
         let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
-        let live = LiveConnection::new(peer.clone(), era, handle.process());
+        let live =
+            LiveConnection::new(peer.clone(), era, handle.process(), &self.clients.offered_capabilities());
         let lists_changed = Arc::new(Notify::new());
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
