@@ -167,14 +167,14 @@ impl ClientSession {
             tokio::select! {
                 biased;
                 () = self.requests.serve() => {}
-                incoming = self.peer.receive(lines) => match incoming {
-                    Some(incoming) => {
+                unread = self.peer.next(lines) => match unread {
+                    Some(first) => {
                         let peer = self.peer.clone();
                         let handle = |incoming, _: &mut _| {
                             self.handle(incoming);
                             !self.start_due && self.peer.output().is_ready()
                         };
-                        handle_all(&peer, incoming, lines, handle).await;
+                        handle_all(&peer, first, lines, handle).await;
                     }
                     None => return,
                 },
