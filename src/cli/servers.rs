@@ -4,18 +4,17 @@
 //! is the one that counts. Running instances notice the change by themselves.
 
 use super::Cli;
-use super::import::edit::{ObjectEdit, content, edit};
+use super::import::edit::{ObjectEdit, edit};
+use super::import::source::{literal, read_text, servers_keys, value_at};
 use super::import::write::{absolute, replace};
-use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
-use super::paths::{config_files, config_options, load_config};
-use crate::config::load::is_toml;
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
+use super::paths::{config_files, config_options, load_all_servers};
 use crate::config::vars::Env;
-use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use crate::config::{ConfigError, Overrides};
 use crate::text;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Add a server to the config
@@ -68,7 +67,7 @@ pub enum ServerEdit {
 ///
 /// Fails if stdout cannot be written.
 pub fn add(args: &AddArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    finish(&args.name, add_server(args, cli, env))
+    report(&args.name, add_server(args, cli, env))
 }
 
 /// Removes, enables or disables servers, one after the other.
@@ -81,25 +80,12 @@ pub fn change(change: ServerEdit, args: &ServerNames, cli: &Cli, env: &Env) -> a
     for name in &args.names {
         let outcome = change_server(change, name, cli, env);
         let has_failed = outcome.is_err();
-        let code = finish(name, outcome)?;
+        let code = report(name, outcome)?;
         if has_failed {
             exit_code = code;
         }
     }
     Ok(exit_code)
-}
-
-fn finish(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
-    match outcome {
-        Ok(message) => {
-            writeln!(io::stdout(), "{}: {message}", text::name(name))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(CommandError { exit_code, message }) => {
-            eprintln!("dynamic-mcp: {}: {message}", text::name(name));
-            Ok(ExitCode::from(exit_code))
-        }
-    }
 }
 
 fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandError> {
@@ -123,7 +109,7 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
     file.write(&ObjectEdit { keys: file.keys.clone(), remove: Vec::new(), set })?;
-    let config = load_config(cli, env);
+    let config = load_all_servers(Overrides::default(), cli, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
         eprintln!("dynamic-mcp: it does not work yet: {error}");
@@ -214,21 +200,16 @@ struct ServersFile {
 
 impl ServersFile {
     fn read(path: PathBuf) -> Result<Self, CommandError> {
-        let failed =
-            |why: String| CommandError::new(EXIT_CONFIG, format!("{} cannot be read: {why}", path.display()));
-        let text = match read_regular(&path, MAX_CONFIG_BYTES) {
-            Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8".to_owned()))?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error.to_string())),
-        };
-        let root = content(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
-        let keys = servers_keys(&path, &root).into_iter().map(str::to_owned).collect();
+        let failed = |error: ConfigError| CommandError::new(EXIT_CONFIG, error.to_string());
+        let text = read_text(&path).map_err(failed)?;
+        let root = literal(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
+        let keys = servers_keys(&path, &root);
         Ok(Self { path, text, root, keys })
     }
 
     /// Its servers by name.
     fn servers(&self) -> Option<&Map<String, Value>> {
-        self.keys.iter().try_fold(&self.root, |value, key| value.get(key))?.as_object()
+        value_at(&self.root, &self.keys)?.as_object()
     }
 
     /// The entry of a server.
@@ -245,20 +226,6 @@ impl ServersFile {
         let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
         replace(&self.path, self.text.as_deref().map(str::as_bytes), edited.as_bytes())
             .map_err(|error| failed(error.to_string()))
-    }
-}
-
-/// The keys that lead to the servers of a file, in the format of any client.
-fn servers_keys(path: &Path, root: &Value) -> Vec<&'static str> {
-    if is_toml(path) {
-        return vec!["mcp_servers"];
-    }
-    match root {
-        root if root.get("mcpServers").is_some() => vec!["mcpServers"],
-        root if root.get("servers").is_some() => vec!["servers"],
-        root if root.pointer("/mcp/servers").is_some() => vec!["mcp", "servers"],
-        root if root.get("mcp").is_some() => vec!["mcp"],
-        _ => vec!["mcpServers"],
     }
 }
 

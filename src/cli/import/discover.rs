@@ -1,16 +1,14 @@
 //! Reads the clients' files and finds the servers in them.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, is_own_entry};
+use super::source::{read_text, understood, value_at};
 use super::translate::{EntryContext, TranslatedEntry, translate};
 use crate::config::ConfigError;
-use crate::config::load::parse_client_file;
 use crate::config::vars::Env;
-use crate::files::{self, MAX_CONFIG_BYTES};
 
 /// A client's file that was read.
 #[derive(Debug)]
@@ -38,6 +36,8 @@ pub(super) struct Place {
     pub(super) servers: Vec<FoundServer>,
     /// Entries that stay as they are, each with the reason.
     pub(super) staying: Vec<(String, String)>,
+    /// The entry that starts this program.
+    pub(super) own: Option<FoundServer>,
 }
 
 /// A server of a client.
@@ -85,13 +85,9 @@ impl Discovery {
             Ok(None) => return,
             Err(error) => return self.errors.push((app, error)),
         };
-        // Clients make empty files too.
-        let root = match text.trim_start_matches('\u{feff}').trim().is_empty() {
-            true => Value::Object(Map::new()),
-            false => match parse_client_file(path, &text) {
-                Ok(root) => root,
-                Err(error) => return self.errors.push((app, error)),
-            },
+        let root = match understood(path, &text) {
+            Ok(root) => root,
+            Err(error) => return self.errors.push((app, error)),
         };
         let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
         if app == ClientApp::ClaudeCode && owner.is_none() {
@@ -127,21 +123,6 @@ impl Discovery {
     }
 }
 
-/// Reads a file. `None` if there is none.
-fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
-    let error = |message: String| ConfigError { file: path.to_owned(), at: None, message, hint: None };
-    match files::read_regular(path, MAX_CONFIG_BYTES) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| error("is not UTF-8 text".to_owned())),
-        Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(cause) => Err(error(format!("cannot be read: {cause}"))),
-    }
-}
-
-/// The value under these keys.
-pub(super) fn value_at<'v>(root: &'v Value, keys: &[String]) -> Option<&'v Value> {
-    keys.iter().try_fold(root, |value, key| value.get(key))
-}
-
 fn find_servers(
     app: ClientApp,
     path: &Path,
@@ -150,7 +131,7 @@ fn find_servers(
     project: Option<PathBuf>,
     env: &Env,
 ) -> Place {
-    let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new() };
+    let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None };
     let dir = path.parent().unwrap_or(path);
     let context = EntryContext { app, dir, project: place.project.as_deref(), env };
     let servers = value_at(root, &place.keys).and_then(Value::as_object);
@@ -161,6 +142,8 @@ fn find_servers(
         };
         if is_own_entry(value) {
             place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
+            let own = translate(entry, &context).ok();
+            place.own = own.map(|translated| FoundServer { name: name.clone(), translated }).or(place.own);
             continue;
         }
         match translate(entry, &context) {
