@@ -22,20 +22,20 @@ use std::task::{Context, Poll, Wake, Waker};
 pub type ResponseFuture = BoxFuture<'static, Reply>;
 
 /// The requests of one connection that are not answered yet. They are dropped with it.
-pub struct InboundRequests(Arc<Shared>);
+pub struct InboundRequests(Arc<ServedRequests>);
 
 /// What the owner of the requests and the requests share.
-struct Shared {
+struct ServedRequests {
     /// Sends the answers.
     peer: Arc<Peer>,
     /// The answer to a request whose future panicked.
     internal_error: Raw,
     /// Which requests there are.
-    requests: Mutex<Requests>,
+    requests: Mutex<OpenRequests>,
 }
 
 #[derive(Default)]
-struct Requests {
+struct OpenRequests {
     /// The requests that are not answered yet, in the order of their numbers.
     open: OwnIdMap<Arc<OpenRequest>>,
     /// The number of the last request.
@@ -53,7 +53,7 @@ struct Requests {
 /// A request that is not answered yet.
 struct OpenRequest {
     /// The requests that it is one of.
-    shared: Arc<Shared>,
+    shared: Arc<ServedRequests>,
     /// Its number among them.
     number: u64,
     /// The id as the other side wrote it.
@@ -113,7 +113,7 @@ impl Woken for OpenRequest {
     }
 }
 
-impl Requests {
+impl OpenRequests {
     /// Removes a request that is answered, and returns whom to wake. `None` if it was cancelled.
     fn end(&mut self, number: u64) -> Option<Option<Waker>> {
         self.open.remove(&number)?;
@@ -133,7 +133,7 @@ impl Requests {
 impl InboundRequests {
     /// Serves requests that arrive on `peer`. `internal_error` is the JSON-RPC error for a future that panics.
     pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
-        Self(Arc::new(Shared { peer, internal_error, requests: Mutex::default() }))
+        Self(Arc::new(ServedRequests { peer, internal_error, requests: Mutex::default() }))
     }
 
     /// The number of open requests.
