@@ -70,7 +70,7 @@ pub(super) struct JobOutcome {
 /// Reads the names of the tools that are remembered of a group's server; none if they cannot be read. Blocks.
 pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) -> Vec<String> {
     let pins = GroupPins::new(group, server, Arc::default());
-    let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(&pins.target));
+    let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(pins.target()));
     record.map(|record| record.tool_names().map(str::to_owned).collect()).unwrap_or_default()
 }
 
