@@ -23,7 +23,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let snapshot = group.snapshot();
     let Some(server) = snapshot.server.as_deref() else { return findings };
     let changes = snapshot.pins.changes();
-    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows(tool));
+    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {
         let approve = changed_tools::approve_command(&group.name, server, None);
         format!("changed since first seen: {tools}; review them, then run `{approve}`")
