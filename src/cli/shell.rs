@@ -14,12 +14,13 @@ use super::Cli;
 use super::outcome::{
     CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_TOOL_ERROR, EXIT_USAGE,
 };
-use super::paths::load_config_with;
+use super::paths::{config_options, load_config_with};
 use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
 use crate::front::tools::status_prompt;
+use crate::front::tools::tool_list::exposed_names;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
 use crate::wire::{Raw, raw};
@@ -115,7 +116,8 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
         match (args.json, &args.group) {
             (true, _) => {
                 let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
-                let own = print::without_own_tools(&list, args.tool.as_deref());
+                let names = exposed_names(&instance.groups);
+                let own = print::without_own_tools(&list, args.tool.as_deref(), &names);
                 Ok(Printout::text(own).with_failures(&instance.groups.all()))
             }
             (false, None) => {
@@ -128,7 +130,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
                     Some(tool) => json!({ "group": group, "tools": [tool] }),
                 };
                 let result = instance.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
-                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people())
+                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people(&config_options(cli, env)))
             }
         }
     })
@@ -152,7 +154,7 @@ pub async fn search(
         let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
         let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
         let printout = Printout::result(&result, args.json, EXIT_FAILURE);
-        let printout = if args.json { printout } else { printout.for_people() };
+        let printout = if args.json { printout } else { printout.for_people(&config_options(cli, env)) };
         Ok(printout.with_failures(&instance.groups.all()))
     })
     .await

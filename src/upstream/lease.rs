@@ -9,6 +9,7 @@ use crate::transport::ServerProcess;
 use crate::transport::server_log::{LogCursor, LogPage};
 use crate::transport::shared::attach::READ_LOG;
 use crate::wire::body::Body;
+use crate::wire::cork;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
@@ -183,7 +184,8 @@ impl LiveConnection {
     }
 
     fn touch(&self) {
-        let elapsed = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let elapsed = cork::now().saturating_duration_since(self.opened);
+        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         self.last_activity.store(elapsed, Ordering::Release);
     }
 
