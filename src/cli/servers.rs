@@ -14,6 +14,7 @@ use crate::config::{ConfigError, Overrides};
 use crate::text;
 use clap::Args;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -164,8 +165,7 @@ fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result
         return Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")));
     };
     let path = file.path.display();
-    let is_disabled =
-        entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true));
+    let is_disabled = is_disabled(entry);
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     let of_entry = |remove: &[&str], set| {
         let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
@@ -184,6 +184,22 @@ fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result
     };
     file.write(&edit)?;
     Ok(format!("{done} {path}"))
+}
+
+fn is_disabled(entry: &Map<String, Value>) -> bool {
+    entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true))
+}
+
+/// The servers that the config files have, and whether each is disabled. None if a file cannot be read.
+pub(super) fn written(cli: &Cli, env: &Env) -> BTreeMap<String, bool> {
+    let mut servers = BTreeMap::new();
+    for file in read_files(cli, env).unwrap_or_default() {
+        let entries = file.servers().into_iter().flatten();
+        servers.extend(
+            entries.filter_map(|(name, entry)| Some((name.clone(), is_disabled(entry.as_object()?)))),
+        );
+    }
+    servers
 }
 
 /// A config file, and where its servers are.
