@@ -14,7 +14,7 @@ use super::Cli;
 use super::outcome::{
     CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_TOOL_ERROR, EXIT_USAGE,
 };
-use super::paths::load_config_with;
+use super::paths::{config_options, load_config_with};
 use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
@@ -128,7 +128,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
                     Some(tool) => json!({ "group": group, "tools": [tool] }),
                 };
                 let result = instance.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
-                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people())
+                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people(&config_options(cli, env)))
             }
         }
     })
@@ -152,7 +152,7 @@ pub async fn search(
         let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
         let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
         let printout = Printout::result(&result, args.json, EXIT_FAILURE);
-        let printout = if args.json { printout } else { printout.for_people() };
+        let printout = if args.json { printout } else { printout.for_people(&config_options(cli, env)) };
         Ok(printout.with_failures(&instance.groups.all()))
     })
     .await
@@ -283,9 +283,10 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     if config.servers.is_empty() {
         let message = match (config.profile_summary(), config.errors.is_empty()) {
             (Some(profile), true) => profile,
-            (None, true) => {
-                "the config has no server; `dynamic-mcp import` adds those of your MCP clients".to_owned()
-            }
+            (None, true) => format!(
+                "the config has no server; `dynamic-mcp import{}` adds those of your MCP clients",
+                config_options(cli, env)
+            ),
             (_, false) => "the config has no server that can be used".to_owned(),
         };
         return Err(CommandError::new(EXIT_CONFIG, message));

@@ -187,7 +187,7 @@ fn resources_and_prompts_are_read_from_the_servers() {
 fn without_a_config_the_command_that_makes_one_is_named() {
     let shell = Shell::new(&json!({"mcpServers": {}}));
     let (code, _, stderr) = shell.run(&["tools"]);
-    assert!(code == 78 && stderr.contains("`dynamic-mcp import`"), "{stderr}");
+    assert!(code == 78 && stderr.contains("`dynamic-mcp import --config "), "{stderr}");
     std::fs::remove_file(Path::new(shell.home.path()).join("servers.json")).unwrap();
     let (code, _, stderr) = shell.run(&["tools"]);
     assert!(code == 78 && stderr.contains("no such file"), "{stderr}");

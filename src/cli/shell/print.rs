@@ -1,6 +1,7 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
 use crate::cli::outcome::EXIT_FAILURE;
+use crate::front::changed_tools::approve_command;
 use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
 use crate::text::{name, one_line, shorten, visible};
 use crate::upstream::Upstream;
@@ -45,9 +46,10 @@ impl Printout {
     }
 
     /// Names the commands that people type in place of the tools that models call.
-    pub(super) fn for_people(self) -> Self {
-        let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout)).into_bytes();
-        Self { stdout, stderr: commands_for_tools(&self.stderr), ..self }
+    /// `options` are those with which they read the same config.
+    pub(super) fn for_people(self, options: &str) -> Self {
+        let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout), options).into_bytes();
+        Self { stdout, stderr: commands_for_tools(&self.stderr, options), ..self }
     }
 
     /// Adds why servers could not be asked, which is a failure.
@@ -112,7 +114,7 @@ fn block_text(block: &Value) -> String {
 }
 
 /// Replaces `get_dynamic_tools` and its arguments by the command that prints the same.
-fn commands_for_tools(text: &str) -> String {
+fn commands_for_tools(text: &str, options: &str) -> String {
     let mut parts = text.split(GET_DYNAMIC_TOOLS);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for rest in parts {
@@ -122,7 +124,7 @@ fn commands_for_tools(text: &str) -> String {
         let arguments = arguments.unwrap_or_default();
         let words = [&arguments["group"], &arguments["tools"][0]];
         let words = words.iter().filter_map(|word| Some(format!(" {}", name(word.as_str()?))));
-        out.push_str(&format!("`dynamic-mcp tools{}`{}", words.collect::<String>(), &rest[end..]));
+        out.push_str(&format!("`dynamic-mcp tools{}{options}`{}", words.collect::<String>(), &rest[end..]));
     }
     out
 }
@@ -149,9 +151,9 @@ pub(super) fn overview(groups: &[Upstream]) -> String {
             text.push_str(&entry(&format!("{}{asks}", name(&tool.name)), &tool.summary));
         }
         let changed = catalog.tools.iter().filter(|tool| refused.contains(&tool.name)).count();
-        if changed > 0 {
-            let approve = format!("`dynamic-mcp approve {}`", name(group.name.as_str()));
-            text.push_str(&format!("  {changed} more changed and are refused until you run {approve}\n"));
+        if let (1.., Some(server)) = (changed, &snapshot.server) {
+            let approve = approve_command(&group.name, server, None);
+            text.push_str(&format!("  {changed} more changed and are refused until you run `{approve}`\n"));
         }
     }
     text
@@ -254,7 +256,7 @@ mod tests {
             ),
             ("nothing", "nothing"),
         ] {
-            assert_eq!(commands_for_tools(text), expected);
+            assert_eq!(commands_for_tools(text, ""), expected);
         }
     }
 }
