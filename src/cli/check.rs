@@ -31,6 +31,7 @@ use tokio::time::{Instant, sleep};
 
 mod as_client;
 mod findings;
+mod overrides;
 mod table;
 
 /// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
@@ -246,5 +247,6 @@ fn checked(group: &Upstream, runs: Option<String>) -> CheckedServer {
     let characters: usize = usable.iter().map(|(_, definition)| definition.len()).sum();
     server.tokens = Some(characters / CHARACTERS_PER_TOKEN);
     server.findings = findings::of(group, &usable);
+    server.findings.extend(overrides::of(group));
     server
 }

@@ -20,6 +20,7 @@ use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
 use crate::front::tools::status_prompt;
+use crate::front::tools::tool_list::exposed_names;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
 use crate::wire::{Raw, raw};
@@ -115,7 +116,8 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
         match (args.json, &args.group) {
             (true, _) => {
                 let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
-                let own = print::without_own_tools(&list, args.tool.as_deref());
+                let names = exposed_names(&instance.groups);
+                let own = print::without_own_tools(&list, args.tool.as_deref(), &names);
                 Ok(Printout::text(own).with_failures(&instance.groups.all()))
             }
             (false, None) => {

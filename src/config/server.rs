@@ -1,6 +1,7 @@
 //! The configuration of one server.
 
 use super::secrets::{SecretPlace, ServerSecrets};
+use super::tool_rules::ToolRules;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -350,17 +351,4 @@ impl Default for Features {
     fn default() -> Self {
         Self { tools: true, resources: true, prompts: true }
     }
-}
-
-/// Globs over the names that a server gives its tools. They hold on every route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolRules {
-    /// The only tools that may be used; empty allows all.
-    pub allow: Vec<String>,
-    /// Tools that may not be used.
-    pub deny: Vec<String>,
-    /// Tools whose calls the user confirms one by one.
-    pub ask: Vec<String>,
-    /// Tools that count as read-only whatever their annotations say.
-    pub read_only: Vec<String>,
 }

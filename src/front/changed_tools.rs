@@ -25,7 +25,7 @@ pub fn refusal(group: &Upstream, tool: &str) -> Option<String> {
              review and accept it with: {}",
             group.name,
             difference(parts),
-            approve_command(&group.name, server, Some(tool))
+            approve_command(&group.name, server, Some(snapshot.rules.own_name(tool)))
         ),
         WhyRefused::Unreadable(why) => format!(
             "Tool {name} of group {} was not called: it is not known which tools the user has approved, because {why}. \

@@ -139,6 +139,16 @@ pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
     )
 }
 
+/// An argument that the config hides, in a call that has it.
+pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str) -> String {
+    format!(
+        "Tool {} of group {group} was not called: the config hides its argument {} (tools.override). Call it again \
+         without this argument.",
+        quoted(tool),
+        quoted(argument)
+    )
+}
+
 /// A tool that needs the user's approval, and a client that cannot ask for it.
 pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);

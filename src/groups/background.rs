@@ -97,7 +97,7 @@ impl GroupManager {
                 has_news = true;
                 seen.catalogs.insert(name.clone(), catalog.clone());
                 let key = self.cache_key(server, catalog.offered.as_ref());
-                self.environment.cache.put(key, catalog.clone());
+                self.environment.cache.put(key, catalog.original().clone());
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
                 self.lists.surfaces.lock().catalog_read(name, server.mode, surface);
                 // Its other lists may have changed, too. The session compares them.

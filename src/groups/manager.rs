@@ -246,7 +246,8 @@ impl GroupManager {
         let catalog = known.get(&key)?;
         let pins = self.environment.pins.group(name, server);
         pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
-        let refused = RefusedTools::new(pins.changes(), server.pin_tools);
+        let catalog = catalog.overridden(&server.tools.overrides);
+        let refused = RefusedTools::new(pins.changes(), server.pin_tools, &server.tools.overrides);
         self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
         Some(catalog)
     }

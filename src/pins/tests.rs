@@ -7,6 +7,7 @@ use super::record::NotApproved;
 use super::*;
 use crate::config::Overrides;
 use crate::config::load::load;
+use crate::config::tool_rules::ToolOverrides;
 use crate::config::vars::Env;
 use crate::wire::Raw;
 use std::path::Path;
@@ -89,7 +90,7 @@ impl Process {
     }
 
     fn refused(&self) -> RefusedTools {
-        RefusedTools::new(self.group.changes(), true)
+        RefusedTools::new(self.group.changes(), true, &ToolOverrides::default())
     }
 
     /// The refused ones of these tools.

@@ -48,7 +48,9 @@ impl Snapshot {
     /// The tools that are refused now because they changed.
     pub fn refused(&self) -> RefusedTools {
         match &self.server {
-            Some(server) if server.pin_tools => RefusedTools::new(self.pins.changes(), true),
+            Some(server) if server.pin_tools => {
+                RefusedTools::new(self.pins.changes(), true, &server.tools.overrides)
+            }
             _ => RefusedTools::default(),
         }
     }

@@ -16,7 +16,7 @@ use crate::support::{Proxy, output_of, text_of, wait_until};
 use fixture::{Fixture, get};
 
 mod attacks;
-mod auth_server;
+pub(crate) mod auth_server;
 mod fixture;
 pub(crate) mod keyring;
 mod long_session;

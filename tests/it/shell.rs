@@ -57,24 +57,33 @@ impl Shell {
 
     /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
     pub(crate) fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
-        let terminal = nix::pty::openpty(None, None).unwrap();
-        let mut command = self.command(args);
-        command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
-        command.stdout(terminal.slave);
-        let mut child = command.spawn().unwrap();
-        drop(command);
-        let mut master = File::from(terminal.master);
-        write_all(&mut master, answers.as_bytes()).unwrap();
-        let code = wait_for_child(&mut child).code().unwrap();
-        let mut shown = String::new();
-        // The terminal is gone, which is an error after the last byte.
-        master.read_to_string(&mut shown).ok();
-        (code, shown)
+        at_terminal(self.command(args), answers)
     }
+}
+
+/// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+pub(crate) fn at_terminal(mut command: Command, answers: &str) -> (i32, String) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
+    command.stdout(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut master = File::from(terminal.master);
+    write_all(&mut master, answers.as_bytes()).unwrap();
+    let code = wait_for_child(&mut child).code().unwrap();
+    let mut shown = String::new();
+    // The terminal is gone, which is an error after the last byte.
+    master.read_to_string(&mut shown).ok();
+    (code, shown)
 }
 
 fn recorded(record: &InputRecord, more: Value) -> Value {
     merged(record.attached_to(full_upstream(&[])), more)
+}
+
+/// A tool without parameters.
+fn tool(name: &str, description: &str) -> Value {
+    json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -107,6 +116,44 @@ fn tools_are_listed_by_the_rules_and_a_warm_cache_starts_no_server() {
     // Only this one asks the server, because the cache may be outdated.
     assert!(code == 1 && stderr.contains("has no tool \"params\""), "{stderr}");
     assert_eq!(record.lines_of("initialize").len(), 2);
+}
+
+#[test]
+fn a_tool_is_found_by_its_own_name() {
+    let tools = [tool("a__b", "A."), tool("b", "B.")].map(|tool| tool.to_string()).join(",");
+    let shell = Shell::new(&config_of([("g", scripted_upstream(&["--definitions", &tools]))]));
+    let names = |tool: &str| {
+        let (code, stdout, _) = shell.run(&["tools", "--json", "g", tool]);
+        assert_eq!(code, 0);
+        let list: Value = serde_json::from_str(&stdout).unwrap();
+        let tools = list["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("a__b"), ["g__a__b"]);
+    assert_eq!(names("b"), ["g__b"]);
+    assert_eq!(names("nope"), Vec::<String>::new());
+}
+
+#[test]
+fn the_command_that_approves_a_tool_can_be_pasted() {
+    let record = InputRecord::new();
+    let file = record.path("definitions");
+    std::fs::write(&file, tool("write", "Writes.").to_string()).unwrap();
+    let server = scripted_upstream(&["--definitions-file", file.to_str().unwrap()]);
+    let shell = Shell::new(&config_of([("my notes", merged(server, json!({"pin_tools": true})))]));
+    assert_eq!(shell.run(&["tools"]).0, 0);
+    std::fs::write(&file, tool("write", "Writes and sends.").to_string()).unwrap();
+    // It reads the definitions again.
+    assert_eq!(shell.run(&["check"]).0, 0);
+    let (_, stdout, _) = shell.run(&["tools"]);
+    let config = shell.home().join("servers.json").canonicalize().unwrap();
+    let command = format!("dynamic-mcp approve 'my notes' --config {}", config.display());
+    assert!(
+        stdout.contains(&format!("1 more changed and are refused until you run `{command}`\n")),
+        "{stdout}"
+    );
+    let (_, stdout, _) = shell.run(&["tools", "my notes"]);
+    assert!(!stdout.contains("get_dynamic_tools"), "{stdout}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let config = changed_tools::config_option(server);
     let mut findings = of_definitions(group.name.as_str(), &config, &definitions);
     let changes = snapshot.pins.changes();
-    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows(tool));
+    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {
         let approve = changed_tools::approve_command(&group.name, server, None);
         format!("changed since first seen: {tools}; review them, then run `{approve}`")

@@ -17,8 +17,10 @@ use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::lease::Lease;
+use crate::upstream::overrides::{HiddenArg, hidden_args};
+use crate::upstream::snapshot::Snapshot;
 use crate::wire::object::Params;
-use crate::wire::{self, Raw, Reply};
+use crate::wire::{self, Raw, Reply, raw};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -147,6 +149,7 @@ impl Outgoing for OutgoingCall<'_> {
             None => None,
             Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
         };
+        self.replace_hidden(group, &tool, &snapshot)?;
         let demand = match rules.asks(&tool.name) {
             true => Some(ApprovalDemand::Config),
             false if tool.requires_user && self.call.context.can_elicit_forms() => {
@@ -160,7 +163,8 @@ impl Outgoing for OutgoingCall<'_> {
             None => None,
         };
         let params = approved.as_ref().unwrap_or(&call.params);
-        let members = [("name", wire::json_string(&tool.name)), ("arguments", self.args().clone())];
+        let members =
+            [("name", wire::json_string(rules.own_name(&tool.name))), ("arguments", self.args().clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
@@ -176,6 +180,28 @@ impl Outgoing for OutgoingCall<'_> {
 }
 
 impl OutgoingCall<'_> {
+    /// Adds the values of hidden arguments that the tool requires.
+    ///
+    /// # Errors
+    ///
+    /// The call has a hidden argument. The text for the model.
+    fn replace_hidden(
+        &mut self,
+        group: &Upstream,
+        tool: &FoundTool,
+        snapshot: &Snapshot,
+    ) -> Result<(), String> {
+        for HiddenArg { name, value } in tool.hidden_args(snapshot) {
+            if raw::get(self.args(), &name).is_some() {
+                return Err(tool_errors::hidden_argument(&group.name, &tool.name, &name));
+            }
+            if let Some(value) = value {
+                self.repaired = Some(raw::set(self.args(), &name, &value));
+            }
+        }
+        Ok(())
+    }
+
     /// The arguments that are sent.
     fn args(&self) -> &Raw {
         self.repaired.as_ref().unwrap_or(&self.arguments.args)
@@ -210,6 +236,16 @@ struct FoundTool {
     catalog: Arc<Catalog>,
     /// Its place in the catalog.
     index: usize,
+}
+
+impl FoundTool {
+    /// The arguments that the config hides.
+    fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
+        let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
+        let of_tool = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)));
+        let found = of_tool.zip(self.catalog.original_definition(self.index));
+        found.map(|(of_tool, definition)| hidden_args(definition, of_tool)).unwrap_or_default()
+    }
 }
 
 impl Deref for FoundTool {

@@ -257,7 +257,8 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
 /// The tools that differ from what was first seen or approved, and how.
 fn changed_tools_json(snapshot: &Snapshot, changes: &ToolChanges) -> Value {
     let refused = snapshot.refused();
-    let tools = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows(tool)).take(MAX_CHANGED_TOOLS);
+    let tools =
+        changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows_own(tool)).take(MAX_CHANGED_TOOLS);
     let tools = tools.map(|(tool, change)| {
         let name = shorten(tool, MAX_TOOL_NAME);
         json!({ "tool": name, "changes": change.parts, "refused": refused.contains(tool) })
@@ -270,7 +271,7 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
     let changes = snapshot.pins.changes();
     let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
     let approve = changed_tools::approve_command(&group.name, server, None);
-    let changed: Vec<_> = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows(tool)).collect();
+    let changed: Vec<_> = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows_own(tool)).collect();
     let mut notes = Vec::new();
     if !changed.is_empty() {
         let count = changed.len();
