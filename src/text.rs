@@ -118,14 +118,20 @@ pub fn shorten(text: &str, max: usize) -> String {
     format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
 }
 
-/// Quotes a word for a POSIX shell, if it needs that. `None` if it is not one plain line, or looks like an option.
+/// Quotes a word for a POSIX shell, or on Windows for `cmd.exe` and PowerShell, if it needs that. `None` if it is not one
+/// plain line, looks like an option, or cannot be quoted.
 pub fn shell_word(word: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    let plain = if cfg!(windows) { r"_-./:\+" } else { "_-./:@%+=," };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || plain.contains(c);
     if word.is_empty() || word.starts_with('-') || !word.chars().all(|c| c == ' ' || is_visible(c)) {
         return None;
     }
     Some(if word.chars().all(is_plain) {
         word.to_owned()
+    } else if cfg!(windows) {
+        // Neither shell reads these in the same way between quotation marks.
+        let is_safe = !word.contains(['"', '%', '$', '`', '!']) && !word.ends_with('\\');
+        return is_safe.then(|| format!("\"{word}\""));
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     })
