@@ -4,6 +4,8 @@
 //! absolute path, and without it the directory lies below the home directory. On Windows `%APPDATA%` holds the
 //! configuration and the state, and `%LOCALAPPDATA%` everything else.
 //!
+//! [`Env::config_dir`] and [`Env::data_dir`] are beside the variables, because the config needs them.
+//!
 //! Every function returns `None` if neither its variable nor the home directory is set.
 
 use std::path::PathBuf;
@@ -13,11 +15,6 @@ use crate::config::vars::Env;
 /// The directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`.
 pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     env.app_dir(if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" }, ".cache")
-}
-
-/// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else `~/.local/share/dynamic-mcp`.
-pub fn data_dir(env: &Env) -> Option<PathBuf> {
-    env.data_dir()
 }
 
 /// The directory of what this machine has seen, such as the definitions of tools: `$XDG_STATE_HOME/dynamic-mcp`, else
@@ -52,7 +49,7 @@ mod tests {
         let cases: [(Dir, &str); 4] = [
             (Env::config_dir, "/h/.config/dynamic-mcp"),
             (cache_dir, "/h/.cache/dynamic-mcp"),
-            (data_dir, "/h/.local/share/dynamic-mcp"),
+            (Env::data_dir, "/h/.local/share/dynamic-mcp"),
             (state_dir, "/h/.local/state/dynamic-mcp"),
         ];
         for (dir, expected) in cases {
@@ -67,7 +64,7 @@ mod tests {
         let cases: [(Dir, &str); 4] = [
             (Env::config_dir, "XDG_CONFIG_HOME"),
             (cache_dir, "XDG_CACHE_HOME"),
-            (data_dir, "XDG_DATA_HOME"),
+            (Env::data_dir, "XDG_DATA_HOME"),
             (state_dir, "XDG_STATE_HOME"),
         ];
         for (dir, variable) in cases {

@@ -86,9 +86,10 @@ pub struct LaunchText(String);
 impl LaunchText {
     /// Makes the text from the fields' names and their JSON. The order of the fields does not matter.
     pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
-        let mut lines: Vec<_> = fields.into_iter().map(|(name, json)| format!("{name}={json}\n")).collect();
-        lines.sort();
-        Self(lines.concat())
+        let mut fields: Vec<_> = fields.into_iter().collect();
+        fields.sort_unstable();
+        let lines = fields.iter().flat_map(|(name, json)| [*name, "=", *json, "\n"]);
+        Self(lines.collect())
     }
 
     /// One `name=json` line per field.
@@ -196,7 +197,7 @@ impl fmt::Debug for StdioConfig {
 }
 
 /// Which of our own environment variables a child process inherits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum InheritEnv {
     /// The safe ones, which hold no secrets.
     #[default]

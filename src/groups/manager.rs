@@ -256,10 +256,10 @@ impl GroupManager {
     pub async fn check_commands(&self, config: &Config) {
         let stdio =
             config.servers.iter().filter_map(|(name, server)| match &server.as_ref().ok()?.endpoint {
-                Endpoint::Stdio(stdio) => Some((name.clone(), stdio.clone())),
+                Endpoint::Stdio(stdio) => Some((name, stdio)),
                 Endpoint::Http(_) => None,
             });
-        let broken = launch::find_broken(stdio.collect(), &self.environment.transport.process_env).await;
+        let broken = launch::find_broken(stdio, &self.environment.transport.process_env).await;
         let mut surfaces = self.lists.surfaces.lock();
         for (name, error) in broken {
             surfaces.set_note(&name, Note::new(error.brief().into()));

@@ -189,12 +189,12 @@ impl HostSession {
                     () = lines.ended() => return,
                 }
             }
-            let incoming = tokio::select! {
+            let unread = tokio::select! {
                 biased;
                 () = requests.serve() => continue,
-                incoming = self.peer.receive(lines) => incoming,
+                unread = self.peer.next(lines) => unread,
             };
-            let Some(first) = incoming else { return };
+            let Some(first) = unread else { return };
             let (mut is_open, mut left) = (true, MESSAGES_PER_TURN);
             let handle = |incoming, _: &mut _| {
                 is_open = self.handle(incoming, &mut requests);

@@ -13,11 +13,12 @@
 //! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
 //! PATH, because values may be secrets.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blocking::{self, BlockingError};
@@ -141,34 +142,39 @@ impl LaunchError {
 
 /// Returns the servers that certainly cannot be started, and why. Takes `CHECK_TIMEOUT` at most; if the file system takes
 /// longer, none is known.
-pub async fn find_broken(
-    servers: Vec<(GroupName, StdioConfig)>,
+pub async fn find_broken<'s>(
+    servers: impl Iterator<Item = (&'s GroupName, &'s StdioConfig)>,
     process_env: &ProcessEnv,
-) -> Vec<(GroupName, LaunchError)> {
-    let process_env = process_env.clone();
-    let broken = blocking::run(CHECK_TIMEOUT, move || {
-        // The login shell, which may have more directories, takes too long to ask.
-        let certain = servers.into_iter().filter(|(_, stdio)| !path::needs_login_path(stdio, &process_env));
-        // Whether a server can be started depends on nothing else of its entry, and many have the same command.
-        let mut found = HashSet::new();
-        let error = |(name, stdio): (GroupName, StdioConfig)| {
-            let own_path = stdio.env.iter().filter(|(name, _)| is_same_var(name, "PATH"));
-            let own_path: Vec<_> = own_path.map(|(name, path)| (name.clone(), path.clone())).collect();
-            let searched = (stdio.command.clone(), stdio.cwd.clone(), own_path);
-            if found.contains(&searched) {
-                return None;
-            }
-            match prepare_blocking(&stdio, &process_env, None) {
-                Err(error) => Some((name, error)),
-                Ok(_) => {
-                    found.insert(searched);
-                    None
-                }
-            }
-        };
-        certain.filter_map(error).collect()
+) -> Vec<(GroupName, Arc<LaunchError>)> {
+    // Whether a server can be started depends on nothing else of its entry, and many have the same command.
+    let mut named: HashMap<_, Vec<&GroupName>> = HashMap::new();
+    for (name, stdio) in servers {
+        let own_path = stdio.env.iter().find(|(name, _)| is_same_var(name, "PATH"));
+        named.entry((&stdio.command, &stdio.cwd, &stdio.inherit_env, own_path)).or_default().push(name);
+    }
+    let (searched, names): (Vec<_>, Vec<_>) = named.into_iter().unzip();
+    let searched = searched.into_iter().map(|(command, cwd, inherit_env, own_path)| StdioConfig {
+        command: command.clone(),
+        args: Vec::new(),
+        env: own_path.into_iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
+        cwd: cwd.clone(),
+        inherit_env: inherit_env.clone(),
     });
-    broken.await.unwrap_or_default()
+    let searched: Vec<_> = searched.collect();
+    let process_env = process_env.clone();
+    let errors = blocking::run(CHECK_TIMEOUT, move || {
+        let error = |stdio: &StdioConfig| {
+            // The login shell, which may have more directories, takes too long to ask.
+            let is_certain = !path::needs_login_path(stdio, &process_env);
+            is_certain.then(|| prepare_blocking(stdio, &process_env, None).err()).flatten()
+        };
+        searched.iter().map(|stdio| error(stdio).map(Arc::new)).collect::<Vec<_>>()
+    });
+    let broken = errors.await.unwrap_or_default().into_iter().zip(names);
+    let broken = broken.filter_map(|(error, names)| Some((error?, names)));
+    broken
+        .flat_map(|(error, names)| names.into_iter().map(move |name| (name.clone(), error.clone())))
+        .collect()
 }
 
 /// The command as errors show it: without what may be arguments, which may hold secrets.

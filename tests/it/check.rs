@@ -97,7 +97,7 @@ fn a_client_gives_what_it_passes_on() {
         let (code, stdout) = checked_as(&shell, client, true);
         assert_eq!(code, expected, "{client}: {stdout}");
         assert_eq!(stdout.contains("`ONLY_IN_THE_SHELL` is not defined"), code == 1, "{stdout}");
-        let advice = format!("`dynamic-mcp import {client} --write-client` makes one\n");
+        let advice = format!("`dynamic-mcp import {client} --write-client --config ");
         assert!(stdout.contains(&advice), "{stdout}");
         let of_desktop =
             "the environment is that of the desktop, because Claude Desktop runs no instance now\n";

@@ -57,20 +57,24 @@ impl Shell {
 
     /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
     pub(crate) fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
-        let terminal = nix::pty::openpty(None, None).unwrap();
-        let mut command = self.command(args);
-        command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
-        command.stdout(terminal.slave);
-        let mut child = command.spawn().unwrap();
-        drop(command);
-        let mut master = File::from(terminal.master);
-        write_all(&mut master, answers.as_bytes()).unwrap();
-        let code = wait_for_child(&mut child).code().unwrap();
-        let mut shown = String::new();
-        // The terminal is gone, which is an error after the last byte.
-        master.read_to_string(&mut shown).ok();
-        (code, shown)
+        at_terminal(self.command(args), answers)
     }
+}
+
+/// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+pub(crate) fn at_terminal(mut command: Command, answers: &str) -> (i32, String) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
+    command.stdout(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut master = File::from(terminal.master);
+    write_all(&mut master, answers.as_bytes()).unwrap();
+    let code = wait_for_child(&mut child).code().unwrap();
+    let mut shown = String::new();
+    // The terminal is gone, which is an error after the last byte.
+    master.read_to_string(&mut shown).ok();
+    (code, shown)
 }
 
 fn recorded(record: &InputRecord, more: Value) -> Value {
@@ -230,7 +234,7 @@ fn resources_and_prompts_are_read_from_the_servers() {
 fn without_a_config_the_command_that_makes_one_is_named() {
     let shell = Shell::new(&json!({"mcpServers": {}}));
     let (code, _, stderr) = shell.run(&["tools"]);
-    assert!(code == 78 && stderr.contains("`dynamic-mcp import`"), "{stderr}");
+    assert!(code == 78 && stderr.contains("`dynamic-mcp import --config "), "{stderr}");
     std::fs::remove_file(Path::new(shell.home.path()).join("servers.json")).unwrap();
     let (code, _, stderr) = shell.run(&["tools"]);
     assert!(code == 78 && stderr.contains("no such file"), "{stderr}");
