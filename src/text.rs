@@ -126,15 +126,15 @@ pub fn shell_word(word: &str) -> Option<String> {
     if word.is_empty() || word.starts_with('-') || !word.chars().all(|c| c == ' ' || is_visible(c)) {
         return None;
     }
-    Some(if word.chars().all(is_plain) {
-        word.to_owned()
-    } else if cfg!(windows) {
-        // Neither shell reads these in the same way between quotation marks.
+    if word.chars().all(is_plain) {
+        return Some(word.to_owned());
+    }
+    if cfg!(windows) {
+        // One of the shells interprets these between quotation marks.
         let is_safe = !word.contains(['"', '%', '$', '`', '!']) && !word.ends_with('\\');
         return is_safe.then(|| format!("\"{word}\""));
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    })
+    }
+    Some(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
 /// Returns whether the character is shown as it is when a text is quoted.
@@ -220,9 +220,10 @@ mod tests {
     fn a_word_of_a_command_is_quoted_if_a_shell_would_read_it_otherwise() {
         for (word, expected) in [
             ("read_file", Some("read_file")),
-            ("/a b/c.json", Some("'/a b/c.json'")),
-            ("it's", Some(r"'it'\''s'")),
-            ("$(rm)", Some("'$(rm)'")),
+            ("/a b/c.json", Some(if cfg!(windows) { "\"/a b/c.json\"" } else { "'/a b/c.json'" })),
+            ("it's", Some(if cfg!(windows) { "\"it's\"" } else { r"'it'\''s'" })),
+            ("$(rm)", (!cfg!(windows)).then_some("'$(rm)'")),
+            (r"C:\a.json", Some(if cfg!(windows) { r"C:\a.json" } else { r"'C:\a.json'" })),
             ("", None),
             ("-x", None),
             ("a\nb", None),
