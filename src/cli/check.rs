@@ -11,7 +11,7 @@
 use super::Cli;
 use super::import::apps::ClientApp;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
-use super::paths::load_config_with;
+use super::paths::{config_options, load_config_with};
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
 use super::usage;
@@ -109,7 +109,7 @@ pub async fn check(
     let mut report = CheckReport::default();
     let (mut env, mut of_client) = (env.clone(), None);
     if let Some(client) = args.client {
-        let start = as_client::client_start(client, &env, ambient);
+        let start = as_client::client_start(client, &env, ambient, &config_options(cli, &env));
         (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
         if cli.config.is_empty() {
             of_client = options_of_entry(start.args, cli, &mut report.errors);

@@ -285,9 +285,10 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     if config.servers.is_empty() {
         let message = match (config.profile_summary(), config.errors.is_empty()) {
             (Some(profile), true) => profile,
-            (None, true) => {
-                "the config has no server; `dynamic-mcp import` adds those of your MCP clients".to_owned()
-            }
+            (None, true) => format!(
+                "the config has no server; `dynamic-mcp import{}` adds those of your MCP clients",
+                config_options(cli, env)
+            ),
             (_, false) => "the config has no server that can be used".to_owned(),
         };
         return Err(CommandError::new(EXIT_CONFIG, message));

@@ -85,9 +85,14 @@ pub fn approve_command(group: &GroupName, server: &ServerConfig, tool: Option<&s
     let words = [Some(group.as_str()), tool].into_iter().flatten();
     // A name that cannot be typed is approved with the rest of the group.
     let words: Vec<_> = words.map_while(text::shell_word).collect();
+    format!("dynamic-mcp approve {}{}", words.join(" "), config_option(server))
+}
+
+/// The option with which a command reads the config file of a server, with a space before it. A path that cannot be typed
+/// is left out.
+pub fn config_option(server: &ServerConfig) -> String {
     let file = server.origin.file.to_str().and_then(text::shell_word);
-    let file = file.map(|file| format!(" --config {file}")).unwrap_or_default();
-    format!("dynamic-mcp approve {}{file}", words.join(" "))
+    file.map(|file| format!(" --config {file}")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
+use super::startup::log_line;
 use super::surface::{Note, Surface};
 use crate::config::{GroupName, ServerConfig};
 use crate::memory;
@@ -126,7 +127,7 @@ impl GroupManager {
 
     /// Tells the clients that an attempt failed, and notes it for the next run.
     fn report_failure(&self, name: &GroupName, server: &ServerConfig, error: &UpstreamError) {
-        let log = self.log_file().map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
+        let log = log_line(self.log_file());
         let level = if error.retryable() { LogLevel::Warning } else { LogLevel::Error };
         let message = format!("Group {name} is not available: {error}{log}");
         let params = log_params(level, &message);

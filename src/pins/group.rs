@@ -4,6 +4,7 @@ use super::changes::{PinProblem, ToolChanges};
 use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
+use crate::clock::unix_time_s;
 use crate::config::{GroupName, ServerConfig, ServerOrigin};
 use crate::text::quoted;
 use crate::wire::Raw;
@@ -11,7 +12,6 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
 /// What is remembered of one group, and how the tools of its catalog differ from that.
@@ -316,8 +316,4 @@ fn hash(parts: &[&str]) -> String {
     }
     let digits = hash.finalize().into_iter().take(16).flat_map(|byte| [byte >> 4, byte & 15]);
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
-}
-
-fn unix_time_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -55,6 +55,12 @@ impl Snapshot {
         }
     }
 
+    /// The number of known tools that the config allows. `None`: the tools are not known.
+    pub fn allowed_tools(&self) -> Option<usize> {
+        let tools = &self.catalog.as_ref()?.tools;
+        Some(tools.iter().filter(|tool| self.rules.allows(&tool.name)).count())
+    }
+
     /// How long a caller waits for a connection.
     pub fn wait(&self) -> Duration {
         self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)

@@ -9,8 +9,9 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 26] = [
+const LAYERS: [(&str, &[&str]); 27] = [
     ("text", &[]),
+    ("clock", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
@@ -25,9 +26,9 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
+    ("transport", &["blocking", "config", "files", "memory", "protocol", "random", "text", "wire"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
-    ("auth", &["blocking", "config", "private_files", "text", "transport"]),
+    ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),
     (
         "upstream",
         &[
@@ -44,7 +45,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
             "wire",
         ],
     ),
-    ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
+    ("cache", &["blocking", "clock", "config", "files", "private_files", "upstream"]),
     (
         "groups",
         &[
@@ -60,11 +61,12 @@ const LAYERS: [(&str, &[&str]); 26] = [
             "wire",
         ],
     ),
-    ("pins", &["blocking", "config", "files", "private_files", "text", "wire"]),
+    ("pins", &["blocking", "clock", "config", "files", "private_files", "text", "wire"]),
     (
         "front",
         &[
             "blocking",
+            "clock",
             "config",
             "groups",
             "pins",
@@ -94,6 +96,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
             "private_files",
             "processes",
             "protocol",
+            "random",
             "telemetry",
             "text",
             "transport",
