@@ -30,6 +30,7 @@ pub use server::{
     ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts, ToolRules,
 };
 
+mod byte_size;
 mod de;
 pub mod duration;
 pub(crate) mod fields;
@@ -44,6 +45,9 @@ pub mod secrets;
 mod server;
 pub mod vars;
 pub mod watch;
+
+/// The name of a group of our own, which no server can have: it has the tool that reads stored results.
+pub const OWN_GROUP: &str = "dynamic-mcp";
 
 /// A group's name: the key of its entry in the config. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

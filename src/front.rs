@@ -21,6 +21,7 @@ pub mod exposed_names;
 pub mod interaction;
 pub mod lookup;
 pub mod passthrough;
+pub mod results;
 pub mod session;
 pub mod spelling;
 pub mod tool_errors;

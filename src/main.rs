@@ -28,6 +28,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::jq::child::MODE_ARG) {
+        return dynamic_mcp::jq::child::run();
+    }
     memory::configure();
     #[cfg(unix)]
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
@@ -83,7 +86,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
         match &cli.command {
             None => {
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
-                let startup = Startup { errors, log_file: log.file.clone() };
+                let startup = Startup { errors, log_file: log.file.clone(), ..Startup::default() };
                 Ok(match serve::serve(cli, &env, process_env, startup).await? {
                     ServeOutcome::NoClient if !usage_errors.is_empty() => usage_exit(&usage_errors),
                     ServeOutcome::NoClient | ServeOutcome::Served => ExitCode::SUCCESS,

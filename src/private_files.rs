@@ -7,7 +7,7 @@
 //! forged tool.
 //!
 //! Files are replaced atomically: written to a temporary file beside them and renamed. A process that is killed leaves
-//! its temporary file, which [`remove_stale_temporaries`] removes later.
+//! its temporary file, which [`remove_stale_temporaries`] removes later. An [`anonymous`] file leaves nothing.
 //!
 //! Owners and modes are checked on Unix only. Windows gives the directories of a user's profile to that user alone.
 
@@ -16,6 +16,8 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+pub mod anonymous;
 
 /// The extension of temporary files.
 const TEMPORARY: &str = "tmp";

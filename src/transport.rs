@@ -33,7 +33,7 @@ pub mod child;
 pub mod connection;
 pub mod error;
 pub mod launch;
-mod own_program;
+pub mod own_program;
 pub mod remote;
 pub mod secrets;
 pub mod server_log;

@@ -8,6 +8,9 @@
 //! `get_status`, for which `duplicate_servers` finds servers that other windows run as well. `render` writes
 //! definitions, signatures and stubs within the limits of clients.
 //!
+//! `large_results` is what becomes of a result before the client gets it: `select`, and storing what is too large.
+//! `stored_result` reads stored results in parts.
+//!
 //! `tool_list` is `tools/list`: our tools, and the upstreams' tools that the config exposes. `protocol_extensions` has
 //! additions to the protocol for programs: lazy lists and single definitions.
 
@@ -18,9 +21,11 @@ pub mod call;
 pub mod definitions;
 pub mod describe;
 pub mod duplicate_servers;
+pub mod large_results;
 pub mod protocol_extensions;
 pub mod render;
 pub mod search;
 pub mod status;
 pub mod status_prompt;
+pub mod stored_result;
 pub mod tool_list;

@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 26] = [
+const LAYERS: [(&str, &[&str]); 27] = [
     ("text", &[]),
     ("blocking", &[]),
     ("files", &[]),
@@ -26,6 +26,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
+    ("jq", &["transport"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "config", "private_files", "text", "transport"]),
     (
@@ -67,7 +68,9 @@ const LAYERS: [(&str, &[&str]); 26] = [
             "blocking",
             "config",
             "groups",
+            "jq",
             "pins",
+            "private_files",
             "processes",
             "protocol",
             "random",
@@ -90,6 +93,7 @@ const LAYERS: [(&str, &[&str]); 26] = [
             "files",
             "front",
             "groups",
+            "jq",
             "pins",
             "private_files",
             "processes",

@@ -7,6 +7,8 @@ use crate::config::GroupName;
 use crate::front::errors::{self, LACKS_CAPABILITY, RpcError};
 use crate::front::interaction::acquire::acquire;
 use crate::front::interaction::invocation::Invocation;
+use crate::front::results::content::ToolResult;
+use crate::front::results::{URI_PREFIX, preview};
 use crate::protocol::code;
 use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
@@ -37,6 +39,12 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
 /// `resources/read`: goes to the named group, else to the owner of the URI.
 pub async fn read(invocation: Invocation) -> Reply {
     let uri = invocation.string("uri")?;
+    if let Some(id) = uri.strip_prefix(URI_PREFIX)
+        && let Some(stored) = invocation.context.session.results.get(id).await
+        && let Some(result) = ToolResult::parse(&stored.result)
+    {
+        return Ok(preview::contents(&result, &uri));
+    }
     if let Some((group, uri)) = find_owner(&invocation, &uri).await? {
         return read_at(&invocation, &group, &uri).await;
     }

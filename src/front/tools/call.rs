@@ -1,7 +1,9 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
-use super::arguments::CallArguments;
-use super::{argument_repair, tool_list};
+use super::arguments::{CallArguments, SelectArgument};
+use super::large_results::{self, ReceivedResult};
+use super::{argument_repair, stored_result, tool_list};
+use crate::config::OWN_GROUP;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
@@ -13,13 +15,15 @@ use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
+use crate::schema;
 use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::lease::Lease;
 use crate::wire::object::Params;
-use crate::wire::{self, Raw, Reply};
+use crate::wire::{self, Raw, Reply, raw};
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -36,6 +40,9 @@ pub struct ToolCall {
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
 pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
     match CallArguments::of(&call.params) {
+        Ok(arguments) if arguments.group.as_deref() == Some(OWN_GROUP) => {
+            Ok(Box::pin(stored_result::read(&call.context, &arguments)).await)
+        }
         Ok(arguments) => call_tool(call, &arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
@@ -91,8 +98,17 @@ impl From<ForwardError> for CallStop {
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
     let name = &*name;
-    let mut outgoing =
-        OutgoingCall { call, arguments, name, repaired: None, approved: None, carried: None, tool: None };
+    let mut outgoing = OutgoingCall {
+        call,
+        arguments,
+        name,
+        takes_select: false,
+        store_above: None,
+        repaired: None,
+        approved: None,
+        carried: None,
+        tool: None,
+    };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
     let forwarded =
         forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
@@ -107,7 +123,14 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         }
         _ => result,
     };
-    Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
+    let result = tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result);
+    let program = outgoing.select().map(|select| &*select.program);
+    if program.is_none() && outgoing.store_above.is_none_or(|limit| result.len() <= limit.get()) {
+        return Ok(Ok(result));
+    }
+    let tool = outgoing.tool.as_ref().map_or(name, |tool| &tool.name);
+    let received = ReceivedResult { group, tool, program, store_above: outgoing.store_above, result };
+    Ok(Ok(Box::pin(large_results::finish(&call.context, received)).await))
 }
 
 /// A call as it is forwarded.
@@ -118,6 +141,10 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
+    /// Whether `select` is an argument of the tool.
+    takes_select: bool,
+    /// The bytes of text above which the result is stored.
+    store_above: Option<NonZeroUsize>,
     /// The arguments in place of those that do not fit the tool.
     repaired: Option<Raw>,
     /// The tool and the arguments for which the user has approved the call.
@@ -142,7 +169,14 @@ impl Outgoing for OutgoingCall<'_> {
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
-        let (context, args) = (&self.call.context, &self.arguments.args);
+        self.store_above = server.and_then(|server| server.store_above);
+        self.takes_select =
+            self.arguments.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
+                && tool.has_parameter("select");
+        if self.select().is_some() && self.call.params.get("task").is_some() {
+            return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
+        }
+        let (context, args) = (&self.call.context, self.given_args());
         self.repaired = match argument_repair::find_misfit(context, group, &tool, args) {
             None => None,
             Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
@@ -178,7 +212,18 @@ impl Outgoing for OutgoingCall<'_> {
 impl OutgoingCall<'_> {
     /// The arguments that are sent.
     fn args(&self) -> &Raw {
-        self.repaired.as_ref().unwrap_or(&self.arguments.args)
+        self.repaired.as_ref().unwrap_or_else(|| self.given_args())
+    }
+
+    /// The arguments for the tool as the caller wrote them.
+    fn given_args(&self) -> &Raw {
+        let with_select = self.arguments.select.as_ref().filter(|_| self.takes_select);
+        with_select.and_then(|select| select.args_with_select.as_ref()).unwrap_or(&self.arguments.args)
+    }
+
+    /// What to make of the result.
+    fn select(&self) -> Option<&SelectArgument> {
+        self.arguments.select.as_deref().filter(|_| !self.takes_select)
     }
 
     /// Asks the user to approve the call. Returns the params of the call for the upstream, unless they are the client's.
@@ -210,6 +255,15 @@ struct FoundTool {
     catalog: Arc<Catalog>,
     /// Its place in the catalog.
     index: usize,
+}
+
+impl FoundTool {
+    /// Returns whether the schema of the tool's arguments has this property.
+    fn has_parameter(&self, name: &str) -> bool {
+        let schema = self.catalog.definition(self.index).and_then(schema::of_arguments);
+        let properties = schema.and_then(|schema| raw::get(&schema, "properties"));
+        properties.is_some_and(|properties| raw::get(&properties, name).is_some())
+    }
 }
 
 impl Deref for FoundTool {
