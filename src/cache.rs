@@ -4,8 +4,10 @@
 //!
 //! At start every group whose server is in the cache is known at once, without starting the server. One index file
 //! holds what `tools/list` and search need of all groups, so a start costs one read. The definitions of a group are in
-//! a file of their own, which is read when they are asked for. A server is identified by a [`CacheKey`], a hash of its
-//! configuration, so a server that is configured differently has another entry.
+//! a file of their own, which is read when they are asked for. A server is identified by its launch, a hash of its
+//! configuration and its directory, so a server that is configured differently has another entry. What it lists may
+//! depend on the client capabilities that it is offered, too (`variants`). A client that offers others than any client
+//! before *borrows* a catalog, which answers until the server's own is read.
 //!
 //! # Invariants
 //!
@@ -20,21 +22,23 @@ use crate::files::MAX_CACHED_BYTES;
 use crate::private_files::{
     PrivateFileError, lock_within, private_dir, read_private, remove_stale_temporaries, replace,
 };
-use crate::upstream::catalog::{Catalog, ListHashes, ServerInfo, Tool};
+use crate::upstream::catalog::Catalog;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+use variants::{VariantSummary, Variants, definitions_file, hex_digest};
+
+mod variants;
 
 /// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
 /// read.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// The name of the index file.
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
@@ -44,9 +48,15 @@ const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Identifies a server by its configuration, regardless of its name and of the file that configures it.
+/// Identifies a catalog: the server by its configuration, regardless of its name and of the file that configures it,
+/// and the client capabilities under which it lists what it has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CacheKey(String);
+pub struct CacheKey {
+    /// A hash of everything that the server's process depends on.
+    launch: String,
+    /// A hash of the client capabilities offered to it.
+    offer: String,
+}
 
 impl CacheKey {
     /// Hashes everything that a server's catalog depends on: the fields of its entry that `config::fields` marks as
@@ -57,40 +67,14 @@ impl CacheKey {
             Endpoint::Stdio(stdio) => format!("{:?}", stdio.inherit_env),
             Endpoint::Http(_) => String::new(),
         };
-        let parts = [
+        let launch = [
             server.launch_text.as_str().as_bytes(),
             cwd.as_os_str().as_encoded_bytes(),
             features.as_bytes(),
             inherit_env.as_bytes(),
-            offered,
         ];
-        let mut hash = Sha256::new();
-        for part in parts {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
-        Self(hash.finalize().iter().take(16).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+        Self { launch: hex_digest(&launch), offer: hex_digest(&[offered]) }
     }
-}
-
-/// The index's entry for one server.
-#[derive(Serialize, Deserialize)]
-struct IndexEntry {
-    /// When the catalog was read, in seconds since 1970.
-    #[serde(rename = "read")]
-    read_at_s: u64,
-    /// How long connecting took, in milliseconds.
-    #[serde(rename = "took", default)]
-    connect_ms: Option<u64>,
-    /// Hashes of the lists other than the tools.
-    #[serde(rename = "marks")]
-    hashes: ListHashes,
-    /// The server's answer to the handshake.
-    #[serde(rename = "introduction")]
-    info: ServerInfo,
-    /// What the program itself uses of the definitions.
-    tools: Vec<Tool>,
 }
 
 /// The content of the index file. `E` is the type of its entries.
@@ -98,9 +82,9 @@ struct IndexEntry {
 struct IndexFile<E> {
     /// The version of the file format, `VERSION`.
     version: u32,
-    /// The entries by key.
+    /// The entries by launch.
     servers: BTreeMap<String, E>,
-    /// Why the last attempt to connect failed, in a few words, for the servers of which that is so.
+    /// Why the last attempt to connect failed, in a few words, for the launches of which that is so.
     #[serde(default)]
     failures: BTreeMap<String, String>,
 }
@@ -110,9 +94,9 @@ struct IndexFile<E> {
 pub struct CachedCatalogs {
     /// The directory of the cache.
     dir: PathBuf,
-    /// The entries by key, not yet parsed.
+    /// The entries by launch, not yet parsed.
     index: BTreeMap<String, Box<RawValue>>,
-    /// Why the last attempt to connect failed, by key.
+    /// Why the last attempt to connect failed, by launch.
     failures: BTreeMap<String, String>,
 }
 
@@ -124,18 +108,14 @@ impl CachedCatalogs {
 
     /// Why the last attempt to connect to a server failed, in a few words; `None` if it succeeded or is not known.
     pub fn failure(&self, key: &CacheKey) -> Option<&str> {
-        self.failures.get(&key.0).map(String::as_str)
+        self.failures.get(&key.launch).map(String::as_str)
     }
 
-    /// The catalog of a server; `None` if the cache does not have it.
+    /// The catalog of a server, borrowed if the cache has none under this offer; `None` if the cache does not know the
+    /// server.
     pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
-        let entry: IndexEntry = serde_json::from_str(self.index.get(&key.0)?.get()).ok()?;
-        let read_at = UNIX_EPOCH.checked_add(Duration::from_secs(entry.read_at_s))?;
-        let file = definitions_file(&self.dir, key);
-        let mut catalog = Catalog::cached(entry.info, entry.tools, file, read_at);
-        catalog.connect_time = entry.connect_ms.map(Duration::from_millis);
-        catalog.hashes = entry.hashes;
-        Some(Arc::new(catalog))
+        let variants: Variants = serde_json::from_str(self.index.get(&key.launch)?.get()).ok()?;
+        variants.into_catalog(&self.dir, &key.launch, &key.offer)
     }
 }
 
@@ -258,40 +238,35 @@ fn read_index(dir: &Path) -> IndexFile<Box<RawValue>> {
     })
 }
 
-fn definitions_file(dir: &Path, key: &CacheKey) -> PathBuf {
-    dir.join(format!("{}.json", key.0))
-}
-
-/// Writes the definitions first and then the index that refers to them, so that a reader in between finds the old
-/// state.
+/// Writes the definitions first and then the index that refers to them, and removes files that nothing refers to any
+/// more at the end, so that a reader in between finds the old state.
 fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     private_dir(dir)?;
     remove_stale_temporaries(dir);
     let _lock = lock(dir);
     let IndexFile { mut servers, mut failures, .. } = read_index(dir);
+    let mut obsolete = Vec::new();
     for (key, outcome) in pending {
         let catalog = match outcome {
             Outcome::Read(catalog) => catalog,
             Outcome::Failed(reason) => {
-                failures.insert(key.0.clone(), reason.clone());
+                failures.insert(key.launch.clone(), reason.clone());
                 continue;
             }
         };
-        failures.remove(&key.0);
+        failures.remove(&key.launch);
         let Some(body) = catalog.body() else { continue };
-        replace(&definitions_file(dir, key), body.as_bytes(), false)?;
-        let entry = IndexEntry {
-            read_at_s: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-            connect_ms: catalog.connect_time.and_then(|time| u64::try_from(time.as_millis()).ok()),
-            hashes: catalog.hashes,
-            info: catalog.info.clone(),
-            tools: catalog.tools.clone(),
-        };
-        if let Ok(entry) = to_raw_value(&entry) {
-            servers.insert(key.0.clone(), entry);
+        let known = servers.get(&key.launch);
+        let known = known.and_then(|variants| serde_json::from_str::<Variants>(variants.get()).ok());
+        let mut variants = known.unwrap_or_default();
+        let (file, unneeded) = variants.add(&key.launch, &key.offer, catalog, &body);
+        replace(&dir.join(file), body.as_bytes(), false)?;
+        if let Ok(variants) = to_raw_value(&variants) {
+            servers.insert(key.launch.clone(), variants);
         }
+        obsolete.extend(unneeded);
     }
-    drop_oldest(dir, &mut servers);
+    obsolete.extend(drop_oldest(&mut servers));
     while failures.len() > MAX_SERVERS {
         failures.pop_first();
     }
@@ -299,27 +274,32 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     let index = serde_json::to_vec(&IndexFile { version: VERSION, servers, failures });
     let index =
         index.map_err(|error| PrivateFileError::Io { path: index_file.clone(), error: error.into() })?;
-    replace(&index_file, &index, false)
+    replace(&index_file, &index, false)?;
+    for file in obsolete {
+        fs::remove_file(dir.join(file)).ok();
+    }
+    Ok(())
 }
 
-/// Drops the servers that exceed the capacity, those that were read longest ago.
-fn drop_oldest(dir: &Path, servers: &mut BTreeMap<String, Box<RawValue>>) {
-    #[derive(Deserialize)]
-    struct ReadTime {
-        read: u64,
-    }
+/// Drops the servers that exceed the capacity, those that were read longest ago. Returns the names of the files that
+/// are no longer needed.
+fn drop_oldest(servers: &mut BTreeMap<String, Box<RawValue>>) -> Vec<String> {
     let surplus = servers.len().saturating_sub(MAX_SERVERS);
     if surplus == 0 {
-        return;
+        return Vec::new();
     }
-    let read_at =
-        |entry: &RawValue| serde_json::from_str::<ReadTime>(entry.get()).map_or(0, |time| time.read);
+    let summaries =
+        |entry: &RawValue| -> Vec<VariantSummary> { serde_json::from_str(entry.get()).unwrap_or_default() };
+    let read_at = |entry: &RawValue| summaries(entry).iter().map(|variant| variant.read_at_s).max();
     let mut oldest_first: Vec<_> = servers.iter().map(|(key, entry)| (read_at(entry), key.clone())).collect();
     oldest_first.sort();
-    for (_, key) in oldest_first.into_iter().take(surplus) {
-        servers.remove(&key);
-        fs::remove_file(definitions_file(dir, &CacheKey(key))).ok();
-    }
+    let dropped = oldest_first.into_iter().take(surplus);
+    let dropped = dropped.filter_map(|(_, launch)| servers.remove_entry(&launch));
+    dropped
+        .flat_map(|(launch, entry)| {
+            summaries(&entry).into_iter().map(move |variant| definitions_file(&launch, &variant.content))
+        })
+        .collect()
 }
 
 /// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process

@@ -9,7 +9,7 @@
 use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
 use crate::config::{Mode, Overrides, SurfaceKind, duration};
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,12 +25,14 @@ pub mod instances;
 pub mod login;
 pub mod logs;
 mod nesting;
+pub mod outcome;
 pub mod paths;
 pub mod reconnect;
 pub mod secrets;
 pub mod serve;
 pub mod servers;
 pub mod shell;
+mod signals;
 pub mod status;
 pub mod usage;
 mod wiring;
@@ -79,6 +81,12 @@ pub struct Cli {
         hide_possible_values = true
     )]
     pub surface: Option<SurfaceKind>,
+    /// Use only the servers that this profile of the config chooses
+    ///
+    /// A profile is a list of globs of server names in the config file: "profiles": {"work": ["github", "docs*"]}.
+    #[arg(long, value_name = "NAME", env = "DYNAMIC_MCP_PROFILE", global = true)]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub profile: Option<String>,
     /// Do not read or write the cache of the servers' tools
     #[arg(long, env = "DYNAMIC_MCP_NO_CACHE", value_parser = BoolishValueParser::new())]
     pub no_cache: bool,
@@ -107,8 +115,8 @@ impl Cli {
             _ => None,
         };
         let idle_timeout = self.idle_timeout.map(|limit| Some(limit).filter(|limit| !limit.is_zero()));
-        let optional_files = paths::optional_files(self, env);
-        Overrides { mode, idle_timeout, surface: self.surface, optional_files }
+        let (profile, optional_files) = (self.profile.clone(), paths::optional_files(self, env));
+        Overrides { mode, idle_timeout, surface: self.surface, profile, optional_files }
     }
 }
 

@@ -39,7 +39,7 @@ pub mod file;
 pub mod fuzz;
 pub mod glob;
 pub mod load;
-mod nearest;
+pub(crate) mod nearest;
 pub mod referenced;
 pub mod secrets;
 mod server;
@@ -92,7 +92,11 @@ pub struct Config {
     pub servers: Vec<(GroupName, Result<ServerConfig, ConfigError>)>,
     /// The settings of the instance.
     pub settings: Settings,
-    /// Errors that concern a whole file or `settings`, such as a file that is missing or not JSON.
+    /// The names of all profiles, in the order of the files.
+    pub profiles: Vec<String>,
+    /// The profile in use, if one is.
+    pub profile: Option<ProfileInUse>,
+    /// Errors that concern a whole file, `settings` or `profiles`, such as a file that is missing or not JSON.
     pub errors: Vec<ConfigError>,
     /// Oddities that do no harm, such as an unknown field.
     pub warnings: Vec<ConfigError>,
@@ -104,6 +108,42 @@ impl Config {
     /// Finds a server by name. Returns `None` if the config does not have it or disables it.
     pub fn server(&self, name: &GroupName) -> Option<&Result<ServerConfig, ConfigError>> {
         self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
+    }
+}
+
+/// The profile that chose the servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileInUse {
+    /// Its name; empty if it is not known which one is meant.
+    pub name: String,
+    /// Whether a file has it. If not, no server is used.
+    pub is_known: bool,
+    /// The enabled servers that it leaves out, in config order.
+    pub left_out: Vec<GroupName>,
+}
+
+impl Config {
+    /// Returns whether the profile in use leaves out a server of this name.
+    pub fn is_left_out(&self, name: &GroupName) -> bool {
+        self.profile.as_ref().is_some_and(|profile| profile.left_out.contains(name))
+    }
+
+    /// The error of a profile that no file has, if nothing else is wrong with the config as a whole.
+    pub fn wrong_profile(&self) -> Option<&ConfigError> {
+        let is_unknown = self.profile.as_ref().is_some_and(|profile| !profile.is_known);
+        self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)
+    }
+
+    /// Says in one line which profile is in use and how many servers it leaves out. `None` without one.
+    pub fn profile_summary(&self) -> Option<String> {
+        let profile = self.profile.as_ref().filter(|profile| profile.is_known)?;
+        let (used, left_out) = (self.servers.len(), profile.left_out.len());
+        let servers = if used + left_out == 1 { "server" } else { "servers" };
+        let name = text::name(&profile.name);
+        Some(match left_out {
+            0 => format!("profile {name} leaves out none of {used} {servers}"),
+            _ => format!("profile {name} leaves out {left_out} of {} {servers}", used + left_out),
+        })
     }
 }
 
@@ -155,6 +195,8 @@ pub struct Overrides {
     pub idle_timeout: Option<Option<Duration>>,
     /// The surface, in place of `settings.surface`.
     pub surface: Option<SurfaceKind>,
+    /// The profile that chooses the servers; empty if it is not known which one is meant.
+    pub profile: Option<String>,
     /// The config files that may be absent.
     pub optional_files: BTreeSet<PathBuf>,
 }

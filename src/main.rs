@@ -1,6 +1,7 @@
 //! The binary: reads the environment, builds the runtime, runs the command and turns its outcome into an exit code.
 
 use anyhow::Context;
+use dynamic_mcp::cli::outcome::{CommandError, EXIT_USAGE};
 use dynamic_mcp::cli::paths::expand_home;
 use dynamic_mcp::cli::serve::ServeOutcome;
 use dynamic_mcp::cli::servers::ServerEdit;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     match usage::parse(std::env::args_os()) {
         Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {
             eprintln!("dynamic-mcp: {error:#}");
-            ExitCode::FAILURE
+            error.downcast_ref::<CommandError>().map_or(ExitCode::FAILURE, CommandError::exit_code)
         }),
         // It prints its text and exits, with 0 for help and the version.
         Err(answer) => answer.exit(),
@@ -84,37 +85,16 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let outcome = runtime.block_on(async {
         survive_file_size_limit()?;
         match &cli.command {
+            Some(command) => run_command(command, cli, &env, process_env).await,
             None => {
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
                 let startup = Startup { errors, log_file: log.file.clone(), ..Startup::default() };
-                Ok(match serve::serve(cli, &env, process_env, startup).await? {
-                    ServeOutcome::NoClient if !usage_errors.is_empty() => usage_exit(&usage_errors),
-                    ServeOutcome::NoClient | ServeOutcome::Served => ExitCode::SUCCESS,
-                })
-            }
-            Some(CliCommand::Demo) => demo::demo(&env).await,
-            Some(CliCommand::Login(args)) => cli::login::login(args, cli, &env, process_env).await,
-            Some(CliCommand::Logout { name }) => cli::login::logout(name, cli, &env, process_env).await,
-            Some(CliCommand::Approve(args)) => cli::approve::approve(args, cli, &env),
-            Some(CliCommand::Import(args)) => cli::import::import(args, cli, &env, process_env).await,
-            Some(CliCommand::Secret { command }) => cli::secrets::run(command, &env).await,
-            Some(CliCommand::Add(args)) => servers::add(args, cli, &env),
-            Some(CliCommand::Remove(args)) => servers::change(ServerEdit::Remove, args, cli, &env),
-            Some(CliCommand::Enable(args)) => servers::change(ServerEdit::Enable, args, cli, &env),
-            Some(CliCommand::Disable(args)) => servers::change(ServerEdit::Disable, args, cli, &env),
-            Some(CliCommand::Check(args)) => cli::check::check(args, cli, &env, process_env).await,
-            Some(CliCommand::Tools(args)) => cli::shell::tools(args, cli, &env, process_env).await,
-            Some(CliCommand::Search(args)) => cli::shell::search(args, cli, &env, process_env).await,
-            Some(CliCommand::Call(args)) => cli::shell::call(args, cli, &env, process_env).await,
-            Some(CliCommand::Resources(args)) => cli::shell::resources(args, cli, &env, process_env).await,
-            Some(CliCommand::Prompts(args)) => cli::shell::prompts(args, cli, &env, process_env).await,
-            Some(CliCommand::Status(args)) => cli::status::status(args, &env).await,
-            Some(CliCommand::Logs(args)) => cli::logs::logs(args, &env).await,
-            Some(CliCommand::Reconnect(args)) => cli::reconnect::reconnect(args, &env),
-            Some(CliCommand::Schema) => cli::schema(),
-            Some(CliCommand::Cache { command: CacheCommand::Clear }) => cli::cache::clear(&env),
-            Some(CliCommand::DemoServer { group, pid_file }) => {
-                demo::server::serve(group, pid_file.as_deref())
+                match serve::serve(cli, &env, process_env, startup).await? {
+                    ServeOutcome::Served => return Ok(ExitCode::SUCCESS),
+                    ServeOutcome::NoClient => {}
+                    ServeOutcome::WrongProfile(error) => usage_errors.push(UsageError::new(error)),
+                }
+                Ok(if usage_errors.is_empty() { ExitCode::SUCCESS } else { usage_exit(&usage_errors) })
             }
         }
     });
@@ -123,10 +103,43 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     outcome
 }
 
+/// Runs a command, and returns its exit code.
+async fn run_command(
+    command: &CliCommand,
+    cli: &Cli,
+    env: &Env,
+    process_env: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    match command {
+        CliCommand::Demo => demo::demo(env).await,
+        CliCommand::Login(args) => cli::login::login(args, cli, env, process_env).await,
+        CliCommand::Logout { name } => cli::login::logout(name, cli, env, process_env).await,
+        CliCommand::Approve(args) => cli::approve::approve(args, cli, env),
+        CliCommand::Import(args) => cli::import::import(args, cli, env, process_env).await,
+        CliCommand::Secret { command } => cli::secrets::run(command, env).await,
+        CliCommand::Add(args) => servers::add(args, cli, env),
+        CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, cli, env),
+        CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, cli, env),
+        CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, cli, env),
+        CliCommand::Check(args) => cli::check::check(args, cli, env, process_env).await,
+        CliCommand::Tools(args) => cli::shell::tools(args, cli, env, process_env).await,
+        CliCommand::Search(args) => cli::shell::search(args, cli, env, process_env).await,
+        CliCommand::Call(args) => cli::shell::call(args, cli, env, process_env).await,
+        CliCommand::Resources(args) => cli::shell::resources(args, cli, env, process_env).await,
+        CliCommand::Prompts(args) => cli::shell::prompts(args, cli, env, process_env).await,
+        CliCommand::Status(args) => cli::status::status(args, env).await,
+        CliCommand::Logs(args) => cli::logs::logs(args, env).await,
+        CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env),
+        CliCommand::Schema => cli::schema(),
+        CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
+        CliCommand::DemoServer { group, pid_file } => demo::server::serve(group, pid_file.as_deref()),
+    }
+}
+
 /// Prints the errors, and returns the exit code for them.
 fn usage_exit(errors: &[UsageError]) -> ExitCode {
     errors.iter().for_each(UsageError::print);
-    ExitCode::from(usage::EXIT_USAGE)
+    ExitCode::from(EXIT_USAGE)
 }
 
 /// Makes a write above RLIMIT_FSIZE an error. By default it is a signal that ends the process. The signal is handled

@@ -10,8 +10,10 @@
 //!
 //! Everything here blocks. Servers can be read whole; of our own processes only what is not protected (`main.rs`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 pub mod duplicates;
 
@@ -80,6 +82,24 @@ pub fn parent(pid: u32) -> Option<u32> {
 /// The name of a process.
 pub fn name(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
+}
+
+/// The words of the command line of a process.
+pub fn arguments(pid: u32) -> Vec<OsString> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
+}
+
+/// The environment that a process of this user was started with. `None` if it may not be read.
+pub fn environment(pid: u32) -> Option<BTreeMap<OsString, OsString>> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok().filter(|bytes| !bytes.is_empty())?;
+    let variable = |text: &[u8]| {
+        let at = text.iter().position(|byte| *byte == b'=')?;
+        let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        Some((part(&text[..at]), part(&text[at + 1..])))
+    };
+    Some(bytes.split(|byte| *byte == 0).filter_map(variable).collect())
 }
 
 fn process_memory(pid: u32) -> Option<u64> {

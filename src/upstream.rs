@@ -12,7 +12,7 @@
 //!
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
 //! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, `malformed_lines`
-//! handles what is no message, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
+//! handles what is no message, `startup_output` looks at what a process prints that does not answer, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
 //! replace the latter; `clients` is what an upstream knows of the clients in front.
 
 use crate::config::GroupName;
@@ -21,6 +21,7 @@ use crate::transport::server_log::{LogCursor, LogPage, ServerLog};
 use error::UpstreamError;
 use lease::Lease;
 use snapshot::Snapshot;
+use startup_output::StartupOutput;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +45,7 @@ pub mod select;
 pub mod server_output;
 mod session;
 pub mod snapshot;
+pub mod startup_output;
 pub mod stats;
 pub mod task;
 pub mod task_ids;
@@ -67,6 +69,8 @@ pub struct GroupHandle {
     lost_state: Arc<AtomicBool>,
     /// What the group's processes wrote to stderr.
     log: ServerLog,
+    /// What the process of the attempt in progress prints.
+    startup: StartupOutput,
 }
 
 /// A command to a group's task. The mailbox is bounded; a sender that finds it full waits.
@@ -107,11 +111,15 @@ pub enum AcquireError {
     StillConnecting {
         /// How long the caller waited.
         waited: Duration,
+        /// What the process prints that says why it does not answer, if it does.
+        hint: Option<String>,
         /// Why the last attempt failed or the last connection was lost, if anything is known.
         last_failure: Option<Arc<UpstreamError>>,
     },
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
+    /// The group has ended, because the session ends.
+    ShuttingDown,
 }
 
 impl Deref for Upstream {
@@ -151,7 +159,11 @@ impl Upstream {
         };
         tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
             let last_failure = self.snapshot().last_failure().cloned();
-            Err(AcquireError::StillConnecting { waited: started.elapsed(), last_failure })
+            Err(AcquireError::StillConnecting {
+                waited: started.elapsed(),
+                hint: self.startup.hint(),
+                last_failure,
+            })
         })
     }
 
@@ -215,6 +227,12 @@ impl Upstream {
             None => None,
         };
         page.unwrap_or_else(|| self.log.after(after))
+    }
+
+    /// What to know of the process of the attempt in progress, which has not answered yet: that it prints what HTTP
+    /// servers print.
+    pub fn startup_hint(&self) -> Option<String> {
+        self.startup.hint()
     }
 
     /// Returns whether the group's task has ended.

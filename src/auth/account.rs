@@ -95,6 +95,12 @@ impl Account {
         }
     }
 
+    /// The error for a login whose tokens are no longer refreshed. `reason`: the words of the authorization server.
+    pub(super) fn login_ended(&self, reason: Option<&str>) -> AuthError {
+        let reason = reason.map(|reason| format!(": its authorization server answered {reason}"));
+        self.login_needed(&format!("the login has ended{}", reason.unwrap_or_default()))
+    }
+
     /// The stored login, at most `RECHECK_INTERVAL` old.
     pub(super) async fn cached_login(&self) -> Result<Option<StoredLogin>, AuthError> {
         let cached = self.cached.lock().clone();

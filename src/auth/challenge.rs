@@ -51,7 +51,10 @@ impl Account {
         let login = self.read_login().await?;
         let has_token = login.as_ref().is_some_and(|login| login.access_token.is_some());
         if !has_token && !self.uses_client_credentials() {
-            return Err(self.login_needed("the server requires a login"));
+            return Err(match login.and_then(|login| login.ended) {
+                Some(reason) => self.login_ended(Some(&reason)),
+                None => self.login_needed("the server requires a login"),
+            });
         }
         if let Some(login) = &login
             && let Some(token) = login.fresh_token()

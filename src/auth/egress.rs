@@ -7,8 +7,9 @@
 
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
-use super::secret::{quote_sanitized, sanitize};
+use super::secret::{quote_sanitized, sanitize, without_secrets};
 use crate::transport::remote::headers::USER_AGENT;
+use crate::transport::remote::http_client::error_message;
 use crate::transport::remote::proxy;
 use crate::transport::remote::reqwest_error::root_cause;
 use oauth2::http::Request;
@@ -37,6 +38,8 @@ pub(super) struct Egress {
     allowed: AllowedDestinations,
     /// Why the last request that rmcp made failed: rmcp drops the reason.
     last_error: Mutex<Option<AuthError>>,
+    /// The last error response that rmcp got: rmcp drops most of it.
+    last_refusal: Mutex<Option<HttpResponse>>,
 }
 
 /// Where requests may go.
@@ -67,7 +70,7 @@ impl Egress {
             .build();
         let client = client
             .map_err(|error| AuthError::Refused(format!("the HTTP client could not be created: {error}")))?;
-        Ok(Arc::new(Self { client, allowed, last_error: Mutex::default() }))
+        Ok(Arc::new(Self { client, allowed, last_error: Mutex::default(), last_refusal: Mutex::default() }))
     }
 
     /// Checks that a request may go to `url`, as far as that is known before its host is resolved.
@@ -112,6 +115,19 @@ impl Egress {
             return error;
         }
         let text = sanitize(&error.to_string(), secrets);
+        let refusal = self.last_refusal.lock().take();
+        let refusal = refusal.map(|response| describe_error_response(&response, secrets));
+        match (error, refusal) {
+            (RmcpError::RegistrationFailed(_) | RmcpError::TokenRefreshRejected(_), Some(refusal))
+            | (RmcpError::TokenRefreshFailed(_), Some(refusal)) => AuthError::Refused(refusal),
+            (RmcpError::TokenExchangeFailed(_), Some(refusal)) => AuthError::Refused(format!(
+                "its authorization server did not accept the authorization code: {refusal}"
+            )),
+            (error, _) => self.explain_other(error, text, secrets),
+        }
+    }
+
+    fn explain_other(&self, error: &RmcpError, text: String, secrets: &[&str]) -> AuthError {
         match error {
             RmcpError::PkceUnsupported => AuthError::Refused(
                 "its authorization server does not support PKCE with S256, which a safe login requires"
@@ -201,10 +217,17 @@ impl Egress {
 impl OAuthHttpClient for Egress {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            self.send(request.request).await.map_err(|error| {
-                *self.last_error.lock() = Some(error.clone());
-                Box::new(error) as OAuthHttpClientError
-            })
+            match self.send(request.request).await {
+                Ok(response) => {
+                    let is_refusal = response.status().is_client_error();
+                    *self.last_refusal.lock() = is_refusal.then(|| response.clone());
+                    Ok(response)
+                }
+                Err(error) => {
+                    *self.last_error.lock() = Some(error.clone());
+                    Err(Box::new(error) as OAuthHttpClientError)
+                }
+            }
         })
     }
 }
@@ -229,7 +252,8 @@ impl Resolve for AllowedDestinations {
     }
 }
 
-/// The reason in an error response of an authorization server (RFC 6749 section 5.2), or else its HTTP status.
+/// The reason in an error response of an authorization server: its error with the description (RFC 6749 section 5.2, RFC
+/// 7591 section 3.2.2), or else its HTTP status and what the body says.
 pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str]) -> String {
     #[derive(serde::Deserialize)]
     struct OAuthErrorResponse {
@@ -241,7 +265,11 @@ pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str])
             quote_sanitized(&format!("{error} ({description})"), secrets)
         }
         Ok(OAuthErrorResponse { error, .. }) => quote_sanitized(&error, secrets),
-        Err(_) => format!("HTTP status {}", response.status()),
+        Err(_) => {
+            let body = without_secrets(&String::from_utf8_lossy(response.body()), secrets);
+            let words = error_message(&body.into()).map(|words| format!(": {words}"));
+            format!("HTTP status {}{}", response.status(), words.unwrap_or_default())
+        }
     }
 }
 
@@ -262,7 +290,12 @@ mod tests {
         assert!(resolve(allowed(&[])).await.is_err());
         assert!(resolve(allowed(&["localhost"])).await.is_ok());
         let allowed = allowed(&["proxy.example"]);
-        let egress = Egress { client: Client::new(), allowed, last_error: Mutex::default() };
+        let egress = Egress {
+            client: Client::new(),
+            allowed,
+            last_error: Mutex::default(),
+            last_refusal: Mutex::default(),
+        };
         assert!(egress.check(&"https://login.example/".parse().unwrap()).is_ok());
         assert!(egress.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
     }

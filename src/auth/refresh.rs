@@ -105,12 +105,19 @@ impl Account {
         if let Some(error) = server.egress.take_last_error() {
             return Err(error);
         }
-        let reason = server.explain(&error, &[refresh_token.expose()]);
+        let secrets: Vec<&str> =
+            [Some(refresh_token), login.access_token.as_ref(), login.client_secret.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(Secret::expose)
+                .collect();
+        let reason = server.explain(&error, &secrets).to_string();
         tracing::debug!(group = %self.group, "the authorization server did not refresh the tokens: {reason}");
+        let needed = self.login_ended(Some(&reason));
         if matches!(error, RmcpError::TokenRefreshRejected(_)) {
-            self.save_login(&login.clone().without_tokens(), Some(login)).await;
+            self.save_login(&login.clone().without_tokens(reason), Some(login)).await;
         }
-        Err(self.login_needed("the login has ended"))
+        Err(needed)
     }
 
     async fn exchange_refresh_token(

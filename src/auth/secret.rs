@@ -40,7 +40,22 @@ pub(super) fn quote_sanitized(text: &str, secrets: &[&str]) -> String {
     quoted(&shorten(&folded(&without_secrets(text, secrets)), MAX_CHARS))
 }
 
-fn without_secrets(text: &str, secrets: &[&str]) -> String {
+/// Replaces `secrets` in a text, as they are and as they stand in a form or a URL.
+pub(super) fn without_secrets(text: &str, secrets: &[&str]) -> String {
     let secrets = secrets.iter().filter(|secret| !secret.is_empty());
-    secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
+    secrets.fold(text.to_owned(), |text, secret| {
+        let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        text.replace(secret, "…").replace(&encoded, "…")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_removed_in_every_form_that_a_server_repeats() {
+        let text = "code=a%2Fb%2Bc%3D%3D&secret=a/b+c==\nno";
+        assert_eq!(sanitize(text, &["a/b+c==", ""]), "code=…&secret=… no");
+    }
 }

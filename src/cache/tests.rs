@@ -5,8 +5,9 @@ use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{GroupName, Overrides};
-use crate::upstream::catalog::{OtherLists, read_tools};
+use crate::upstream::catalog::{CatalogSource, OtherLists, ServerInfo, read_tools};
 use crate::wire::Raw;
+use std::time::SystemTime;
 
 const DEFINITION: &str =
     r#"{"name":"t","description":"Does it.","inputSchema":{"$defs":{"x":1.50}},"big":1e400}"#;
@@ -19,7 +20,14 @@ fn catalog(tools: usize) -> Arc<Catalog> {
 }
 
 fn key(n: usize) -> CacheKey {
-    CacheKey(format!("key{n}"))
+    CacheKey { launch: format!("key{n}"), offer: "o".into() }
+}
+
+/// The file that has the definitions of a server with one catalog.
+fn definitions_of(dir: &Path, key: &CacheKey) -> PathBuf {
+    let summaries: Vec<VariantSummary> =
+        serde_json::from_str(read_index(dir).servers[&key.launch].get()).unwrap();
+    dir.join(definitions_file(&key.launch, &summaries[0].content))
 }
 
 /// Writes the catalogs of this many servers.
@@ -51,7 +59,7 @@ async fn files_are_readable_only_by_their_owner() {
     write_servers(&dir, 1).await;
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
-    assert_eq!((mode(&dir.join(INDEX)), mode(&definitions_file(&dir, &key(0)))), (0o600, 0o600));
+    assert_eq!((mode(&dir.join(INDEX)), mode(&definitions_of(&dir, &key(0)))), (0o600, 0o600));
 }
 
 /// Another user could have put a tool of theirs into them.
@@ -67,7 +75,7 @@ async fn files_that_others_can_change_are_not_read_and_the_next_write_replaces_t
     set_mode(&dir.join(INDEX), 0o666);
     assert!(read().is_none());
     write_servers(&dir, 1).await;
-    set_mode(&definitions_file(&dir, &key(0)), 0o606);
+    set_mode(&definitions_of(&dir, &key(0)), 0o606);
     assert!(read().unwrap().definitions().is_none());
     write_servers(&dir, 1).await;
     assert!(read().unwrap().definitions().is_some());
@@ -97,7 +105,8 @@ async fn a_damaged_file_only_loses_its_content() {
         "[]",
         "{\"version\":99,\"servers\":{}}",
         "\u{0}\u{1}",
-        "{\"version\":3,\"servers\":{\"key0\":3}}",
+        "{\"version\":4,\"servers\":{\"key0\":3}}",
+        "{\"version\":5,\"servers\":{\"key0\":[3]}}",
     ] {
         replace(&dir.path().join(INDEX), index.as_bytes(), false).unwrap();
         assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_none(), "{index}");
@@ -106,7 +115,7 @@ async fn a_damaged_file_only_loses_its_content() {
         assert!(Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).is_some(), "{index}");
     }
     for definitions in ["", "[1]", "{}", "{\"tools\":[]}", "not json"] {
-        let file = definitions_file(dir.path(), &key(0));
+        let file = definitions_of(dir.path(), &key(0));
         replace(&file, definitions.as_bytes(), false).unwrap();
         let known = Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).unwrap();
         assert!(known.definitions().is_none(), "{definitions}");
@@ -151,12 +160,88 @@ async fn instances_that_write_at_the_same_time_keep_each_others_entries() {
 
 #[test]
 fn servers_that_were_read_longest_ago_are_dropped() {
-    let dir = tempfile::tempdir().unwrap();
-    let entry = |read: usize| to_raw_value(&serde_json::json!({ "read": read })).unwrap();
+    let entry = |read: usize| {
+        let variants = serde_json::json!([{ "read": read, "content": "a" }, { "read": 0, "content": "b" }]);
+        to_raw_value(&variants).unwrap()
+    };
     let mut servers: BTreeMap<_, _> = (0..MAX_SERVERS + 5).map(|n| (format!("k{n}"), entry(n))).collect();
-    drop_oldest(dir.path(), &mut servers);
+    let files = drop_oldest(&mut servers);
     assert_eq!(servers.len(), MAX_SERVERS);
     assert!(!servers.contains_key("k4") && servers.contains_key("k5"));
+    assert_eq!((files.len(), &files[..2]), (10, &["k0-a.json".to_owned(), "k0-b.json".to_owned()][..]));
+}
+
+/// The key of a server under another offer.
+fn key_offering(n: usize, offer: &str) -> CacheKey {
+    CacheKey { offer: offer.into(), ..key(n) }
+}
+
+/// Writes a catalog with this many tools, as read under this offer.
+async fn write_as(dir: &Path, offer: &str, tools: usize) {
+    let cache = Cache::open(Some(dir.to_owned()));
+    cache.put(key_offering(0, offer), catalog(tools));
+    cache.flush().await;
+}
+
+/// Returns how many tools the catalog under this offer has, and whether it is borrowed.
+fn known_as(dir: &Path, offer: &str) -> (usize, bool) {
+    let known = Cache::open(Some(dir.to_owned())).take_known().get(&key_offering(0, offer)).unwrap();
+    assert_eq!(known.definitions().unwrap().count(), known.tools.len());
+    (known.tools.len(), matches!(known.source, CatalogSource::Borrowed(_)))
+}
+
+fn files_in(dir: &Path) -> usize {
+    fs::read_dir(dir).unwrap().count()
+}
+
+#[tokio::test]
+async fn an_offer_that_was_never_made_borrows_the_catalog_that_was_read_last() {
+    let dir = tempfile::tempdir().unwrap();
+    write_as(dir.path(), "a", 1).await;
+    assert_eq!((known_as(dir.path(), "a"), known_as(dir.path(), "b")), ((1, false), (1, true)));
+    write_as(dir.path(), "b", 2).await;
+    assert_eq!((known_as(dir.path(), "a"), known_as(dir.path(), "b")), ((1, false), (2, false)));
+    assert_eq!(known_as(dir.path(), "c"), (2, true));
+    write_as(dir.path(), "a", 1).await;
+    assert_eq!(known_as(dir.path(), "c"), (1, true));
+}
+
+#[tokio::test]
+async fn equal_catalogs_are_kept_once_and_those_without_an_offer_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    write_as(dir.path(), "a", 1).await;
+    let files = files_in(dir.path());
+    for n in 0..30 {
+        write_as(dir.path(), &format!("o{n}"), 1).await;
+    }
+    assert_eq!(files_in(dir.path()), files);
+    assert_eq!(known_as(dir.path(), "o29"), (1, false));
+    assert_eq!(known_as(dir.path(), "a"), (1, true), "it was made longest ago");
+    // The server lists something else now.
+    for tools in 2..12 {
+        write_as(dir.path(), "o29", tools).await;
+    }
+    assert_eq!(files_in(dir.path()), files + 1);
+    assert_eq!((known_as(dir.path(), "o28"), known_as(dir.path(), "o29")), ((1, false), (11, false)));
+    for n in 0..8 {
+        write_as(dir.path(), &format!("o{n}"), 20 + n).await;
+    }
+    assert_eq!(files_in(dir.path()), files + 3, "four catalogs of a server are kept");
+}
+
+#[tokio::test]
+async fn a_failure_is_known_under_every_offer_until_the_server_works_under_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::open(Some(dir.path().to_owned()));
+    cache.put_failure(key_offering(0, "a"), "login needed");
+    cache.flush().await;
+    let failure = || {
+        let known = Cache::open(Some(dir.path().to_owned())).take_known();
+        known.failure(&key_offering(0, "b")).map(str::to_owned)
+    };
+    assert_eq!(failure().as_deref(), Some("login needed"));
+    write_as(dir.path(), "c", 1).await;
+    assert_eq!(failure(), None);
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
 
 use super::Cli;
-use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, find_server};
-use super::paths::{load_config, pins_dir};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::paths::{find_server, load_config, pins_dir};
 use crate::config::GroupName;
 use crate::config::vars::Env;
 use crate::pins::group::{ApproveError, approve as approve_record};
@@ -48,15 +48,12 @@ pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitC
             writeln!(out, "{}: {count}; running instances notice within 2 seconds", args.group)?;
             Ok(ExitCode::SUCCESS)
         }
-        Err(CommandError { exit_code, message }) => {
-            eprintln!("dynamic-mcp: {}: {message}", args.group);
-            Ok(ExitCode::from(exit_code))
-        }
+        Err(error) => Ok(error.print(&args.group)),
     }
 }
 
 fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<ApprovedTool>, CommandError> {
-    let config = load_config(cli, env);
+    let config = load_config(cli, env)?;
     let group = GroupName::new(&args.group);
     let server = find_server(&config, &group)?;
     let dir = pins_dir(env).ok_or_else(|| {

@@ -8,7 +8,7 @@
 //! the new servers to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers, `write` writes them,
-//! and `undo` keeps what is needed to take that back. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
+//! and `undo` keeps what is needed to take that back. `own_entry` finds our entry there, for `check`. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
 //!
@@ -24,7 +24,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::Cli;
-use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::{config_files, secret_store};
 use crate::config::vars::Env;
 use crate::transport::launch::ProcessEnv;
@@ -45,6 +45,7 @@ mod keyring;
 mod measure;
 mod merge;
 mod mode;
+pub(super) mod own_entry;
 mod plan;
 mod replace;
 mod report;

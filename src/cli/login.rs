@@ -1,12 +1,12 @@
 //! `dynamic-mcp login NAME` and `dynamic-mcp logout NAME`.
 
 use super::Cli;
-use super::paths::{load_config, secret_keyring, token_store};
-use crate::auth::{
-    Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header,
-};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_USAGE, report};
+use super::paths::{find_server, load_config, secret_keyring, token_store};
+use super::signals::interrupted;
+use crate::auth::{Account, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
 use crate::config::vars::Env;
-use crate::config::{Config, Endpoint, GroupName, HttpConfig, OAuthFlow, ServerConfig};
+use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
 use crate::text;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::secrets::SecretResolver;
@@ -19,17 +19,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The login failed, or the store cannot be used.
-pub(super) const EXIT_FAILURE: u8 = 1;
-/// The name is not that of a server to log in to.
-pub(super) const EXIT_USAGE: u8 = 2;
-/// Nobody logged in.
-const EXIT_LOGIN_NEEDED: u8 = 3;
-/// A server cannot be reached.
-const EXIT_UNREACHABLE: u8 = 4;
-/// The config is invalid (`EX_CONFIG` of sysexits.h).
-pub(super) const EXIT_CONFIG: u8 = 78;
-
 /// Log in to a remote server in the browser
 #[derive(Args, Debug)]
 pub struct LoginArgs {
@@ -41,33 +30,6 @@ pub struct LoginArgs {
     /// How long to wait for the login in the browser
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub timeout: u64,
-}
-
-/// Why a command failed.
-pub(super) struct CommandError {
-    /// The exit code of the process.
-    pub(super) exit_code: u8,
-    /// What failed.
-    pub(super) message: String,
-}
-
-impl CommandError {
-    pub(super) fn new(exit_code: u8, message: impl Into<String>) -> Self {
-        Self { exit_code, message: message.into() }
-    }
-}
-
-impl From<AuthError> for CommandError {
-    fn from(error: AuthError) -> Self {
-        let exit_code = match error {
-            AuthError::LoginNeeded(_) => EXIT_LOGIN_NEEDED,
-            AuthError::Unreachable(_) => EXIT_UNREACHABLE,
-            AuthError::Refused(_) | AuthError::Store(_) | AuthError::Busy(_) | AuthError::Keyring(..) => {
-                EXIT_FAILURE
-            }
-        };
-        Self::new(exit_code, error.to_string())
-    }
 }
 
 /// Logs in to a server, in a browser.
@@ -98,25 +60,6 @@ pub async fn login(
     report(&args.name, outcome)
 }
 
-/// Waits for Ctrl-C, for SIGTERM, or for the end of the terminal.
-pub(super) async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let (Ok(mut terminate), Ok(mut hang_up)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-        {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-                _ = hang_up.recv() => {}
-            }
-            return;
-        }
-    }
-    drop(tokio::signal::ctrl_c().await);
-}
-
 /// Ends the login at a server.
 pub async fn logout(name: &str, cli: &Cli, env: &Env, process_env: ProcessEnv) -> anyhow::Result<ExitCode> {
     let outcome = match find_account(name, cli, env, process_env).await {
@@ -137,45 +80,6 @@ pub async fn logout(name: &str, cli: &Cli, env: &Env, process_env: ProcessEnv) -
     report(name, message)
 }
 
-/// Prints the outcome and returns the exit code.
-fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
-    match outcome {
-        Ok(message) => {
-            writeln!(std::io::stdout(), "{name}: {message}")?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(CommandError { exit_code, message }) => {
-            eprintln!("dynamic-mcp: {name}: {message}");
-            Ok(ExitCode::from(exit_code))
-        }
-    }
-}
-
-/// Returns the server with this name.
-///
-/// # Errors
-///
-/// The config does not have it, or it is invalid.
-pub(super) fn find_server<'c>(
-    config: &'c Config,
-    name: &GroupName,
-) -> Result<&'c ServerConfig, CommandError> {
-    let invalid_config = |message: String| Err(CommandError::new(EXIT_CONFIG, message));
-    match config.server(name) {
-        Some(Ok(server)) => Ok(server),
-        Some(Err(error)) => invalid_config(error.to_string()),
-        None if !config.errors.is_empty() => invalid_config(config.errors[0].to_string()),
-        None => {
-            let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
-            let known = match names.is_empty() {
-                true => "there are no servers in the config".to_owned(),
-                false => format!("the config has {}", names.join(", ")),
-            };
-            Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")))
-        }
-    }
-}
-
 /// Returns the config and the account of the remote server with this name.
 async fn find_account(
     name: &str,
@@ -183,7 +87,7 @@ async fn find_account(
     env: &Env,
     process_env: ProcessEnv,
 ) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load_config(cli, env);
+    let config = load_config(cli, env)?;
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
     let secrets = SecretResolver::new(secret_keyring(env), Arc::new(process_env), Warden::new());

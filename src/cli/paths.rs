@@ -1,11 +1,12 @@
 //! The files that the commands use: configs, logins and pins.
 
 use super::Cli;
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
 use crate::auth::keyring::Keyring;
 use crate::auth::secret_store::SecretStore;
 use crate::auth::token_store::TokenStore;
 use crate::config::vars::Env;
-use crate::config::{Config, Overrides, Settings, load, secrets};
+use crate::config::{Config, GroupName, Overrides, ServerConfig, Settings, load, secrets};
 use crate::transport::secrets::SecretKeyring;
 use crate::{dirs, text};
 use std::collections::BTreeSet;
@@ -26,15 +27,61 @@ pub(super) fn optional_files(cli: &Cli, env: &Env) -> BTreeSet<PathBuf> {
     files.filter(|(_, is_optional)| *is_optional).map(|(path, _)| path).collect()
 }
 
-/// Reads the config files of the command line, for a command.
-pub(super) fn load_config(cli: &Cli, env: &Env) -> Config {
+/// Reads the config files of the command line, for a command that uses the servers of the profile.
+///
+/// # Errors
+///
+/// Fails if nothing is wrong but that there is no such profile, which is a usage error.
+pub(super) fn load_config(cli: &Cli, env: &Env) -> Result<Config, CommandError> {
     load_config_with(Overrides::default(), cli, env)
 }
 
 /// The same, for a command that overrides settings.
-pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
+///
+/// # Errors
+///
+/// Fails like [`load_config`].
+pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
+    let config = load_all_servers(Overrides { profile: cli.profile.clone(), ..overrides }, cli, env);
+    match config.wrong_profile() {
+        Some(error) => Err(CommandError::new(EXIT_USAGE, error.to_string())),
+        None => Ok(config),
+    }
+}
+
+/// Reads the config files of the command line, for a command that is about all servers.
+pub(super) fn load_all_servers(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
     let overrides = Overrides { optional_files: optional_files(cli, env), ..overrides };
     load::load(&config_files(cli, env), env, &overrides)
+}
+
+/// Returns the server with this name.
+///
+/// # Errors
+///
+/// The config does not have it, or it is invalid.
+pub(super) fn find_server<'c>(
+    config: &'c Config,
+    name: &GroupName,
+) -> Result<&'c ServerConfig, CommandError> {
+    let invalid_config = |message: String| Err(CommandError::new(EXIT_CONFIG, message));
+    match config.server(name) {
+        Some(Ok(server)) => Ok(server),
+        Some(Err(error)) => invalid_config(error.to_string()),
+        None if !config.errors.is_empty() => invalid_config(config.errors[0].to_string()),
+        None if config.is_left_out(name) => {
+            let message = "the profile leaves this server out; choose another profile, or none";
+            Err(CommandError::new(EXIT_USAGE, message))
+        }
+        None => {
+            let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
+            let known = match names.is_empty() {
+                true => "there are no servers in the config".to_owned(),
+                false => format!("the config has {}", names.join(", ")),
+            };
+            Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")))
+        }
+    }
 }
 
 /// The options with which another command reads the same config files, with a space before them; empty for the default

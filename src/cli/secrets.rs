@@ -1,6 +1,6 @@
 //! `dynamic-mcp secret set|list|remove`.
 
-use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::secret_store;
 use crate::auth::Secret;
 use crate::auth::secret_store::{SecretStore, SecretStoreError};

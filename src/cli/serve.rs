@@ -12,6 +12,7 @@ use super::cache::cache_dir;
 use super::instances::socket::{self, InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::config_files;
+use super::signals::EndSignals;
 use super::wiring::InstanceParts;
 use crate::blocking;
 use crate::cache::Cache;
@@ -60,7 +61,7 @@ pub async fn serve(
     mut startup: Startup,
 ) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
-    let mut signals = Signals::listen()?;
+    let mut signals = EndSignals::listen()?;
     if io::stdin().is_terminal() {
         eprintln!("{TERMINAL_HINT}");
     }
@@ -87,18 +88,28 @@ pub async fn serve(
         signal = signals.next() => return Ok(stopped_at_start(signal)),
     };
     log_config(&loaded.config);
+    let wrong_profile = loaded.config.wrong_profile().map(ToString::to_string);
+    if let Some(error) = wrong_profile.clone().filter(|_| io::stdin().is_terminal()) {
+        return Ok(ServeOutcome::WrongProfile(error));
+    }
     lines.set_limit(loaded.config.settings.max_message_bytes);
     let launch = LaunchContext { cli, env, files: &files, ambient, startup };
-    run_session(loaded, (lines, output, writer), signals, launch).await
+    let outcome = run_session(loaded, (lines, output, writer), signals, launch).await?;
+    Ok(match (outcome, wrong_profile) {
+        (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
+        (outcome, _) => outcome,
+    })
 }
 
 /// How serving ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServeOutcome {
     /// A client came, or a signal ended it.
     Served,
     /// stdin ended before any request came.
     NoClient,
+    /// The same, or stdin is a terminal, and the config does not have the profile that was named: what is wrong.
+    WrongProfile(String),
 }
 
 /// How this instance was started.
@@ -162,7 +173,7 @@ fn stopped_at_start(cause: &str) -> ServeOutcome {
 async fn run_session(
     loaded: LoadedFiles,
     stdio: (LineReader<Input>, Output, Writer),
-    mut signals: Signals,
+    mut signals: EndSignals,
     launch: LaunchContext<'_>,
 ) -> anyhow::Result<ServeOutcome> {
     let LoadedFiles { config, watcher, cache } = loaded;
@@ -230,7 +241,7 @@ async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
 }
 
 /// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
-/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
+/// already. The client sees the end of stdout meanwhile. EndSignals do not cut this short.
 async fn store_tokens(logins: &dyn LoginService) {
     let mut stored = std::pin::pin!(logins.flush());
     if timeout(Duration::ZERO, &mut stored).await.is_ok() {
@@ -288,32 +299,8 @@ fn log_config(config: &Config) {
             error.to_string().lines().for_each(|line| tracing::error!(group = %name, "{line}"));
         }
     }
+    if let Some(profile) = config.profile_summary() {
+        tracing::info!("{profile}");
+    }
     tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
-}
-
-/// The signals that end the process.
-#[cfg(unix)]
-struct Signals([(&'static str, tokio::signal::unix::Signal); 3]);
-
-#[cfg(unix)]
-impl Signals {
-    /// Starts to receive the signals, which then no longer end the process by themselves.
-    fn listen() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self([
-            ("SIGTERM", signal(SignalKind::terminate())?),
-            ("SIGINT", signal(SignalKind::interrupt())?),
-            ("SIGHUP", signal(SignalKind::hangup())?),
-        ]))
-    }
-
-    /// Waits for the next signal and returns its name. Cancel-safe.
-    async fn next(&mut self) -> &'static str {
-        let [term, int, hup] = &mut self.0;
-        tokio::select! {
-            _ = term.1.recv() => term.0,
-            _ = int.1.recv() => int.0,
-            _ = hup.1.recv() => hup.0,
-        }
-    }
 }

@@ -6,15 +6,16 @@
 use super::Cli;
 use super::import::edit::{ObjectEdit, content, edit};
 use super::import::write::{absolute, replace};
-use super::login::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
-use super::paths::{config_files, config_options, load_config};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
+use super::paths::{config_files, config_options, load_all_servers};
+use crate::config::Overrides;
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
 use crate::text;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -68,7 +69,7 @@ pub enum ServerEdit {
 ///
 /// Fails if stdout cannot be written.
 pub fn add(args: &AddArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    finish(&args.name, add_server(args, cli, env))
+    report(&args.name, add_server(args, cli, env))
 }
 
 /// Removes, enables or disables servers, one after the other.
@@ -81,25 +82,12 @@ pub fn change(change: ServerEdit, args: &ServerNames, cli: &Cli, env: &Env) -> a
     for name in &args.names {
         let outcome = change_server(change, name, cli, env);
         let has_failed = outcome.is_err();
-        let code = finish(name, outcome)?;
+        let code = report(name, outcome)?;
         if has_failed {
             exit_code = code;
         }
     }
     Ok(exit_code)
-}
-
-fn finish(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
-    match outcome {
-        Ok(message) => {
-            writeln!(io::stdout(), "{}: {message}", text::name(name))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(CommandError { exit_code, message }) => {
-            eprintln!("dynamic-mcp: {}: {message}", text::name(name));
-            Ok(ExitCode::from(exit_code))
-        }
-    }
 }
 
 fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandError> {
@@ -123,7 +111,7 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
     file.write(&ObjectEdit { keys: file.keys.clone(), remove: Vec::new(), set })?;
-    let config = load_config(cli, env);
+    let config = load_all_servers(Overrides::default(), cli, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
         eprintln!("dynamic-mcp: it does not work yet: {error}");

@@ -11,8 +11,11 @@
 //! resources and prompts, which are not cached, all or the named one.
 
 use super::Cli;
-use super::login::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, interrupted};
+use super::outcome::{
+    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_TOOL_ERROR, EXIT_USAGE,
+};
 use super::paths::load_config_with;
+use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
@@ -35,10 +38,6 @@ mod forms;
 pub(super) mod own_instance;
 mod print;
 
-/// The tool was called and reports an error.
-const EXIT_TOOL_ERROR: u8 = 5;
-/// Ctrl-C, as shells count it: 128 and the number of SIGINT.
-const EXIT_INTERRUPTED: u8 = 130;
 /// A budget, in tokens, that every list of a person's own servers fits.
 const NO_BUDGET: usize = 1 << 30;
 
@@ -120,8 +119,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
     // As flat as a client can see them, so that JSON has the definitions.
     let surface = args.json.then_some(SurfaceKind::Flat);
     let overrides = Overrides { mode: Some(Mode::Hybrid), surface, ..Overrides::default() };
-    let Ok(config) = load(overrides, args.group.as_deref(), cli, env) else { return Ok(EXIT_CONFIG.into()) };
-    run(config, cli, env, ambient, async |instance| {
+    run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
         instance.wait_for_discovery(print::tell_waiting).await;
         match (args.json, &args.group) {
             (true, _) => {
@@ -158,8 +156,7 @@ pub async fn search(
     ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
-    let Ok(config) = load(overrides, args.group.as_deref(), cli, env) else { return Ok(EXIT_CONFIG.into()) };
-    run(config, cli, env, ambient, async |instance| {
+    run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
         instance.wait_for_discovery(print::tell_waiting).await;
         let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
         let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
@@ -193,8 +190,7 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
         }
     }
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
-    let Ok(config) = load(overrides, None, cli, env) else { return Ok(EXIT_CONFIG.into()) };
-    run(config, cli, env, ambient, async |instance| {
+    run(overrides, None, cli, env, ambient, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();
         let arguments = raw::set(&arguments, "args", given.trim().as_bytes());
         let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
@@ -250,8 +246,7 @@ async fn list(
     ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
-    let Ok(config) = load(overrides, args.group.as_deref(), cli, env) else { return Ok(EXIT_CONFIG.into()) };
-    run(config, cli, env, ambient, async |instance| {
+    run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
         instance.wait_for_discovery(print::tell_waiting).await;
         let mut lists = Map::new();
         for method in methods {
@@ -297,9 +292,9 @@ async fn all_pages(
 ///
 /// # Errors
 ///
-/// Fails, once it is printed, if there is no server.
-fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Result<Config, ()> {
-    let mut config = load_config_with(overrides, cli, env);
+/// Fails if there is no server.
+fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
+    let mut config = load_config_with(overrides, cli, env)?;
     config.settings.tools_budget = NO_BUDGET;
     // A person sees results whole.
     config.servers.iter_mut().flat_map(|(_, server)| server).for_each(|server| server.store_above = None);
@@ -307,12 +302,14 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
         eprintln!("dynamic-mcp: {error}");
     }
     if config.servers.is_empty() {
-        if config.errors.is_empty() {
-            eprintln!(
-                "dynamic-mcp: the config has no server; `dynamic-mcp import` adds those of your MCP clients"
-            );
-        }
-        return Err(());
+        let message = match (config.profile_summary(), config.errors.is_empty()) {
+            (Some(profile), true) => profile,
+            (None, true) => {
+                "the config has no server; `dynamic-mcp import` adds those of your MCP clients".to_owned()
+            }
+            (_, false) => "the config has no server that can be used".to_owned(),
+        };
+        return Err(CommandError::new(EXIT_CONFIG, message));
     }
     if let Some(name) = group.map(GroupName::new)
         && config.servers.iter().any(|(known, _)| *known == name)
@@ -322,14 +319,17 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     Ok(config)
 }
 
-/// Runs a command on an instance of our own, until it is done or Ctrl-C comes, and prints what it returns.
+/// Runs a command on an instance of our own, until it is done or Ctrl-C comes, and prints what it returns. `group` is
+/// the only server to start, if it is one of the config.
 async fn run(
-    config: Config,
+    overrides: Overrides,
+    group: Option<&str>,
     cli: &Cli,
     env: &Env,
     ambient: ProcessEnv,
     command: impl AsyncFnOnce(&OwnInstance) -> anyhow::Result<Printout>,
 ) -> anyhow::Result<ExitCode> {
+    let config = load(overrides, group, cli, env)?;
     let instance = OwnInstance::start(config, cli, env, ambient).await?;
     let outcome = tokio::select! {
         outcome = command(&instance) => Some(outcome),

@@ -56,8 +56,7 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
 
 /// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
 fn report(env: &Env) -> std::io::Result<Value> {
-    let instances = query::all(env)?;
-    let tree = ProcessTree::read();
+    let (instances, tree) = (query::all(env)?, ProcessTree::read());
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for instance in &instances {
         for group in instance.status.groups().iter().filter(|group| group["shared"] == true) {
@@ -104,6 +103,7 @@ fn report(env: &Env) -> std::io::Result<Value> {
                 "memoryBytes": tree.memory(status.pid),
                 "status": status.status["status"],
                 "error": status.status["error"],
+                "profile": status.status["profile"],
                 "groups": groups,
             })
         })
@@ -158,6 +158,9 @@ fn table(report: &Value) -> String {
         ));
         if let Some(error) = instance["error"].as_str() {
             text.push_str(&format!("  error: {error}\n"));
+        }
+        if let Some(profile) = instance["profile"].as_str() {
+            text.push_str(&format!("  {profile}\n"));
         }
         text.push_str(&groups_table(instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default()));
     }
@@ -253,7 +256,7 @@ mod tests {
         let report = json!({
             "instances": [{
                 "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
-                "memoryBytes": 1, "error": null, "groups": [group, failed],
+                "memoryBytes": 1, "error": null, "profile": "profile work leaves out 1 of 3 servers", "groups": [group, failed],
             }],
             "notRunning": 1,
             "savedByLaziness": {"processes": 1, "bytes": 30 << 20},
@@ -261,6 +264,7 @@ mod tests {
         });
         let expected = "\
 dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json
+  profile work leaves out 1 of 3 servers
   group  state      mode    pid  memory  calls  p50     p95     idle
   docs   connected  hybrid  7    45 MB   2      1.5 ms  3.0 ms  20 s  shared with another window
   x      failed     pure    -    -       0      -       -       -     no

@@ -6,13 +6,18 @@
 //! commands.
 
 use super::Cli;
+use crate::config::nearest::nearest;
+use crate::transport::launch::ANCESTORS_VAR;
+use crate::transport::warden::OWNER_VAR;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, CommandFactory, Error, FromArgMatches};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 
-/// The exit code of a usage error.
-pub const EXIT_USAGE: u8 = 2;
+/// The beginning of the names of our variables.
+const VARIABLE_PREFIX: &str = "DYNAMIC_MCP_";
+/// The variables that no option has: the filter of the log, and those that we set for our servers.
+const OTHER_VARIABLES: [&str; 3] = ["DYNAMIC_MCP_LOG", ANCESTORS_VAR, OWNER_VAR];
 
 /// What is wrong with the command line or a variable, and how clap shows it.
 pub struct UsageError {
@@ -20,12 +25,14 @@ pub struct UsageError {
     pub message: String,
     /// clap's error, for the terminal. `None` if it is about a variable or was not found by clap.
     shown: Option<Error>,
+    /// Whether it may be the profile that is left out, so that more servers would be used than is meant.
+    is_about_profile: bool,
 }
 
 impl UsageError {
     /// An error that clap did not find.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), shown: None }
+        Self { message: message.into(), shown: None, is_about_profile: false }
     }
 
     /// Prints it on stderr.
@@ -46,23 +53,38 @@ impl UsageError {
 /// its text and exit code are the answer.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<UsageError>), Error> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    let (mut command, mut errors) = (without_empty_variables(Cli::command()), Vec::new());
+    let mut command = without_empty_variables(Cli::command());
+    let mut errors: Vec<UsageError> = misspelled_variables(&command, std::env::vars_os()).collect();
     loop {
         // Each round removes an argument or a variable.
         let parsed = command.clone().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m));
         let error = match parsed {
-            Ok(cli) => return Ok((cli, errors)),
+            Ok(mut cli) => {
+                if errors.iter().any(|error| error.is_about_profile) {
+                    // Serving without it would show more than is meant.
+                    cli.profile = Some(String::new());
+                }
+                return Ok((cli, errors));
+            }
             Err(error) => error,
         };
+        let is_about_profile = is_about(&error, "--profile");
         if let Some(at) = wrong_argument(&error, &args) {
-            errors.push(UsageError { message: describe(&error, &args[at]), shown: Some(error) });
+            let message = describe(&error, &args[at]);
+            errors.push(UsageError { message, shown: Some(error), is_about_profile });
             args.drain(at..at + count(&command, &args, at));
             continue;
         }
         let variable = option_of(&error).and_then(|option| variable_of(&command, &option));
+        let variable = variable.or_else(|| variable_that_is_not_utf8(&command, &error));
         let Some((id, variable)) = variable else { return Err(error) };
-        let what = describe(&error, OsStr::new(""));
-        errors.push(UsageError::new(format!("the environment variable {variable}: {what}")));
+        let what = match error.kind() {
+            ErrorKind::InvalidUtf8 => "it is not UTF-8".to_owned(),
+            _ => describe(&error, OsStr::new("")),
+        };
+        let is_about_profile = is_about_profile || id == "profile";
+        let message = format!("the environment variable {variable}: {what}");
+        errors.push(UsageError { is_about_profile, ..UsageError::new(message) });
         command = command.mut_arg(id, |arg| arg.env(None::<&'static str>));
     }
 }
@@ -73,6 +95,29 @@ fn without_empty_variables(command: Command) -> Command {
     let with_variable = command.get_arguments().filter(|arg| arg.get_env().is_some_and(is_empty));
     let ids: Vec<_> = with_variable.map(|arg| arg.get_id().to_string()).collect();
     ids.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.env(None::<&'static str>)))
+}
+
+/// The variables that begin like ours and are none, but are probably meant as one.
+fn misspelled_variables(
+    command: &Command,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = UsageError> {
+    let options = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str());
+    let known: Vec<String> = options.chain(OTHER_VARIABLES).map(str::to_owned).collect();
+    let misspelled = move |(name, value): (OsString, OsString)| {
+        // The beginning is the same in all, so it says nothing about the similarity.
+        let own = name.to_str()?.strip_prefix(VARIABLE_PREFIX)?;
+        let known = || known.iter().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
+        if value.is_empty() || known().any(|known| known == own) {
+            return None;
+        }
+        let meant = nearest(own, known())?;
+        let message = format!(
+            "there is no environment variable {VARIABLE_PREFIX}{own}; did you mean {VARIABLE_PREFIX}{meant}?"
+        );
+        Some(UsageError { is_about_profile: meant == "PROFILE", ..UsageError::new(message) })
+    };
+    variables.filter_map(misspelled)
 }
 
 /// The place of the argument that an error is about. `None` if it is about a variable, or about something that is missing.
@@ -112,6 +157,13 @@ fn count(command: &Command, args: &[OsString], at: usize) -> usize {
     1 + usize::from(takes_value && has_value)
 }
 
+/// Returns whether an error is about this option, or about one that is probably meant as this one.
+fn is_about(error: &Error, option: &str) -> bool {
+    let suggested = context(error, ContextKind::SuggestedArg);
+    option_of(error).is_some_and(|named| named == option)
+        || suggested.is_some_and(|suggested| suggested.split([' ', '=']).next() == Some(option))
+}
+
 /// The option or argument that an error names, such as `--config`.
 fn option_of(error: &Error) -> Option<String> {
     let named = context(error, ContextKind::InvalidArg)?;
@@ -124,6 +176,14 @@ fn option_of(error: &Error) -> Option<String> {
 fn variable_of(command: &Command, option: &str) -> Option<(String, String)> {
     let name = option.strip_prefix("--")?;
     let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name))?;
+    Some((arg.get_id().to_string(), arg.get_env()?.to_string_lossy().into_owned()))
+}
+
+/// The id and the variable of an option whose variable is not UTF-8, if the error is about that.
+fn variable_that_is_not_utf8(command: &Command, error: &Error) -> Option<(String, String)> {
+    let is_wrong = |name: &&OsStr| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
+    let mut wrong = command.get_arguments().filter(|arg| arg.get_env().as_ref().is_some_and(is_wrong));
+    let arg = wrong.next().filter(|_| error.kind() == ErrorKind::InvalidUtf8)?;
     Some((arg.get_id().to_string(), arg.get_env()?.to_string_lossy().into_owned()))
 }
 
@@ -218,6 +278,71 @@ mod tests {
             assert_eq!(cli.config, [Path::new("c.json")], "{wrong:?}");
             assert!(cli.pure_lazy && !cli.eager_startup && cli.command.is_none(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_error_that_may_be_about_the_profile_never_shows_more_servers() {
+        for (args, profile) in [
+            (&["--profile", "work"][..], Some("work")),
+            (&["--nope"], None),
+            (&["--profile"], Some("")),
+            (&["--profile="], Some("")),
+            (&["--porfile", "work"], Some("")),
+            (&["--porfile=work"], Some("")),
+            (&["--profile", "a", "--profile", "b"], Some("")),
+        ] {
+            let (cli, errors) = parsed(args);
+            assert_eq!(cli.profile.as_deref(), profile, "{args:?}");
+            assert_eq!(errors.is_empty(), profile == Some("work"), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn variables_that_are_probably_misspelled_are_reported() {
+        let command = Cli::command();
+        let reported = |name: &str, value: &str| {
+            let errors = misspelled_variables(&command, [(name.into(), value.into())].into_iter());
+            let errors: Vec<_> = errors.map(|error| (error.message, error.is_about_profile)).collect();
+            errors.into_iter().next()
+        };
+        for (name, meant) in [
+            ("CONFG", "CONFIG"),
+            ("CONFIG_FILE", "CONFIG"),
+            ("config", "CONFIG"),
+            ("LOG_LEVLE", "LOG_LEVEL"),
+            ("PURELAZY", "PURE_LAZY"),
+            ("IDLETIMEOUT", "IDLE_TIMEOUT"),
+            ("PROFLE", "PROFILE"),
+        ] {
+            let expected = format!(
+                "there is no environment variable DYNAMIC_MCP_{name}; did you mean DYNAMIC_MCP_{meant}?"
+            );
+            let error = reported(&format!("DYNAMIC_MCP_{name}"), "s3cret");
+            assert_eq!(error, Some((expected, meant == "PROFILE")));
+            assert_eq!(reported(&format!("DYNAMIC_MCP_{name}"), ""), None);
+        }
+        // Ours, those of our tests and benchmarks, and names that are like none.
+        for name in [
+            "CONFIG",
+            "PROFILE",
+            "LOG",
+            "ANCESTORS",
+            "OWNER",
+            "REQUIRE_REAL",
+            "SOAK_SEED",
+            "SOAK_MINUTES",
+            "BENCH_CORE",
+            "BENCH_PEERS",
+            "BENCH_PROGRAM",
+            "REPETITIONS",
+            "ROUNDS",
+            "TEST_NAMESPACE",
+            "VERSION",
+            "HOME",
+        ] {
+            assert_eq!(reported(&format!("DYNAMIC_MCP_{name}"), "x"), None, "{name}");
+        }
+        assert_eq!(reported("CONFG", "x"), None);
     }
 
     #[test]

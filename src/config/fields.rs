@@ -46,8 +46,13 @@ pub(crate) enum CacheKeyPart {
 }
 
 /// The top level of a file.
-pub(crate) const FILE: &[ConfigField] =
-    &[plain("mcpServers", &[]), plain("settings", &[]), plain("servers", &[]), plain("mcp", &[])];
+pub(crate) const FILE: &[ConfigField] = &[
+    plain("mcpServers", &[]),
+    plain("settings", &[]),
+    plain("servers", &[]),
+    plain("mcp", &[]),
+    plain("profiles", &[]),
+];
 
 /// A server's entry.
 #[rustfmt::skip]

@@ -30,7 +30,8 @@ pub const SCHEMA: &str = include_str!("../../config-schema.json");
 #[schemars(title = "dynamic-mcp configuration", rename_all = "camelCase")]
 #[schemars(extend("$id" = "urn:dynamic-mcp:config-schema"))]
 #[schemars(extend("anyOf" = [
-    {"required": ["mcpServers"]}, {"required": ["servers"]}, {"required": ["mcp"]}, {"required": ["settings"]}
+    {"required": ["mcpServers"]}, {"required": ["servers"]}, {"required": ["mcp"]}, {"required": ["settings"]},
+    {"required": ["profiles"]}
 ]))]
 #[expect(
     dead_code,
@@ -43,6 +44,10 @@ pub struct ConfigFile {
     servers: Option<BTreeMap<String, ServerEntry>>,
     /// Defaults for every server, and settings of dynamic-mcp itself.
     settings: Option<SettingsEntry>,
+    /// Lists of servers by name, for projects and clients that should see less: with `--profile NAME` only the servers
+    /// that a glob of the list matches are used. Globs are those of `tools.allow`.
+    #[schemars(extend("examples" = [{"work": ["github", "docs*"]}]))]
+    profiles: Option<BTreeMap<String, Vec<GlobPattern>>>,
 }
 
 /// One MCP server: a local program (`command`) or a remote server (`url`).

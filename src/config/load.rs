@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! Loading has three steps. `parse` reads one file (`source_text`) into entries that remember their position. [`load`]
-//! puts the files together: a later file overrides an earlier one, servers by name and settings by key. `resolve` makes
-//! a [`ServerConfig`] of each entry: it checks rules that concern several fields, reads the `env_file`, and applies the
+//! puts the files together: a later file overrides an earlier one, servers and profiles by name and settings by key.
+//! `profiles` removes the servers that the profile in use leaves out. `resolve` makes a [`ServerConfig`] of each entry: it checks rules that concern several fields, reads the `env_file`, and applies the
 //! command line, the settings and the built-in defaults.
 //!
 //! Loading never fails as a whole. Whatever is wrong with a file, a setting or a server becomes a [`ConfigError`] with
@@ -15,8 +15,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub use self::client_files::{is_toml, parse_client_file};
+use self::entry::NamedEntry;
 pub use self::json_text::PARSE_OPTIONS;
-use self::parse::{NamedEntry, ParsedFile};
+use self::profiles::Profiles;
 use self::resolve::ServerDefaults;
 use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
 use super::referenced::ReferencedFiles;
@@ -25,34 +26,36 @@ use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConf
 
 mod client_files;
 mod codex;
+mod entry;
 mod env_file;
 mod findings;
 mod json_text;
 mod parse;
+mod profiles;
 mod resolve;
 mod secret_refs;
 mod source_text;
 
-/// Loads the files in order. A later file overrides an earlier one: servers by name, settings by key. A server keeps
-/// the position of its first entry.
+/// Loads the files in order. A later file overrides an earlier one: servers and profiles by name, settings by key. A
+/// server keeps the position of its first entry.
 pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut config = Config::default();
     let mut servers: Vec<NamedEntry> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut settings = SettingsEntry::default();
-    let mut tools_error = None;
+    let (mut tools_error, mut profiles) = (None, Profiles::default());
     let referenced = ReferencedFiles::default();
     for path in files {
         if overrides.optional_files.contains(path) && is_absent(&env.cwd().join(path)) {
             continue;
         }
-        let ParsedFile { servers: entries, settings: later, tools_error: later_error, errors, warnings } =
-            parse::parse_file(path, env, &referenced);
-        config.errors.extend(errors);
-        config.warnings.extend(warnings);
-        settings = merge_settings(settings, later);
-        tools_error = later_error.or(tools_error);
-        for entry in entries {
+        let file = parse::parse_file(path, env, &referenced);
+        config.errors.extend(file.errors);
+        config.warnings.extend(file.warnings);
+        settings = merge_settings(settings, file.settings);
+        tools_error = file.tools_error.or(tools_error);
+        profiles.add(file.profiles);
+        for entry in file.servers {
             match known.get(&entry.name).and_then(|n| servers.get_mut(*n)) {
                 Some(earlier) => *earlier = entry,
                 None => {
@@ -62,11 +65,34 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
             }
         }
     }
+    use_profile(&mut config, &mut servers, &profiles, files, overrides);
     config.settings = resolve_settings(&settings, overrides);
     let defaults = ServerDefaults { settings, overrides, env, files: &referenced, tools_error };
     config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();
     config.referenced = referenced.into_stamps();
     config
+}
+
+/// Removes the servers that the profile in use leaves out, and reports what is wrong with the profiles.
+fn use_profile(
+    config: &mut Config,
+    servers: &mut Vec<NamedEntry>,
+    profiles: &Profiles,
+    files: &[PathBuf],
+    overrides: &Overrides,
+) {
+    // A file that cannot be read may have the servers that a profile is about.
+    if config.errors.is_empty() {
+        config.warnings.extend(profiles.warnings(servers));
+    }
+    config.profiles = profiles.names();
+    let Some(wanted) = &overrides.profile else { return };
+    let profile = profiles.apply(wanted, servers);
+    if !profile.is_known {
+        let file = files.first().map(PathBuf::as_path).unwrap_or_else(|| Path::new("config"));
+        config.errors.push(profiles.unknown(wanted, file));
+    }
+    config.profile = Some(profile);
 }
 
 /// Returns whether there is no file of this name. One that cannot be reached is not absent.

@@ -45,6 +45,14 @@ impl Env {
         Self { variables: Variables(variables), cwd: cwd.into() }
     }
 
+    /// This environment with more variables, which replace those of the same name.
+    pub fn with<'v>(&self, more: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
+        let mut env = self.clone();
+        let more = more.into_iter().map(|(name, value)| (key(name.to_owned()), value.to_owned()));
+        env.variables.0.extend(more);
+        env
+    }
+
     /// The value of a variable; `None` if it is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.0.get(&key(name.to_owned())).map(String::as_str)

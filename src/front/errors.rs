@@ -19,7 +19,7 @@ const WRONG_PHASE: i64 = -32005;
 /// The method belongs to a capability that was not negotiated.
 const NOT_NEGOTIATED: i64 = -32004;
 /// The group has no connection.
-const UNAVAILABLE: i64 = -31001;
+pub const UNAVAILABLE: i64 = -31001;
 /// The upstream did not answer in time.
 const TIMED_OUT: i64 = -31002;
 /// The upstream's connection ended before the answer.
@@ -134,6 +134,9 @@ pub fn group_unavailable(
     login: Option<String>,
     log_file: Option<&Path>,
 ) -> RpcError {
+    if matches!(error, AcquireError::ShuttingDown) {
+        return shutting_down();
+    }
     let snapshot = group.snapshot();
     let (attempts, cause) = match (&snapshot.state, error) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),

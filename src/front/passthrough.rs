@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `resources`, `topic_subscriptions`, `prompts`, `completion` and `tasks` find the group that a request belongs to:
-//! by its `group` member, by the owner of a URI (`uri_owner`), by an exposed name, or by the id of a task. `forward` is the
+//! by its `group` member, by the URI (`uri_owner`, `uri_lookup`), by an exposed name, or by the id of a task. `forward` is the
 //! only loop that sends a request to an upstream: it gets a lease, sends the request, repeats it once if that is safe,
 //! and offers a missing login. Calls of tools use it, too. The params and the result pass unchanged except for what a
 //! proxy has to rewrite (names, URIs, ids).
@@ -21,4 +21,5 @@ pub mod resources;
 mod task_call;
 pub mod tasks;
 pub mod topic_subscriptions;
+mod uri_lookup;
 pub mod uri_owner;

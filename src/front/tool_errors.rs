@@ -41,11 +41,15 @@ pub fn unavailable(
             format!("Group {group} is not available: {error}\n{advice}{log}")
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
-        AcquireError::StillConnecting { waited, last_failure } => {
+        AcquireError::ShuttingDown => {
+            format!("Group {group} was not used: the session ends, and dynamic-mcp is shutting down.")
+        }
+        AcquireError::StillConnecting { waited, hint, last_failure } => {
+            let hint = hint.as_ref().map(|hint| format!("\n{hint}")).unwrap_or_default();
             let last_failure =
                 last_failure.as_ref().map(|error| format!("\nIts last failure: {error}")).unwrap_or_default();
             format!(
-                "Group {group} is initializing ({} s so far), please retry in 10 seconds{last_failure}",
+                "Group {group} is initializing ({} s so far), please retry in 10 seconds{hint}{last_failure}",
                 waited.as_secs()
             )
         }

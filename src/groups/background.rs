@@ -95,7 +95,8 @@ impl GroupManager {
             {
                 has_news = true;
                 seen.catalogs.insert(name.clone(), catalog.clone());
-                self.environment.cache.put(self.cache_key(server), catalog.clone());
+                let key = self.cache_key(server, catalog.offered.as_ref());
+                self.environment.cache.put(key, catalog.clone());
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
                 self.lists.surfaces.lock().catalog_read(name, server.mode, surface);
                 // Its other lists may have changed, too. The session compares them.
@@ -132,7 +133,7 @@ impl GroupManager {
         self.environment.clients.notify(name, notification::MESSAGE, Some(&params));
         // The start of this process shows again whether the command exists.
         if !matches!(error, UpstreamError::Launch { .. } | UpstreamError::Config(_)) {
-            self.environment.cache.put_failure(self.cache_key(server), &error.brief());
+            self.environment.cache.put_failure(self.cache_key(server, None), &error.brief());
         }
     }
 

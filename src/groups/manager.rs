@@ -15,12 +15,14 @@ use crate::transport::remote::credentials::LoginService;
 use crate::transport::server_log::ServerLog;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{Transport, launch};
-use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::clients::Clients;
 use crate::upstream::connector::{Connector, KnownEra};
+use crate::upstream::startup_output::StartupOutput;
 use crate::upstream::task::shared::SharedState;
-use crate::upstream::task::{self, GroupSpec};
+use crate::upstream::task::{self, spec::GroupSpec};
 use crate::upstream::{Grace, Upstream};
+use crate::wire::Raw;
 use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -238,7 +240,7 @@ impl GroupManager {
         server: &ServerConfig,
         known: &CachedCatalogs,
     ) -> Option<Arc<Catalog>> {
-        let key = self.cache_key(server);
+        let key = self.cache_key(server, None);
         if let Some(reason) = known.failure(&key) {
             let note = Note { is_of_last_run: true, ..Note::new(reason.to_owned().into()) };
             let mut surfaces = self.lists.surfaces.lock();
@@ -284,7 +286,8 @@ impl GroupManager {
             snapshot.catalog.as_ref().is_some_and(|catalog| {
                 // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
                 let is_whole = || !catalog.tools.iter().any(lists) || catalog.definitions().is_some();
-                catalog.age() < FRESH_CATALOG_AGE && is_whole()
+                let is_own = !matches!(catalog.source, CatalogSource::Borrowed(_));
+                is_own && catalog.age() < FRESH_CATALOG_AGE && is_whole()
             })
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
@@ -323,10 +326,11 @@ impl GroupManager {
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
         let era = cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era);
-        let log = ServerLog::default();
+        let (log, startup) = (ServerLog::default(), StartupOutput::default());
         let connector = Connector {
             group: name.clone(),
             log: log.clone(),
+            startup: startup.clone(),
             transport: self.environment.transport.clone(),
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
@@ -343,19 +347,22 @@ impl GroupManager {
             cached,
             predecessor,
             log,
+            startup,
         };
         let (group, task) = task::create(spec, connector, self.environment.shared.clone());
         self.tasks.spawn(name, task);
         self.groups.insert(name.clone(), group);
     }
 
-    /// Returns the key under which the cache has the server's catalog.
-    pub(super) fn cache_key(&self, server: &ServerConfig) -> CacheKey {
+    /// Returns the key under which the cache has the server's catalog. `offered`: the capabilities of the clients when it
+    /// was read; `None`: those of now.
+    pub(super) fn cache_key(&self, server: &ServerConfig, offered: Option<&Raw>) -> CacheKey {
         let cwd = match &server.endpoint {
             Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.environment.transport.process_env),
             Endpoint::Http(_) => PathBuf::new(),
         };
-        CacheKey::new(server, &cwd, &self.environment.clients.offered_capabilities())
+        let now = || self.environment.clients.offered_capabilities();
+        CacheKey::new(server, &cwd, &offered.cloned().unwrap_or_else(now))
     }
 
     /// Announces that a list may have changed, if it `changed`.

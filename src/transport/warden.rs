@@ -88,6 +88,7 @@ mod rlimit_mark {
 }
 
 pub use handle::{Exit, ProcessHandle};
+pub use owner_mark::OWNER_VAR;
 pub use protocol::StopTimeouts;
 pub use spawn_error::SpawnError;
 pub use supervisor::run;

@@ -27,6 +27,8 @@ pub struct Catalog {
     body: CatalogBody,
     /// When and how the catalog was read.
     pub source: CatalogSource,
+    /// The capabilities of the clients when the connection was made, if it was read from the server.
+    pub offered: Option<Raw>,
     /// How long it took to connect before the catalog was read.
     pub connect_time: Option<Duration>,
     /// Hashes of the other lists.
@@ -57,6 +59,9 @@ pub enum CatalogSource {
     Live(Instant),
     /// By an earlier process: it may answer requests but never refuse them.
     Cached(SystemTime),
+    /// By an earlier process that offered the server other client capabilities: it answers like a cached one, until the
+    /// server's own is read.
+    Borrowed(SystemTime),
 }
 
 /// The answer to `initialize` or `server/discover`. Every member may be missing.
@@ -104,14 +109,15 @@ impl Catalog {
         let (tools, definitions) = tools.into_iter().unzip();
         let hashes = lists.hashes();
         let body = CatalogBody::Loaded(Definitions { tools: definitions, lists });
-        Self { info, tools, body, source: CatalogSource::Live(Instant::now()), connect_time: None, hashes }
+        let source = CatalogSource::Live(Instant::now());
+        Self { info, tools, body, source, offered: None, connect_time: None, hashes }
     }
 
     /// A catalog from the cache. `file` has the server's own bytes, as `body` wrote them.
-    pub fn cached(info: ServerInfo, tools: Vec<Tool>, file: PathBuf, at: SystemTime) -> Self {
+    pub fn cached(info: ServerInfo, tools: Vec<Tool>, file: PathBuf, source: CatalogSource) -> Self {
         let body = CatalogBody::Cached { file, loaded: OnceLock::new() };
-        let source = CatalogSource::Cached(at);
-        Self { info, tools, body, source, connect_time: None, hashes: ListHashes::default() }
+        let hashes = ListHashes::default();
+        Self { info, tools, body, source, offered: None, connect_time: None, hashes }
     }
 
     /// Returns the tool of exactly this name.
@@ -164,7 +170,7 @@ impl Catalog {
     pub fn age(&self) -> Duration {
         match self.source {
             CatalogSource::Live(at) => at.elapsed(),
-            CatalogSource::Cached(at) => at.elapsed().unwrap_or_default(),
+            CatalogSource::Cached(at) | CatalogSource::Borrowed(at) => at.elapsed().unwrap_or_default(),
         }
     }
 

@@ -13,6 +13,7 @@ use super::lease::LiveConnection;
 use super::list_subscription::keep_subscribed;
 use super::reader::{Reader, ReaderContext};
 use super::session::Session;
+use super::startup_output::StartupOutput;
 use crate::config::{GroupName, ServerConfig};
 use crate::protocol::Era;
 use crate::transport::server_log::ServerLog;
@@ -45,6 +46,8 @@ pub struct Connector {
     pub era: Arc<KnownEra>,
     /// Gets what its processes write to stderr.
     pub log: ServerLog,
+    /// Watches what they print while they do not answer.
+    pub startup: StartupOutput,
 }
 
 /// The era in which a server was found, kept from one connection to the next.
@@ -215,11 +218,14 @@ impl Connector {
             live: live.clone(),
             handle: handle.clone(),
             server: server.clone(),
+            offered: self.clients.offered_capabilities(),
             era,
             limit,
             is_certain,
+            startup: self.startup.clone(),
         };
-        let outcome = handshake::connect(&session, &offered, &*self.clients).await;
+        let attempt = handshake::connect(&session, &offered, &*self.clients);
+        let outcome = self.startup.watch(&handle, &live, attempt).await;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {
             output.close();

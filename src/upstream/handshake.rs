@@ -21,6 +21,7 @@ use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The limit for `initialize` of a child process: `npx` and `uvx` download a package first.
 const CHILD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -128,7 +129,14 @@ impl Session {
         });
         let options = CallOptions { cancellable: false, ..CallOptions::within(self.first_answer_timeout()) };
         let params = raw::set(&params.to_string().into(), "capabilities", offered);
-        self.ask(Method::Initialize.name(), Some(params), options).await
+        let (step, start) = (Method::Initialize.name(), Instant::now());
+        tokio::select! {
+            biased;
+            reply = self.ask(step, Some(params), options) => reply,
+            () = self.startup.ends_early(&self.live.skipped) => {
+                Err(self.timed_out(step, Duration::from_secs(start.elapsed().as_secs())))
+            }
+        }
     }
 
     /// The limit for the first answer.

@@ -4,6 +4,7 @@
 //! message and belongs to no call is kept for `get_status`; the oldest call is not assumed. Other lines, such as those
 //! of a log, are skipped.
 
+use super::server_output::is_http_server;
 use crate::protocol::code;
 use crate::text::{shorten, visible};
 use crate::wire::lines::LineReader;
@@ -14,7 +15,9 @@ use crate::wire::unfinished::{Continuation, UnfinishedMessage};
 use crate::wire::{MessageError, Raw, error_object};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::AsyncRead;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The unreadable messages of one connection that belong to no call.
@@ -49,18 +52,38 @@ impl UnreadableMessages {
 /// The first lines of one connection that are not meant as messages, such as those of a log. They say why a server that
 /// never speaks MCP does not.
 #[derive(Debug, Default)]
-pub struct SkippedText(Mutex<Vec<String>>);
+pub struct SkippedText {
+    /// The lines, each with hidden characters made visible.
+    lines: Mutex<Vec<String>>,
+    /// Whether one of them says where an HTTP server listens.
+    has_http_server: AtomicBool,
+    /// Notified when one does.
+    http_server: Notify,
+}
 
 impl SkippedText {
     /// The lines, each with hidden characters made visible.
     pub(super) fn text(&self) -> String {
-        self.0.lock().join("\n")
+        self.lines.lock().join("\n")
     }
 
-    fn add(&self, line: &Raw) {
-        let mut lines = self.0.lock();
-        if lines.len() < MAX_SKIPPED_LINES {
-            lines.push(shorten(&visible(&String::from_utf8_lossy(line)), MAX_SKIPPED_CHARS));
+    /// Resolves when a line says where an HTTP server listens. One caller may wait.
+    pub(super) async fn http_server(&self) {
+        if !self.has_http_server.load(Ordering::Acquire) {
+            self.http_server.notified().await;
+        }
+    }
+
+    pub(super) fn add(&self, line: &Raw) {
+        let line = shorten(&visible(&String::from_utf8_lossy(line)), MAX_SKIPPED_CHARS);
+        // The banner above that line may be long.
+        let is_first = is_http_server(&line) && !self.has_http_server.swap(true, Ordering::AcqRel);
+        let mut lines = self.lines.lock();
+        if is_first || lines.len() < MAX_SKIPPED_LINES {
+            lines.push(line);
+        }
+        if is_first {
+            self.http_server.notify_one();
         }
     }
 }

@@ -26,9 +26,19 @@ impl ServerOutput {
         Self { stdout, ..self }
     }
 
-    /// The line in which an HTTP server says where it listens.
-    fn http_server(&self) -> Option<&str> {
-        self.stdout.lines().chain(self.stderr.lines()).find(|line| is_http_server(line))
+    /// The line in which an HTTP server says where it listens, in quotes.
+    fn http_server(&self) -> Option<String> {
+        let line = self.stdout.lines().chain(self.stderr.lines()).find(|line| is_http_server(line))?;
+        Some(quoted(&shorten(line.trim(), MAX_LINE)))
+    }
+
+    /// What to know of a process that has not answered yet and prints what HTTP servers print.
+    pub(super) fn http_server_hint(&self) -> Option<String> {
+        let line = self.http_server()?;
+        Some(format!(
+            "it prints {line}, as an HTTP server does; if it is one, start it yourself, and configure its address as \
+             \"url\" in place of \"command\""
+        ))
     }
 }
 
@@ -36,7 +46,6 @@ impl ServerOutput {
 impl fmt::Display for ServerOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.http_server() {
-            let line = quoted(&shorten(line.trim(), MAX_LINE));
             write!(
                 f,
                 "; it prints {line}, so it is an HTTP server: start it yourself, and configure its address as \"url\" \
@@ -55,7 +64,7 @@ impl fmt::Display for ServerOutput {
 }
 
 /// Returns whether a line says that an HTTP server of this machine is ready.
-fn is_http_server(line: &str) -> bool {
+pub(super) fn is_http_server(line: &str) -> bool {
     const WORDS: [&str; 7] =
         ["running", "listening", "listen on", "serving", "started", "available at", "server at"];
     const HOSTS: [&str; 5] = ["127.0.0.1", "localhost", "0.0.0.0", "[::", "*:"];

@@ -4,6 +4,7 @@ use super::catalog::{self, Catalog, OtherLists, ServerInfo};
 use super::error::UpstreamError;
 use super::lease::LiveConnection;
 use super::server_output::ServerOutput;
+use super::startup_output::StartupOutput;
 use super::translate;
 use crate::config::ServerConfig;
 use crate::protocol::methods::Method;
@@ -31,12 +32,16 @@ pub(super) struct Session {
     pub(super) handle: TransportHandle,
     /// The group's configuration.
     pub(super) server: Arc<ServerConfig>,
+    /// What the clients could do when the connection was made.
+    pub(super) offered: Raw,
     /// The era of the requests.
     pub(super) era: Era,
     /// An additional limit for the first answer.
     pub(super) limit: Option<Duration>,
     /// Whether the server counts as belonging to `era`, regardless of the revision that it names.
     pub(super) is_certain: bool,
+    /// What the process prints while it does not answer.
+    pub(super) startup: StartupOutput,
 }
 
 impl Session {
@@ -69,7 +74,9 @@ impl Session {
             templates: other(templates, "resourceTemplates", "uriTemplate"),
             prompts: other(prompts, "prompts", "name"),
         };
-        Ok(Catalog::new(info, tools, lists))
+        let mut catalog = Catalog::new(info, tools, lists);
+        catalog.offered = Some(self.offered.clone());
+        Ok(catalog)
     }
 
     /// Reads all pages of one list; none unless `wanted`.
@@ -125,10 +132,7 @@ impl Session {
     ) -> Result<Reply, UpstreamError> {
         let params = translate::request(params, Era::Handshake, self.era);
         self.peer.call(step, params, options).await.map_err(|error| match error {
-            CallError::TimedOut(after) => {
-                let output = ServerOutput::new(self.handle.stderr_tail(), self.live.skipped.text());
-                UpstreamError::TimedOut { step, after, output }
-            }
+            CallError::TimedOut(after) => self.timed_out(step, after),
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } | CallError::OverBudget { .. } => {
                 self.protocol_error(step, error.to_string())
@@ -142,6 +146,12 @@ impl Session {
                     .map_or(UpstreamError::Internal, |lost| lost.while_waiting_for(step, skipped))
             }
         })
+    }
+
+    /// Makes the error for a `step` that was not answered.
+    pub(super) fn timed_out(&self, step: &'static str, after: Duration) -> UpstreamError {
+        let output = ServerOutput::new(self.handle.stderr_tail(), self.live.skipped.text());
+        UpstreamError::TimedOut { step, after, output }
     }
 
     /// Returns the result of a reply if it is an object.

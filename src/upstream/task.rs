@@ -2,8 +2,8 @@
 //!
 //! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
 //! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
-//! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `shared` has what the tasks of all
-//! groups share.
+//! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `spec` is what it starts with, `shared` what the tasks of
+//! all groups share.
 
 use super::backoff::jitter;
 use super::catalog::Catalog;
@@ -15,12 +15,12 @@ use super::select::{notified_after, optional, until};
 use super::snapshot::Snapshot;
 use super::stats::GroupStats;
 use super::{Command, Grace, GroupHandle, Upstream};
-use crate::config::{ConfigError, GroupName, ServerConfig};
+use crate::config::{GroupName, ServerConfig};
 use crate::pins::group::GroupPins;
 use crate::rules::Rules;
-use crate::transport::server_log::ServerLog;
 use futures_util::future::BoxFuture;
 use shared::SharedState;
+use spec::GroupSpec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,6 +31,7 @@ use tracing::Instrument;
 mod measured_close;
 mod refresh;
 pub mod shared;
+pub mod spec;
 mod stopping;
 
 /// How many commands a mailbox holds. Senders wait when it is full.
@@ -39,26 +40,10 @@ const MAILBOX_SIZE: usize = 64;
 /// tools changed each time they list them.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a group's task starts with.
-pub struct GroupSpec {
-    /// The group's name.
-    pub name: GroupName,
-    /// Its entry in the config.
-    pub server: Result<Arc<ServerConfig>, ConfigError>,
-    /// The catalog that the cache has.
-    pub cached: Option<Arc<Catalog>>,
-    /// What is remembered of its tools.
-    pub pins: Arc<GroupPins>,
-    /// The end of the group of this name that the config changed. The first attempt begins after it.
-    pub predecessor: Option<BoxFuture<'static, ()>>,
-    /// What its processes wrote to stderr.
-    pub log: ServerLog,
-}
-
 /// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
 /// handle is dropped.
 pub fn create(
-    GroupSpec { name, server, cached, pins, predecessor, log }: GroupSpec,
+    GroupSpec { name, server, cached, pins, predecessor, log, startup }: GroupSpec,
     connect: impl Connect,
     shared: SharedState,
 ) -> (Upstream, impl Future<Output = ()> + Send) {
@@ -113,7 +98,8 @@ pub fn create(
         catalog: cached,
         pins,
     };
-    let upstream = Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log }));
+    let upstream =
+        Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log, startup }));
     (upstream, task.run().instrument(span))
 }
 

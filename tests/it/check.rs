@@ -1,9 +1,15 @@
 //! `dynamic-mcp check`.
 
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
-use crate::support::{InputRecord, config_of, merged, scripted_upstream};
+use crate::support::{
+    InputRecord, config_of, merged, output_of, scripted_upstream, scripted_upstream_program, wait_for_child,
+    wait_until,
+};
 
 #[test]
 fn each_server_is_started_and_each_failure_says_what_to_do() {
@@ -61,19 +67,103 @@ fn what_is_doubtful_about_tools_is_noted() {
     );
 }
 
+/// Writes a file of a client in the home directory.
+fn client_file(shell: &Shell, name: &str, text: &str) {
+    let file = shell.home().join(name);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, text).unwrap();
+}
+
+/// Runs `check --as CLIENT` with a variable of the shell. Returns the exit code and stdout.
+fn checked_as(shell: &Shell, client: &str, has_config: bool) -> (i32, String) {
+    let args = ["check", "--as", client];
+    let mut command = if has_config { shell.command(&args) } else { shell.plain_command(&args) };
+    let output = output_of(command.env("ONLY_IN_THE_SHELL", "x"));
+    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
 #[test]
-fn a_client_with_a_window_gives_the_environment_of_the_desktop() {
+fn a_client_gives_what_it_passes_on() {
     let entry = merged(scripted_upstream(&[]), json!({"env": {"A": "${ONLY_IN_THE_SHELL}"}}));
     let shell = Shell::new(&config_of([("g", entry)]));
-    let run = |args: &[&str]| {
-        let mut command = shell.command(args);
-        command.env("ONLY_IN_THE_SHELL", "x");
-        command.output().unwrap()
-    };
-    for (client, code) in [("codex", 0), ("claude-desktop", 1)] {
-        let output = run(&["check", "--as", client]);
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{client}: {stdout}");
-        assert_eq!(stdout.contains("ONLY_IN_THE_SHELL"), code == 1, "{stdout}");
+    for (client, expected) in [
+        ("claude-code", 0),
+        ("opencode", 0),
+        ("gemini", 0),
+        ("codex", 1),
+        ("copilot", 1),
+        ("claude-desktop", 1),
+    ] {
+        let (code, stdout) = checked_as(&shell, client, true);
+        assert_eq!(code, expected, "{client}: {stdout}");
+        assert_eq!(stdout.contains("`ONLY_IN_THE_SHELL` is not defined"), code == 1, "{stdout}");
+        let advice = format!("`dynamic-mcp import {client} --write-client` makes one\n");
+        assert!(stdout.contains(&advice), "{stdout}");
+        let of_desktop =
+            "the environment is that of the desktop, because Claude Desktop runs no instance now\n";
+        assert_eq!(stdout.starts_with(of_desktop), client == "claude-desktop", "{stdout}");
     }
+    let own = "[mcp_servers.dyn]\ncommand = \"/bin/dynamic-mcp\"\nenv_vars = [\"ONLY_IN_THE_SHELL\"]\n";
+    client_file(&shell, ".codex/config.toml", own);
+    let (code, stdout) = checked_as(&shell, "codex", true);
+    assert!(code == 0 && stdout.contains("the entry is `dyn` in ~/.codex/config.toml\n"), "{stdout}");
+}
+
+#[test]
+fn the_entry_of_a_client_gives_variables_and_the_config() {
+    let entry = merged(scripted_upstream(&[]), json!({"env": {"A": "${DYN_KEY}", "B": "${PLAIN}"}}));
+    let shell = Shell::new(&config_of([("unused", json!({"command": "nowhere"}))]));
+    let config = shell.home().join("other.json");
+    std::fs::write(&config, config_of([("g", entry)]).to_string()).unwrap();
+    let own = |env: Value| {
+        let entry =
+            json!({"command": "/bin/dynamic-mcp", "args": ["--config", config, "--no-such"], "env": env});
+        json!({"servers": {"files": {"command": "x"}, "my": entry}}).to_string()
+    };
+    client_file(&shell, ".config/Code/User/mcp.json", &own(json!({"DYN_KEY": "${input:key}", "PLAIN": "p"})));
+    let (code, stdout) = checked_as(&shell, "vscode", false);
+    assert_eq!(code, 1, "{stdout}");
+    for part in [
+        "the entry is `my` in ~/.config/Code/User/mcp.json\n",
+        "DYN_KEY is ${input:key}, which only VS Code knows; to check with a value, set DYN_KEY here\n",
+        "the variable `DYN_KEY` is not defined",
+        "config error: in `args` of the client's entry: there is no option --no-such",
+        "0 of 1 servers work\n",
+    ] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+    assert!(!stdout.contains("PLAIN"), "{stdout}");
+    let output = output_of(shell.plain_command(&["check", "--as", "vscode"]).env("DYN_KEY", "k"));
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("1 of 1 servers work\n") && !stdout.contains("set DYN_KEY"), "{stdout}");
+    client_file(&shell, ".config/Code/User/mcp.json", "{");
+    let (_, stdout) = checked_as(&shell, "vscode", true);
+    assert!(stdout.contains("the entry is not known: ") && stdout.contains("mcp.json:1:"), "{stdout}");
+}
+
+#[test]
+fn a_client_that_runs_shows_its_path() {
+    let shell = Shell::new(&config_of([("g", json!({"command": "a-tool"}))]));
+    let tools = shell.home().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    std::os::unix::fs::symlink(scripted_upstream_program(), tools.join("a-tool")).unwrap();
+    let (code, stdout) = checked_as(&shell, "claude-desktop", true);
+    assert!(code == 1 && stdout.contains("\"a-tool\" not found in PATH"), "{stdout}");
+    // The client: a process of this name that starts an instance.
+    let client = shell.home().join("claude-desktop");
+    std::fs::write(&client, "#!/bin/sh\n\"$@\"\nexit\n").unwrap();
+    std::fs::set_permissions(&client, PermissionsExt::from_mode(0o755)).unwrap();
+    let instance = shell.command(&[]);
+    let mut command = Command::new(&client);
+    command.arg(instance.get_program()).args(instance.get_args()).current_dir(shell.home()).env_clear();
+    command.env("HOME", shell.home()).env("XDG_RUNTIME_DIR", shell.home());
+    command.env("PATH", format!("{}:/usr/bin:/bin", tools.display()));
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let source = format!("is that of Claude Desktop, which runs (process {})\n", running.id());
+    wait_until("the instance is found", || checked_as(&shell, "claude-desktop", true).1.contains(&source));
+    let (code, stdout) = checked_as(&shell, "claude-desktop", true);
+    assert!(code == 0 && stdout.contains("tools/a-tool\n"), "{stdout}");
+    drop(running.stdin.take());
+    wait_for_child(&mut running);
 }

@@ -115,6 +115,28 @@ fn it_exits_while_upstreams_start() {
 }
 
 #[test]
+fn what_waits_for_a_group_is_told_that_the_session_ends() {
+    for cause in [ShutdownCause::Eof, ShutdownCause::Signal(Signal::SIGTERM)] {
+        let mut proxy = Proxy::new(&scripted_config(&["--hang", "start"]));
+        let tool = |name: &str, args: Value| json!({"name": name, "arguments": args});
+        let requests = [
+            ("tools/call", tool("get_dynamic_tools", json!({"group": "g"}))),
+            ("tools/call", tool("g__echo", json!({}))),
+            ("tools/describe", json!({"name": "g__echo"})),
+            ("resources/subscribe", json!({"uri": "x://y", "group": "g"})),
+        ];
+        let ids = requests.map(|(method, params)| proxy.send_request(method, params));
+        wait_until("it starts", || proxy.group_status("g")["connecting"] == true);
+        let mut proxy = assert_clean_exit(proxy, cause, "waiting");
+        for id in ids {
+            let answer = proxy.response(id);
+            let words = "g was not used: the session ends, and dynamic-mcp is shutting down";
+            assert!(answer.error_code() == Some(-31004) || answer.line.contains(words), "{}", answer.line);
+        }
+    }
+}
+
+#[test]
 fn open_calls_are_answered_or_refused_on_shutdown() {
     for_each_cause(|cause| {
         let mut proxy = Proxy::new(&scripted_config(STUBBORN));

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;
 
+mod other_offers;
+
 /// A config with the scripted upstream as its only server, `g`, in the default mode.
 fn default_mode_config(flags: &[&str]) -> Value {
     config_of([("g", scripted_upstream(flags))])
@@ -205,32 +207,6 @@ fn the_next_process_knows_all_tools_from_the_cache_and_starts_no_group() {
     assert_eq!(second.request("tools/list", json!({}))["result"].to_string(), list);
     second.close_stdin();
     assert!(second.next_message().is_none());
-}
-
-#[test]
-fn catalogs_are_cached_by_the_capabilities_of_the_client() {
-    let cache = TempDir::new().unwrap();
-    let config = config_of([("g", merged(scripted_upstream(&[]), json!({"cwd": "/"})))]);
-    let start = |capabilities: Value| {
-        let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
-        let mut proxy = command.config(&config).start();
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}});
-        proxy.request("initialize", params);
-        proxy.notify("notifications/initialized", json!({}));
-        proxy
-    };
-    for capabilities in [json!({}), json!({"sampling": {}})] {
-        let mut first = start(capabilities.clone());
-        assert_eq!(
-            first.group_status("g")["cached"],
-            Value::Null,
-            "{capabilities}: a server may have other tools for this client"
-        );
-        first.wait_for_state("g", "discovered");
-        first.close_stdin();
-        first.wait_for_exit();
-        assert_eq!(start(capabilities).group_status("g")["cached"], true);
-    }
 }
 
 #[test]

@@ -208,6 +208,36 @@ fn without_registration_the_error_says_what_to_configure() {
 }
 
 #[test]
+fn a_registration_that_fails_is_told_in_the_words_of_the_authorization_server() {
+    let page = "<html><head><title>Sign in\u{202e}</title></head><body>x</body></html>";
+    for (status, media_type, body, words) in [
+        (404, "text/plain", "", "HTTP status 404 Not Found;"),
+        (403, "text/plain", "Only partners\nmay register.", "HTTP status 403 Forbidden: \"Only partners\";"),
+        (403, "text/html", page, "HTTP status 403 Forbidden: \"Sign in\\u{202e}\";"),
+        (
+            400,
+            "application/json",
+            r#"{"detail": "too many clients"}"#,
+            "400 Bad Request: \"too many clients\";",
+        ),
+        (
+            400,
+            "application/json",
+            r#"{"error": "invalid_redirect_uri", "error_description": "Use https."}"#,
+            "did not register a client: \"invalid_redirect_uri (Use https.)\";",
+        ),
+    ] {
+        let fixture = Fixture::new();
+        fixture.auth_server.state().registration_refusal = Some((status, media_type, body));
+        let output = fixture.login();
+        assert_eq!(output.exit_code, 1);
+        let words =
+            format!("{words} register one there and set `oauth.client_id` (and `oauth.redirect_port`)");
+        assert!(output.text.contains(&words), "{words}: {}", output.text);
+    }
+}
+
+#[test]
 fn a_login_ends_by_its_timeout_or_a_signal() {
     let fixture = Fixture::new();
     let output = fixture.run(&["login", "g", "--no-browser", "--timeout", "0"]);

@@ -21,6 +21,7 @@ mod stateless;
 mod stateless_subscriptions;
 mod tasks;
 mod tools_describe;
+mod unlisted_uris;
 mod upstream_batches;
 
 /// Members that must arrive unchanged. The scripted upstream has the same.

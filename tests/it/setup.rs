@@ -7,3 +7,4 @@ mod local_servers;
 mod log_file;
 mod messages;
 mod notes;
+mod profiles;

@@ -36,10 +36,15 @@ impl Shell {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.plain_command(&[&["--config", "servers.json"], args].concat())
+    }
+
+    /// A command with the config that it finds by itself.
+    pub(crate) fn plain_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("XDG_RUNTIME_DIR", self.home.path()).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
-        command.current_dir(self.home.path()).args(["--config", "servers.json"]).args(args);
+        command.current_dir(self.home.path()).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -51,7 +56,7 @@ impl Shell {
     }
 
     /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
-    fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
+    pub(crate) fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
         let terminal = nix::pty::openpty(None, None).unwrap();
         let mut command = self.command(args);
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());

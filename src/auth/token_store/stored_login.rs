@@ -44,6 +44,10 @@ pub struct StoredLogin {
     /// The scopes whose lack made the server refuse requests. The next login requests them too.
     #[serde(default, rename = "wanted")]
     pub missing_scopes: Vec<String>,
+    /// Why the authorization server refused to refresh the tokens, in its words, fit to be shown. The tokens are removed
+    /// then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
 }
 
 /// The content of a login's file.
@@ -124,15 +128,14 @@ impl StoredLogin {
             received_at,
             expires_at: response.expires_in().map(|lifetime| received_at + lifetime.as_secs()),
             granted_scopes: granted.unwrap_or(previously_granted),
+            ended: None,
             ..self
         })
     }
 
-    /// Removes the tokens, because none of them works any more.
-    pub fn without_tokens(mut self) -> Self {
-        self.access_token = None;
-        self.refresh_token = None;
-        self
+    /// Removes the tokens, because none of them works any more. `reason`: the words of the authorization server.
+    pub fn without_tokens(self, reason: String) -> Self {
+        Self { access_token: None, refresh_token: None, ended: Some(reason), ..self }
     }
 }
 

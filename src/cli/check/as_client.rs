@@ -1,11 +1,19 @@
-//! The environment that a client gives to the servers that it starts.
+//! The environment that a client gives us, and the options by which it starts us.
 //!
-//! A client that runs in a terminal passes on the terminal's environment. A client with a window is started by the
-//! desktop: it has the variables of the session and the system's PATH, and nothing that a shell's files set. Windows
-//! gives the user's environment to both.
+//! A client that runs in a terminal has the terminal's environment. A client with a window is started by the desktop: it
+//! has the variables of the session and the system's PATH, and nothing that a shell's files set; if an instance that it
+//! started runs, the client's own environment is read instead. Some clients pass on only a part of what they have. Our
+//! entry in the client's file adds its variables to that.
 
-use crate::cli::import::apps::ClientApp;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::cli::import::apps::{ClientApp, short_path};
+use crate::cli::import::own_entry::{self, OwnEntry};
+use crate::cli::instances::query;
 use crate::config::vars::Env;
+use crate::processes;
 use crate::transport::launch::ProcessEnv;
 
 /// The PATH of programs that the desktop starts.
@@ -29,41 +37,115 @@ const SESSION_VARS: [&str; 10] = [
 ];
 /// The prefix of others of them.
 const SESSION_PREFIX: &str = "XDG_";
+/// What every client passes on beside these.
+const TERMINAL_VARS: [&str; 4] = ["PATH", "TERM", "TZ", "LC_ALL"];
+/// Parts of names that Gemini CLI takes for those of secrets, which it does not pass on.
+const SECRET_NAMES: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
 
-/// Makes the environment of a client from ours, for variables in the config and for processes.
-pub(super) fn environment(client: ClientApp, env: &Env, mut ambient: ProcessEnv) -> (Env, ProcessEnv) {
-    let has_window = matches!(client, ClientApp::ClaudeDesktop | ClientApp::Cursor | ClientApp::Vscode);
-    if !has_window || cfg!(windows) {
-        return (env.clone(), ambient);
-    }
-    let is_of_session = |name: &str| SESSION_VARS.contains(&name) || name.starts_with(SESSION_PREFIX);
-    ambient.vars.retain(|name, _| name.to_str().is_some_and(is_of_session));
-    ambient.vars.insert("PATH".into(), DESKTOP_PATH.into());
-    let vars = ambient.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    let env = Env::new(vars, env.cwd());
-    // Where the desktop starts programs. Paths of the command line still start in our directory.
-    ambient.cwd = "/".into();
-    (env, ambient)
+/// How a client starts us.
+pub(super) struct ClientStart {
+    /// The environment, for variables in the config.
+    pub(super) env: Env,
+    /// The environment, for processes.
+    pub(super) ambient: ProcessEnv,
+    /// The arguments of our entry in its file.
+    pub(super) args: Vec<OsString>,
+    /// Where all of that is from, and what is missing.
+    pub(super) notes: Vec<String>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::OsStr;
+/// Finds out how a client starts us. `env` and `ambient` are our own environment.
+pub(super) fn client_start(client: ClientApp, env: &Env, mut ambient: ProcessEnv) -> ClientStart {
+    let (vars, source) = client_vars(client, env, &ambient);
+    let (entry, mut notes) = own_entry(client, env);
+    let utf8 = |vars: &BTreeMap<OsString, OsString>| {
+        let vars = vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        Env::new(vars, env.cwd())
+    };
+    let client_env = utf8(&vars);
+    let (own, unset) = entry.variables(client, &client_env, env);
+    ambient.vars = vars;
+    ambient.vars.retain(|name, _| passes(client, &entry, name));
+    ambient.vars.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
+    if has_window(client) {
+        // Where the desktop starts programs. Paths of the command line still start in our directory.
+        ambient.cwd = "/".into();
+    }
+    notes.insert(0, format!("the environment is {source}"));
+    notes.extend(unset);
+    let args = entry.args.iter().map(OsString::from).collect();
+    ClientStart { env: utf8(&ambient.vars), ambient, args, notes }
+}
 
-    #[cfg(unix)]
-    #[test]
-    fn a_client_with_a_window_has_nothing_of_the_shell() {
-        let vars = [("HOME", "/h"), ("PATH", "/h/bin"), ("XDG_RUNTIME_DIR", "/r"), ("TOKEN", "x")];
-        let ours = ProcessEnv {
-            vars: vars.map(|(name, value)| (name.into(), value.into())).into(),
-            cwd: "/w".into(),
-        };
-        let (env, process) = environment(ClientApp::ClaudeDesktop, &Env::new(vars, "/w"), ours.clone());
-        assert_eq!(process.var("PATH"), Some(OsStr::new(DESKTOP_PATH)));
-        assert_eq!((process.var("TOKEN"), env.get("TOKEN")), (None, None));
-        assert_eq!((env.get("XDG_RUNTIME_DIR"), env.home().unwrap().to_str()), (Some("/r"), Some("/h")));
-        let (env, process) = environment(ClientApp::Codex, &Env::new(vars, "/w"), ours);
-        assert_eq!((env.get("TOKEN"), process.var("PATH")), (Some("x"), Some(OsStr::new("/h/bin"))));
+fn has_window(client: ClientApp) -> bool {
+    // Windows gives the user's environment to all programs.
+    !cfg!(windows) && matches!(client, ClientApp::ClaudeDesktop | ClientApp::Cursor | ClientApp::Vscode)
+}
+
+/// The environment of the client itself, and where it is from.
+fn client_vars(client: ClientApp, env: &Env, ambient: &ProcessEnv) -> (BTreeMap<OsString, OsString>, String) {
+    if !has_window(client) {
+        return (ambient.vars.clone(), "that of this terminal".to_owned());
+    }
+    if let Some((pid, vars)) = running_client(client, env) {
+        return (vars, format!("that of {}, which runs (process {pid})", client.label()));
+    }
+    let mut vars = ambient.vars.clone();
+    vars.retain(|name, _| is_of_session(name));
+    vars.insert("PATH".into(), DESKTOP_PATH.into());
+    (vars, format!("that of the desktop, because {} runs no instance now", client.label()))
+}
+
+/// The process of a client that started a running instance, and its environment. Of several, the one that started the
+/// latest instance.
+fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<OsString, OsString>)> {
+    let instances = query::all(env).ok()?;
+    let parents = instances.iter().rev().filter_map(|instance| processes::parent(instance.status.pid));
+    parents
+        .filter(|pid| is_process_of(client, *pid))
+        .find_map(|pid| Some((pid, processes::environment(pid)?)))
+}
+
+/// Returns whether a process is a client: by its name, or as a script that an interpreter runs.
+fn is_process_of(client: ClientApp, pid: u32) -> bool {
+    let is_program = |name: &OsStr| client.programs().iter().any(|program| name == *program);
+    let arguments = processes::arguments(pid);
+    processes::name(pid).is_some_and(|name| is_program(name.as_ref()))
+        || arguments.iter().take(2).any(|word| Path::new(word).file_stem().is_some_and(is_program))
+}
+
+/// Our entry in the client's file, and what is to be known of it.
+fn own_entry(client: ClientApp, env: &Env) -> (OwnEntry, Vec<String>) {
+    match own_entry::find(client, env) {
+        Ok(Some(entry)) => {
+            let place = format!("`{}` in {}", entry.name, short_path(&entry.file, env));
+            (entry, vec![format!("the entry is {place}")])
+        }
+        Ok(None) => {
+            let note = format!(
+                "{} has no entry for dynamic-mcp; `dynamic-mcp import {} --write-client` makes one",
+                client.label(),
+                client.id()
+            );
+            (OwnEntry::default(), vec![note])
+        }
+        Err(error) => (OwnEntry::default(), vec![format!("the entry is not known: {error}")]),
+    }
+}
+
+fn is_of_session(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| SESSION_VARS.contains(&name) || name.starts_with(SESSION_PREFIX))
+}
+
+/// Returns whether a client passes a variable of its environment to us.
+fn passes(client: ClientApp, entry: &OwnEntry, name: &OsStr) -> bool {
+    if client.passes_environment() || is_of_session(name) {
+        return true;
+    }
+    let Some(name) = name.to_str() else { return false };
+    match client {
+        _ if TERMINAL_VARS.contains(&name) || entry.passed.iter().any(|passed| passed == name) => true,
+        ClientApp::Gemini => !SECRET_NAMES.iter().any(|part| name.to_uppercase().contains(part)),
+        _ => false,
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn table(report: &CheckReport) -> String {
     rows.extend(report.servers.iter().map(|server| (row(server), notes(server))));
     let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut text = String::new();
+    let mut text: String = report.environment.iter().map(|line| visible(line) + "\n").collect();
     for (row, notes) in rows.iter().filter(|_| !report.servers.is_empty()) {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         text.push_str(&format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end()));
@@ -25,6 +25,7 @@ pub(super) fn table(report: &CheckReport) -> String {
             text.push_str(&format!("config {kind}: {line}\n"));
         }
     }
+    text.extend(report.profile.iter().map(|profile| format!("{profile}\n")));
     let working = report.servers.iter().filter(|server| server.works).count();
     text.push_str(&match report.servers.len() {
         0 => "the config has no server\n".to_owned(),
@@ -75,6 +76,7 @@ mod tests {
         let report = CheckReport {
             servers: vec![files, broken],
             warnings: vec!["c.json:1:1: odd".into()],
+            profile: Some("profile work leaves out 1 of 3 servers".into()),
             ..CheckReport::default()
         };
         let expected = "\
@@ -85,6 +87,7 @@ db      failed  -       -      -       -
     its process exited:
     > no \\u{1b}database
 config warning: c.json:1:1: odd
+profile work leaves out 1 of 3 servers
 1 of 2 servers work
 ";
         assert_eq!(table(&report), expected);

@@ -91,7 +91,7 @@ impl ClientApp {
     }
 
     /// The name on the command line.
-    pub(super) fn id(self) -> &'static str {
+    pub(in crate::cli) fn id(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "claude-desktop",
             Self::ClaudeCode => "claude-code",
@@ -105,7 +105,7 @@ impl ClientApp {
     }
 
     /// The name in texts.
-    pub(super) fn label(self) -> &'static str {
+    pub(in crate::cli) fn label(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "Claude Desktop",
             Self::ClaudeCode => "Claude Code",
@@ -199,8 +199,22 @@ impl ClientApp {
     }
 
     /// Whether the client passes its whole environment to servers.
-    pub(super) fn passes_environment(self) -> bool {
+    pub(in crate::cli) fn passes_environment(self) -> bool {
         matches!(self, Self::ClaudeCode | Self::Opencode | Self::Vscode)
+    }
+
+    /// The names of the client's programs, as the system shows processes.
+    pub(in crate::cli) fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeDesktop => &["claude-desktop", "Claude"],
+            Self::ClaudeCode => &["claude"],
+            Self::Opencode => &["opencode"],
+            Self::Cursor => &["cursor", "Cursor"],
+            Self::Vscode => &["code", "Code", "code-insiders"],
+            Self::Codex => &["codex"],
+            Self::Gemini => &["gemini"],
+            Self::Copilot => &["copilot"],
+        }
     }
 
     /// How the client's entry for us gets a variable of the environment, where it has to be named: the value of a member
@@ -292,7 +306,7 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
 }
 
 /// The path with the home directory as `~`, for texts.
-pub(super) fn short_path(path: &Path, env: &Env) -> String {
+pub(in crate::cli) fn short_path(path: &Path, env: &Env) -> String {
     match env.home().and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => format!("~/{}", rest.display()),
         None => path.display().to_string(),

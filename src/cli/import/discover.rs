@@ -38,6 +38,8 @@ pub(super) struct Place {
     pub(super) servers: Vec<FoundServer>,
     /// Entries that stay as they are, each with the reason.
     pub(super) staying: Vec<(String, String)>,
+    /// The entry that starts this program.
+    pub(super) own: Option<FoundServer>,
 }
 
 /// A server of a client.
@@ -150,7 +152,7 @@ fn find_servers(
     project: Option<PathBuf>,
     env: &Env,
 ) -> Place {
-    let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new() };
+    let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None };
     let dir = path.parent().unwrap_or(path);
     let context = EntryContext { app, dir, project: place.project.as_deref(), env };
     let servers = value_at(root, &place.keys).and_then(Value::as_object);
@@ -161,6 +163,8 @@ fn find_servers(
         };
         if is_own_entry(value) {
             place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
+            let own = translate(entry, &context).ok();
+            place.own = own.map(|translated| FoundServer { name: name.clone(), translated }).or(place.own);
             continue;
         }
         match translate(entry, &context) {

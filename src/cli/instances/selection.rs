@@ -1,11 +1,9 @@
 //! Which running instances a command about a group means.
 
 use super::query::RunningInstance;
+use crate::cli::outcome::EXIT_USAGE;
 use crate::config::vars::Env;
 use std::process::ExitCode;
-
-/// The command line does not say which instance is meant, or names no group.
-const EXIT_USAGE: u8 = 2;
 
 /// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it. Tells
 /// on stderr why there is none, and fails with the exit code then.

@@ -1,6 +1,6 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
-use crate::cli::login::EXIT_FAILURE;
+use crate::cli::outcome::EXIT_FAILURE;
 use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
 use crate::text::{name, one_line, shorten, visible};
 use crate::upstream::Upstream;

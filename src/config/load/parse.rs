@@ -1,7 +1,7 @@
 //! Parses one config file, in the format of any client, into its entries and settings.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
@@ -10,15 +10,17 @@ use serde::de::DeserializeOwned;
 
 use super::client_files::{self, GeminiLists};
 use super::codex;
+use super::entry::{EntrySource, FieldSource, NamedEntry};
 use super::findings::{
     CAN_SHARE, name_error, read_entry, share_without_effect, unexpanded_args, unknown_field,
 };
 use super::json_text::{expected_an_object, parse_json};
+use super::profiles::{self, NamedProfile};
 use super::secret_refs;
 use super::source_text::SourceText;
 use crate::config::de::ValueReader;
-use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
-use crate::config::file::{ServerEntry, SettingsEntry};
+use crate::config::fields::{self, CacheKeyPart, ConfigField};
+use crate::config::file::SettingsEntry;
 use crate::config::nearest::nearest;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::ServerSecrets;
@@ -34,72 +36,14 @@ pub(super) struct ParsedFile {
     pub(super) servers: Vec<NamedEntry>,
     /// The `settings` of the file.
     pub(super) settings: SettingsEntry,
+    /// The `profiles` of the file, one per name.
+    pub(super) profiles: Vec<NamedProfile>,
     /// The error in the settings that restrict tools, if there is one: then it is unknown which tools may be called.
     pub(super) tools_error: Option<ConfigError>,
     /// Errors of the whole file and of settings.
     pub(super) errors: Vec<ConfigError>,
     /// Problems that do not keep anything from being used, such as unknown fields.
     pub(super) warnings: Vec<ConfigError>,
-}
-
-/// The entry of one server.
-pub(super) struct NamedEntry {
-    /// The server's name.
-    pub(super) name: String,
-    /// The fields that could be read; `None` if the server is disabled, or if nothing of the entry could be read.
-    pub(super) entry: Option<ServerEntry>,
-    /// What is wrong with the entry, in the order in which it was found.
-    pub(super) errors: Vec<ConfigError>,
-    /// Where the entry is in the file.
-    pub(super) source: EntrySource,
-}
-
-/// Where an entry and its fields are in the file, for errors that are found after parsing.
-pub(super) struct EntrySource {
-    /// The config file's directory.
-    pub(super) dir: PathBuf,
-    text: Arc<SourceText>,
-    /// The byte offset of the server's name. Line and column are counted only for an error.
-    offset: usize,
-    /// The known fields that are not empty, in the order of the file.
-    fields: Vec<FieldSource>,
-    /// The fields that could not be read.
-    wrong: Vec<&'static str>,
-    /// The fields that decide what is launched or contacted, as the file writes them.
-    pub(super) launch_text: LaunchText,
-    /// What identifies the server for its pins.
-    pub(super) origin: ServerOrigin,
-    /// The values that are fetched when the server starts.
-    pub(super) secrets: ServerSecrets,
-}
-
-/// Where a field is in the file.
-pub(super) struct FieldSource {
-    /// The field.
-    pub(super) field: &'static ConfigField,
-    /// The name as the file writes it.
-    pub(super) name: String,
-    /// The byte offset of the name.
-    offset: usize,
-}
-
-impl EntrySource {
-    /// The fields that apply only to servers of this kind, in the order of the table.
-    pub(super) fn fields_of(&self, kind: AppliesTo) -> impl Iterator<Item = &FieldSource> {
-        let of_kind = fields::SERVER.iter().filter(move |field| field.applies_to == kind);
-        of_kind.filter_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
-    }
-
-    /// Returns whether one of these fields could not be read.
-    pub(super) fn is_wrong(&self, fields: &[&str]) -> bool {
-        fields.iter().any(|field| self.wrong.contains(field))
-    }
-
-    /// Makes an error at the first of these fields that the entry has, otherwise at the whole entry.
-    pub(super) fn error(&self, fields: &[&str], message: impl ToString, hint: Option<String>) -> ConfigError {
-        let field = self.fields.iter().find(|source| fields.contains(&source.field.name));
-        self.text.error(field.map_or(self.offset, |source| source.offset), message, hint)
-    }
 }
 
 /// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
@@ -171,6 +115,9 @@ impl FileParser<'_> {
                 Some("mcp") if self.gemini_lists.is_some() => {}
                 Some("mcp") => self.parse_opencode(&member.value),
                 Some("settings") => self.parse_settings(&member.value),
+                // Those of clients are about other things.
+                Some("profiles") if self.is_toml || client_files::is_settings_file(self.path) => continue,
+                Some("profiles") => self.parse_profiles(&member.value),
                 Some(_) => self.parse_servers(name, &member.value),
                 None => {
                     if !has_other_members && !matches!(name, "$schema" | "inputs") {
@@ -234,6 +181,12 @@ impl FileParser<'_> {
                 }
             }
         }
+    }
+
+    fn parse_profiles(&mut self, profiles: &Value<'_>) {
+        let (profiles, errors) = profiles::parse(profiles, self.text, self.context);
+        self.file.profiles = profiles;
+        self.file.errors.extend(errors);
     }
 
     fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::entry::EntrySource;
 use super::env_file;
-use super::parse::EntrySource;
 use crate::config::fields::AppliesTo;
 use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, TransportType, WordList};
 use crate::config::file::{

@@ -134,12 +134,14 @@ async fn wait_for_lease(
         let message = format!("group {} is starting", group.name);
         match progress.during(&message, group.acquire(wait)).await {
             Ok(lease) => return Ok((group, lease)),
-            Err(AcquireError::Gone) if !groups.is_shutting_down() => match groups.get(&group.name) {
+            Err(AcquireError::Gone) if groups.is_shutting_down() => break,
+            Err(AcquireError::Gone) => match groups.get(&group.name) {
                 Some(successor) => group = successor,
                 None => break,
             },
             Err(error) => return Err(failed(group, error)),
         }
     }
-    Err(failed(group, AcquireError::Gone))
+    let is_end = groups.is_shutting_down();
+    Err(failed(group, if is_end { AcquireError::ShuttingDown } else { AcquireError::Gone }))
 }

@@ -2,7 +2,7 @@
 
 use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
-use super::{prompts, resources};
+use super::{prompts, uri_lookup};
 use crate::front::errors;
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::methods::Method;
@@ -44,6 +44,6 @@ fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, 
     if let Some(group) = owner.and_then(|group| groups.get(group)) {
         return Ok((group, uri.to_owned()));
     }
-    resources::find_known_owner(invocation, uri)?
+    uri_lookup::find_known_owner(invocation, uri)?
         .ok_or_else(|| errors::invalid_params(format!("unknown resource: {}", quoted(uri))).into())
 }

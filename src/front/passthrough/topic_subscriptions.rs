@@ -2,7 +2,7 @@
 //! to. `interaction::subscriptions` keeps them subscribed.
 
 use super::forward::forward_method;
-use super::resources;
+use super::uri_lookup::{self, Candidate, Search};
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::front::interaction::client::Client;
@@ -12,7 +12,7 @@ use crate::front::interaction::subscription_task::{Holder, Topic};
 use crate::front::interaction::subscriptions::{Subscriptions, TopicGuard};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
-use crate::upstream::{Upstream, task_ids};
+use crate::upstream::task_ids;
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
@@ -36,49 +36,43 @@ const EMPTY: Raw = Raw::from_static(b"{}");
 /// `resources/subscribe`.
 pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
-    let Some((group, uri)) = resources::find_owner(&invocation, &known_as).await? else {
-        // No group claims the URI, so the connected groups are asked in config order.
-        for group in resources::connected(&invocation) {
-            if let Ok(reply) = subscribe_at(&subscriptions, &invocation, &group, &known_as).await {
-                subscriptions.client().add_subscribed(&group.name, &known_as, &known_as);
-                return Ok(reply);
-            }
+    let candidates = uri_lookup::candidates(&invocation, &known_as).await?;
+    let mut search = Search::new(&known_as);
+    for candidate in &candidates {
+        let asked = subscribe_at(&subscriptions, &invocation, candidate, &known_as);
+        if let Some(reply) = search.ask(candidate, asked).await {
+            return reply;
         }
-        return Err(errors::resource_not_found(&known_as).into());
-    };
-    let reply = subscribe_at(&subscriptions, &invocation, &group, &uri).await?;
-    subscriptions.client().add_subscribed(&group.name, &uri, &known_as);
-    Ok(reply)
+    }
+    search.end()
 }
 
 async fn subscribe_at(
     subscriptions: &Arc<Subscriptions>,
     invocation: &Invocation,
-    group: &Upstream,
-    uri: &str,
+    Candidate { group, uri, .. }: &Candidate,
+    known_as: &str,
 ) -> Reply {
-    let topics = vec![Topic::Resource(uri.to_owned())];
+    let topics = vec![Topic::Resource(uri.clone())];
     let params = Some(invocation.params_with("uri", uri));
     let progress = invocation.context.progress.as_ref();
     let held = subscriptions.hold(group, topics, Holder::Client, params, progress).await;
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
     guard.keep();
+    subscriptions.client().add_subscribed(&group.name, uri, known_as);
     Ok(reply)
 }
 
 /// `resources/unsubscribe`.
 pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
-    let owner = resources::find_owner(&invocation, &known_as).await?;
     let topic = |uri: &str| Topic::Resource(uri.to_owned());
-    let holding_group = || {
-        let mut groups = invocation.groups().all().into_iter();
-        let group = groups.find(|group| subscriptions.contains(&group.name, &topic(&known_as)))?;
-        Some((group, known_as.clone()))
-    };
-    let found = owner.or_else(holding_group);
-    let (group, uri) = found.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
+    let mut candidates = uri_lookup::candidates(&invocation, &known_as).await?;
+    let holding = candidates.iter().position(|c| subscriptions.contains(&c.group.name, &topic(&c.uri)));
+    let asked = holding.or_else(|| (candidates.len() == 1).then_some(0));
+    let asked = asked.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
+    let Candidate { group, uri, .. } = candidates.swap_remove(asked);
     let params = invocation.params_with("uri", &uri);
     subscriptions.client().remove_subscribed(&group.name, &uri);
     if !subscriptions.contains(&group.name, &topic(&uri)) {
@@ -96,7 +90,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
     let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
     let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
-    let by_group = topics_by_group(&invocation, &filter).await;
+    let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
 
     let client = subscriptions.client().clone();
     let holder = subscriptions.new_listen();
@@ -109,6 +103,10 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
             }
         }
     }
+    for (known_as, candidates) in &unlisted {
+        let found = candidates.iter().map(|c| ((c.group.name.clone(), c.uri.clone()), known_as.clone()));
+        resources.extend(found);
+    }
     guard.client.add_listener(Listener {
         holder: holder.number(),
         id: id.clone(),
@@ -119,8 +117,12 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     });
     let holding =
         by_group.into_iter().map(|(group, topics)| hold(&subscriptions, &invocation, group, topics, holder));
+    let searching = unlisted
+        .into_iter()
+        .map(|(known_as, candidates)| hold_first(&subscriptions, &invocation, known_as, candidates, holder));
+    let (held, found) = tokio::join!(join_all(holding), join_all(searching));
     let mut accepted: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (topics, names) in join_all(holding).await.into_iter().flatten() {
+    for (topics, names) in held.into_iter().chain(found).flatten() {
         guard.topics.push(topics);
         for (topic, known_as) in names {
             accepted.entry(topic.filter_member()).or_default().push(known_as);
@@ -148,20 +150,61 @@ fn strings(filter: &Raw, member: &str) -> Vec<String> {
     strings.unwrap_or_default().into_iter().take(MAX_TOPICS).collect()
 }
 
-/// The resources and tasks of a filter by the groups that they belong to. It may connect groups to find the owner of a
-/// URI. Resources without an owner and malformed task ids are left out.
-async fn topics_by_group(invocation: &Invocation, filter: &Raw) -> BTreeMap<GroupName, Vec<WantedTopic>> {
-    let mut by_group: BTreeMap<GroupName, Vec<WantedTopic>> = BTreeMap::new();
-    let uris = strings(filter, "resourceSubscriptions");
-    for (known_as, (group, uri)) in resources::find_owners(invocation, uris).await {
-        by_group.entry(group).or_default().push((Topic::Resource(uri), known_as));
+/// The resources and tasks of a filter.
+struct Wanted {
+    /// Those whose group is known, by group.
+    by_group: BTreeMap<GroupName, Vec<WantedTopic>>,
+    /// The URIs that several groups may have, each with these groups.
+    unlisted: Vec<(String, Vec<Candidate>)>,
+}
+
+impl Wanted {
+    /// Finds the groups. It may connect some to find the owner of a URI. Malformed task ids are left out.
+    async fn of(invocation: &Invocation, filter: &Raw) -> Self {
+        let mut wanted = Self { by_group: BTreeMap::new(), unlisted: Vec::new() };
+        let uris = strings(filter, "resourceSubscriptions");
+        for (known_as, mut candidates) in uri_lookup::candidates_of_all(invocation, uris).await {
+            match candidates.pop() {
+                Some(Candidate { group, uri, .. }) if candidates.is_empty() => {
+                    let topics = wanted.by_group.entry(group.name.clone()).or_default();
+                    topics.push((Topic::Resource(uri), known_as));
+                }
+                last => {
+                    candidates.extend(last);
+                    wanted.unlisted.push((known_as, candidates));
+                }
+            }
+        }
+        for known_as in strings(filter, "taskIds") {
+            let Some((group, id)) = task_ids::parse(&known_as) else { continue };
+            let (group, topic) = (GroupName::new(&group), Topic::Task(id.to_owned()));
+            wanted.by_group.entry(group).or_default().push((topic, known_as));
+        }
+        wanted
     }
-    for known_as in strings(filter, "taskIds") {
-        let Some((group, id)) = task_ids::parse(&known_as) else { continue };
-        let (group, topic) = (GroupName::new(&group), Topic::Task(id.to_owned()));
-        by_group.entry(group).or_default().push((topic, known_as));
-    }
-    by_group
+}
+
+/// Holds an unlisted resource at the first group whose server accepts it in time.
+async fn hold_first(
+    subscriptions: &Arc<Subscriptions>,
+    invocation: &Invocation,
+    known_as: String,
+    candidates: Vec<Candidate>,
+    holder: Holder,
+) -> Option<(TopicGuard, Vec<WantedTopic>)> {
+    let search = async {
+        for Candidate { group, uri, .. } in candidates {
+            let wanted = vec![(Topic::Resource(uri), known_as.clone())];
+            let held = hold(subscriptions, invocation, group.name.clone(), wanted, holder).await;
+            if let Some((guard, accepted)) = held
+                && !accepted.is_empty()
+            {
+                return Some((guard, accepted));
+            }
+        }
+        None
+    };
+    timeout(ACKNOWLEDGE_TIMEOUT, search).await.ok().flatten()
 }
 
 /// Holds the topics of one group, and returns those that its server accepted in time.

@@ -65,6 +65,42 @@ pub fn parse_rewritten_app<'a>(
     list.iter().any(|listed| listed.key == original).then_some((group, original))
 }
 
+/// Returns whether a URI has the scheme of rewritten ones.
+pub fn is_rewritten(uri: &str) -> bool {
+    uri.starts_with(SCHEME)
+}
+
+/// How much a URI resembles one that a group lists. More is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Affinity {
+    /// Not at all.
+    None,
+    /// It has the same scheme.
+    Scheme,
+    /// It has the same scheme and the same authority (RFC 3986, section 3).
+    Authority,
+}
+
+impl Affinity {
+    /// Compares a URI with one that is listed, or with a template.
+    pub fn between(listed: &str, uri: &str) -> Self {
+        match (scheme_and_authority(listed), scheme_and_authority(uri)) {
+            (Some((a, _)), Some((b, _))) if !a.eq_ignore_ascii_case(b) => Self::None,
+            (Some((_, a)), Some((_, b))) if a.eq_ignore_ascii_case(b) => Self::Authority,
+            (Some(_), Some(_)) => Self::Scheme,
+            _ => Self::None,
+        }
+    }
+}
+
+/// Splits the scheme and the authority off a URI. The authority is empty if there is none.
+fn scheme_and_authority(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let authority = rest.strip_prefix("//").unwrap_or_default();
+    let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
+    Some((scheme, &authority[..end]))
+}
+
 /// Parses a rewritten URI: the group and its own URI.
 pub fn parse_rewritten(uri: &str) -> Option<(String, String)> {
     let (group, uri) = uri.strip_prefix(SCHEME)?.split_once('/')?;
@@ -147,6 +183,24 @@ mod tests {
         assert_eq!(parse_rewritten_app("ui://b%20c/z", &lists), None);
         assert_eq!(client_uri(&lists[1].0, "ui://x/1", &lists), ours);
         assert_eq!(client_uri(&lists[1].0, "ui://y", &lists), "ui://y");
+    }
+
+    #[test]
+    fn a_uri_resembles_those_with_its_scheme_and_more_those_with_its_authority() {
+        use Affinity::{Authority, None, Scheme};
+        for (listed, uri, affinity) in [
+            ("db://main/users", "DB://main/orders?x", Authority),
+            ("db://main", "db://main/orders", Authority),
+            ("db://other/users", "db://main/users", Scheme),
+            ("db://{name}/users", "db://main/users", Scheme),
+            ("{scheme}://main/users", "db://main/users", None),
+            ("file:///a", "file:///b/c", Authority),
+            ("memo:1", "memo:2", Authority),
+            ("db://main/users", "main/users", None),
+            ("a://x", "b://x", None),
+        ] {
+            assert_eq!(Affinity::between(listed, uri), affinity, "{listed} {uri}");
+        }
     }
 
     #[test]

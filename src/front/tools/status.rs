@@ -50,8 +50,7 @@ pub fn report(
     flows: &LoginFlows,
     duplicates: &[DuplicateServer],
 ) -> Status {
-    let config = manager.config();
-    let all = manager.all();
+    let (config, all) = (manager.config(), manager.all());
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
     let is_failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
@@ -92,6 +91,7 @@ pub fn report(
         "startUpSavedMs": millis(saved),
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
+        "profile": config.profile_summary(),
         "logFile": manager.log_file(),
     });
     let mut lines = Vec::from_iter(headline);
@@ -107,7 +107,8 @@ pub fn report(
         let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
         lines.extend(duplicate.map(|server| format!("    {}", server.text())));
     }
-    lines.extend(warnings.iter().map(|warning| format!("config warning: {warning}")));
+    let warnings = warnings.iter().map(|warning| format!("config warning: {warning}"));
+    lines.extend(config.profile_summary().into_iter().chain(warnings));
     if let Some(log) = manager.log_file().filter(|_| has_problems) {
         lines.push(format!("log: {}", log.display()));
     }
@@ -173,6 +174,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "state": snapshot.state.name(),
         "mode": mode(snapshot),
         "connecting": snapshot.connecting.is_some(),
+        "startupHint": group.startup_hint(),
         "tools": tools(snapshot),
         "error": error,
         "note": note.map(Note::to_string),
@@ -190,7 +192,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "calls": group.stats.calls(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
-        "cached": catalog.map(|catalog| matches!(catalog.source, CatalogSource::Cached(_))),
+        "cached": catalog.map(|catalog| !matches!(catalog.source, CatalogSource::Live(_))),
         "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
         "server": info.and_then(|info| info.title.as_deref()).map(one_line),
         "version": info.and_then(|info| info.version.as_deref()).map(one_line),
@@ -217,7 +219,7 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     }
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
         line.push_str(&format!(", {tools} tools"));
-        if matches!(catalog.source, CatalogSource::Cached(_)) {
+        if !matches!(catalog.source, CatalogSource::Live(_)) {
             line.push_str(&format!(" as of {} ago", in_largest_unit(catalog.age())));
         }
     }
@@ -245,6 +247,9 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     }
     if let Some(note) = note {
         line.push_str(&format!("\n    {note}"));
+    }
+    if let Some(hint) = group.startup_hint() {
+        line.push_str(&format!("\n    {hint}"));
     }
     if let Some(last) = snapshot.unreadable() {
         let messages = match last.count {

@@ -11,6 +11,7 @@ use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::own_program::own_program;
+use crate::transport::warden::OWNER_VAR;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,6 @@ use tokio::time::{sleep, timeout};
 /// The first argument that makes our program the host. `main` checks for it before anything else.
 pub const MODE_ARG: &str = "__host";
 
-/// The variable that the warden gives to every upstream, and to nothing else.
-const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
 /// The interval between attempts to take the lock while another instance starts the host.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 

@@ -10,7 +10,7 @@ use super::procfs::{self, ProcStat};
 use super::rlimit_mark;
 
 /// The environment variable of the first mark.
-pub(super) const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
+pub const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
 
 /// Identifies a dynamic-mcp process among all that ever ran on this machine. Pids and even start times are reused.
 #[derive(Clone, Debug, PartialEq, Eq)]

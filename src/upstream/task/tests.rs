@@ -136,6 +136,7 @@ fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedS
         pins: GroupPins::none(&GroupName::new("g")),
         predecessor: None,
         log: Default::default(),
+        startup: Default::default(),
     };
     let (upstream, task) = create(spec, fake.clone(), shared.clone());
     tokio::spawn(task);
@@ -226,7 +227,7 @@ async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
     let upstream = spawn_group(&fake);
     for _ in 0..2 {
         let outcome = upstream.acquire(Duration::from_secs(10)).await;
-        let Err(AcquireError::StillConnecting { waited, last_failure: None }) = outcome else { panic!() };
+        let Err(AcquireError::StillConnecting { waited, last_failure: None, .. }) = outcome else { panic!() };
         assert_eq!(waited.as_secs(), 10);
         assert!(upstream.snapshot().connecting.is_some());
     }

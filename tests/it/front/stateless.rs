@@ -139,7 +139,7 @@ fn log_messages_reach_only_requests_with_that_log_level() {
 #[test]
 fn a_subscription_is_acknowledged_and_then_receives_changes() {
     let mut proxy = start(&pure_config([("g", scripted_upstream(&["--protocol"]))]));
-    let filter = json!({"toolsListChanged": true, "promptsListChanged": false, "resourceSubscriptions": ["mem://one", "x://nowhere"]});
+    let filter = json!({"toolsListChanged": true, "promptsListChanged": false, "resourceSubscriptions": ["mem://one", "dynamic-mcp://nobody/x"]});
     let update_params = || {
         let notification =
             json!({"method": "notifications/resources/updated", "params": {"uri": "mem://one"}});

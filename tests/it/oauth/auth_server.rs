@@ -34,6 +34,8 @@ pub(crate) struct ServerState {
     pub(crate) token_response: Value,
     /// The token endpoint answers with this status.
     pub(crate) token_status: Option<u16>,
+    /// The status, the media type and the body of the answer to a registration.
+    pub(crate) registration_refusal: Option<(u16, &'static str, &'static str)>,
     /// How long the token endpoint takes.
     pub(crate) token_delay: Duration,
     /// The token endpoint redirects there.
@@ -203,6 +205,10 @@ fn reply(state: &mut ServerState, origin: &str, request: &Request) -> Option<Rep
             }),
             &state.metadata,
         )),
+        "/as/register" if state.registration_refusal.is_some() => {
+            let (status, media_type, body) = state.registration_refusal?;
+            Some(Reply::text(status, media_type, body))
+        }
         "/as/register" => {
             let id = state.new_secret("client");
             let mut client = json!({"client_id": id, "redirect_uris": request.body["redirect_uris"]});

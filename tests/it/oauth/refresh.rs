@@ -62,7 +62,13 @@ fn a_rejected_refresh_token_is_not_used_again() {
     for _ in 0..3 {
         let failure = proxy.call_failure("g", "echo", json!({}));
         assert!(failure.contains("dynamic-mcp login g"), "{failure}");
+        // What the server says repeats the request.
+        let words = "(the login has ended: its authorization server answered \"invalid_grant (grant_type=refresh_token";
+        assert!(failure.contains(words) && !failure.contains("s3cret-refresh"), "{failure}");
     }
+    // Another process reads it.
+    let failure = fixture.proxy().call_failure("g", "echo", json!({}));
+    assert!(failure.contains("invalid_grant"), "{failure}");
     assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
     assert!(fixture.stored_login()["refresh_token"].is_null());
     fixture.log_in();

@@ -43,15 +43,6 @@ fn a_uri_from_a_result_is_routed_to_the_group_of_the_result() {
 }
 
 #[test]
-fn an_unlisted_uri_is_looked_up_at_the_connected_groups() {
-    let mut proxy = Proxy::new(&two_schemes_config());
-    proxy.upstream_pid("h");
-    assert_eq!(read_text(&mut proxy, "h://linked/x"), "linked/x of h");
-    assert_eq!(proxy.error_code("resources/read", json!({"uri": "g://linked/x"})), -32002);
-    assert_eq!(proxy.group_status("g")["state"], "pending");
-}
-
-#[test]
 fn a_named_group_is_connected_and_its_response_is_unchanged() {
     let mut proxy = Proxy::new(&two_schemes_config());
     let read = proxy.request("resources/read", json!({"uri": "h://linked/x", "group": "h"}));
@@ -59,20 +50,6 @@ fn a_named_group_is_connected_and_its_response_is_unchanged() {
     let error = proxy.request("resources/read", json!({"uri": "g://one", "group": "h"}))["error"].take();
     let expected = json!({"code": -32002, "message": "Resource not found", "data": {"uri": "g://one"}});
     assert_eq!(error, expected);
-}
-
-#[test]
-fn the_error_of_a_group_for_an_unlisted_uri_is_kept() {
-    let mut proxy = Proxy::new(&pure_config([
-        ("g", full_upstream(&["--scheme", "g"])),
-        ("h", full_upstream(&["--scheme", "h"])),
-    ]));
-    proxy.connect(["g", "h"]);
-    // Neither group lists the URI, so both get the request. The first does not find it, the second has another error.
-    let error = proxy.raw_error("resources/read", r#"{"uri":"h://error/hidden","group":null}"#);
-    assert_eq!(error, weird_error());
-    let subscribed = proxy.request("resources/subscribe", json!({"uri": "h://linked/quietly"}));
-    assert_eq!(subscribed["result"], json!({}), "the connected groups get the request");
 }
 
 #[test]

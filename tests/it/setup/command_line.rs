@@ -1,11 +1,14 @@
 //! What is wrong on the command line or in the variables of its options is reported while a client is served, and is a
 //! usage error otherwise.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use serde_json::json;
 
+use crate::shell::Shell;
 use crate::support::{ProxyCommand, output_of, pure_config, scripted_config, scripted_upstream, text_of};
 
 /// Arguments, variables, and a part of the error.
@@ -13,7 +16,12 @@ type WrongUsage = (&'static [&'static str], &'static [(&'static str, &'static st
 
 #[test]
 fn a_client_is_served_despite_a_wrong_command_line_and_is_told() {
-    let cases: [WrongUsage; 7] = [
+    let cases: [WrongUsage; 8] = [
+        (
+            &[],
+            &[("DYNAMIC_MCP_CONFG", "s3cret")],
+            "there is no environment variable DYNAMIC_MCP_CONFG; did you mean DYNAMIC_MCP_CONFIG?",
+        ),
         (&["--pure-lzay"], &[], "there is no option --pure-lzay; did you mean `--pure-lazy`?"),
         (&["--idle-timeout", "s3cret"], &[], "--idle-timeout: expected a number of seconds, or a duration"),
         (&["/x/servers.json"], &[], "to read it as the config file, write \"--config\" before it"),
@@ -77,6 +85,32 @@ fn without_a_client_and_in_commands_they_are_usage_errors() {
     for args in [["--help"], ["--version"]] {
         let output = output_of(Command::new(env!("CARGO_BIN_EXE_dynamic-mcp")).args(args));
         assert!(output.status.success() && !output.stdout.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn on_a_terminal_and_in_commands_a_wrong_option_or_variable_is_a_usage_error() {
+    let shell = Shell::new(&scripted_config(&[]));
+    for (args, part) in [
+        (&["--pure-lzay"][..], "tip: a similar argument exists: '--pure-lazy'"),
+        (&["--idle-timeout", "x"], "expected a number of seconds"),
+        (&["/x/servers.json"], "unrecognized subcommand '/x/servers.json'"),
+    ] {
+        let (code, shown) = shell.run_at_terminal(args, "");
+        assert!(code == 2 && shown.contains(part), "{args:?}: {code}: {shown}");
+        assert!(!shown.contains("Waiting for JSON-RPC"), "{args:?}: {shown}");
+    }
+    for (name, value, part) in [
+        ("DYNAMIC_MCP_CONFG", OsStr::new("x"), "did you mean DYNAMIC_MCP_CONFIG?"),
+        (
+            "DYNAMIC_MCP_PROFILE",
+            OsStr::from_bytes(b"\xff"),
+            "the environment variable DYNAMIC_MCP_PROFILE: it is not UTF-8",
+        ),
+    ] {
+        let output = output_of(shell.command(&["tools"]).env(name, value));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(part), "{name}: {stderr}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, merged, pure_config};
+use crate::support::{Proxy, merged, pure_config, scripted_upstream_program, wait_until};
 
 /// A shell script as a server.
 fn script(text: &str) -> Value {
@@ -51,4 +51,29 @@ fn the_error_shows_what_a_program_printed_that_never_spoke_mcp() {
         }
         assert!(!text.contains("s3cret"), "{text}");
     }
+}
+
+/// A line about a port is certain only on stdout, and even there only once: a server that answers late is used.
+#[test]
+fn an_http_server_is_recognized_while_it_does_not_answer() {
+    let line = "INFO: Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)";
+    let with_port = format!("echo '{line}' >&2; sleep 2.5; exec {}", scripted_upstream_program().display());
+    let config = pure_config([
+        ("http", script(&format!("echo '{line}'; exec sleep 60"))),
+        ("dashboard", script(&with_port)),
+    ]);
+    let mut proxy = Proxy::new(&config);
+    let dashboard = proxy.send_call("dashboard", "echo", json!({"text": "late"}));
+    let http = proxy.send_call("http", "echo", json!({}));
+    let shown = "it prints \"INFO: Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)\", as an HTTP server does";
+    wait_until("the hint is shown", || proxy.group_status("dashboard")["startupHint"].is_string());
+    let text = proxy.call_meta_tool("get_status", json!({}))["content"][0]["text"].to_string();
+    assert!(text.contains(&json!(shown).to_string().trim_matches('"')[..40]), "{text}");
+    let response = proxy.response(http).json();
+    let text = response["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("initialize was not answered within 2 s; it prints \"INFO: Uvicorn"), "{text}");
+    assert!(text.contains("so it is an HTTP server: start it yourself"), "{text}");
+    let response = proxy.response(dashboard).json();
+    assert!(response["result"]["content"][0]["text"].as_str().unwrap().contains("late"), "{response}");
+    assert!(proxy.group_status("dashboard")["startupHint"].is_null());
 }

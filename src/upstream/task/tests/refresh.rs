@@ -35,6 +35,7 @@ async fn a_group_does_not_end_before_its_predecessor() {
         pins: GroupPins::none(&GroupName::new("g")),
         predecessor: Some(Box::pin(sleep(Duration::from_secs(10)))),
         log: Default::default(),
+        startup: Default::default(),
     };
     let (upstream, task) = create(spec, fake.clone(), SharedState::new(8));
     tokio::spawn(task);

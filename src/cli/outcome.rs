@@ -1,0 +1,84 @@
+//! How a command ends: the exit codes, and the error that has one.
+
+use crate::auth::AuthError;
+use crate::text;
+use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The command failed for a reason without a code of its own.
+pub(super) const EXIT_FAILURE: u8 = 1;
+/// The command line is wrong.
+pub const EXIT_USAGE: u8 = 2;
+/// Nobody logged in.
+pub(super) const EXIT_LOGIN_NEEDED: u8 = 3;
+/// A server cannot be reached.
+pub(super) const EXIT_UNREACHABLE: u8 = 4;
+/// The tool was called and reports an error.
+pub(super) const EXIT_TOOL_ERROR: u8 = 5;
+/// The config is invalid (`EX_CONFIG` of sysexits.h).
+pub(super) const EXIT_CONFIG: u8 = 78;
+/// Ctrl-C, as shells count it: 128 and the number of SIGINT.
+pub(super) const EXIT_INTERRUPTED: u8 = 130;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct CommandError {
+    /// The exit code of the process.
+    pub(super) exit_code: u8,
+    /// What failed.
+    pub(super) message: String,
+}
+
+impl CommandError {
+    pub(super) fn new(exit_code: u8, message: impl Into<String>) -> Self {
+        Self { exit_code, message: message.into() }
+    }
+
+    /// The exit code of the process.
+    pub fn exit_code(&self) -> ExitCode {
+        self.exit_code.into()
+    }
+
+    /// Prints the error on stderr, after the name of what it is about, and returns the exit code.
+    pub(super) fn print(&self, name: &str) -> ExitCode {
+        eprintln!("dynamic-mcp: {}: {self}", text::name(name));
+        self.exit_code()
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<AuthError> for CommandError {
+    fn from(error: AuthError) -> Self {
+        let exit_code = match error {
+            AuthError::LoginNeeded(_) => EXIT_LOGIN_NEEDED,
+            AuthError::Unreachable(_) => EXIT_UNREACHABLE,
+            AuthError::Refused(_) | AuthError::Store(_) | AuthError::Busy(_) | AuthError::Keyring(..) => {
+                EXIT_FAILURE
+            }
+        };
+        Self::new(exit_code, error.to_string())
+    }
+}
+
+/// Prints what became of the thing with this name, and returns the exit code.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub(super) fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
+    match outcome {
+        Ok(message) => {
+            writeln!(std::io::stdout(), "{}: {message}", text::name(name))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => Ok(error.print(name)),
+    }
+}

@@ -1,0 +1,131 @@
+//! Profiles: a client sees the servers that a profile chooses, and never more than that.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::shell::Shell;
+use crate::support::{ProxyCommand, config_of, merged, pure_config, scripted_upstream, text_of};
+
+/// Three servers, and these profiles.
+fn config(profiles: Value) -> Value {
+    let servers = ["files", "docs", "docs-old"].map(|name| (name, scripted_upstream(&[])));
+    merged(pure_config(servers), json!({"profiles": profiles}))
+}
+
+fn groups(status: &Value) -> Vec<&str> {
+    let groups = status["structuredContent"]["groups"].as_array().unwrap();
+    groups.iter().map(|group| group["group"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_client_sees_what_the_profile_chooses_and_edits_of_it_take_effect() {
+    let command = ProxyCommand::new().args(&["--profile", "work"]);
+    let mut proxy = command.config(&config(json!({"work": ["files"]}))).start_initialized();
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert_eq!(groups(&status), ["files"]);
+    assert!(text_of(&status).contains("\nprofile work leaves out 2 of 3 servers"), "{status}");
+    let tools = proxy.request("tools/list", json!({}));
+    assert!(!tools.to_string().contains("docs"), "{tools}");
+    assert_eq!(proxy.call_text("files", "echo", json!({"text": "hi"})), "hi");
+    let refused = proxy.call_meta_tool("get_dynamic_tools", json!({"group": "docs"}));
+    assert!(text_of(&refused).contains("There is no group"), "{refused}");
+
+    fs::write(proxy.config_file(), config(json!({"work": ["docs*"]})).to_string()).unwrap();
+    proxy.wait_for_log("the group was added to the config group=docs-old");
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert_eq!(groups(&status), ["docs", "docs-old"]);
+    assert!(text_of(&status).contains("profile work leaves out 1 of 3 servers"), "{status}");
+
+    // Without its profile the config is not used: its servers would be shown, or those in use would end.
+    fs::write(proxy.config_file(), config(json!({"home": ["*"]})).to_string()).unwrap();
+    proxy.wait_for_log("config not reloaded");
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert_eq!(groups(&status), ["docs", "docs-old"]);
+    assert!(
+        text_of(&status).contains("there is no profile \"work\", so no server is used (the config has home)")
+    );
+}
+
+#[test]
+fn a_profile_that_is_not_known_shows_no_server_until_the_config_has_it() {
+    let profiles = || config(json!({"work": ["files"]}));
+    let unknown = "there is no profile \"wrok\", so no server is used (the config has work)";
+    let unclear = "it is not known which profile to use, so no server is used";
+    for (args, variable, problems) in [
+        (&["--profile", "wrok"][..], "", &[unknown][..]),
+        (&[], "wrok", &[unknown]),
+        (&["--porfile", "work"], "", &[unclear, "there is no option --porfile; did you mean `--profile`?"]),
+    ] {
+        let command = ProxyCommand::new().args(args).env("DYNAMIC_MCP_PROFILE", variable);
+        let mut proxy = command.config(&profiles()).start_initialized();
+        let status = proxy.call_meta_tool("get_status", json!({}));
+        assert_eq!(groups(&status), Vec::<&str>::new(), "{args:?}");
+        for problem in problems {
+            assert!(text_of(&status).contains(problem), "{args:?}: {status}");
+        }
+        let tools = proxy.request("tools/list", json!({}));
+        assert!(!tools.to_string().contains("files"), "{tools}");
+    }
+    let mut proxy = ProxyCommand::new().args(&["--profile", "new"]).config(&profiles()).start_initialized();
+    fs::write(proxy.config_file(), config(json!({"new": ["docs"]})).to_string()).unwrap();
+    proxy.wait_for_log("the group was added to the config group=docs");
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert_eq!((groups(&status), &status["structuredContent"]["problems"]), (vec!["docs"], &json!([])));
+}
+
+#[test]
+fn commands_use_the_profile_and_an_unknown_one_is_a_usage_error() {
+    let shell = Shell::new(&config(json!({"work": ["files", "nothing*"], "none": []})));
+    let (code, stdout, _) = shell.run(&["tools", "--profile", "work"]);
+    assert!(code == 0 && stdout.starts_with("files (21 tools)\n") && !stdout.contains("docs"), "{stdout}");
+    let (code, stdout, _) = shell.run(&["check", "--profile", "work"]);
+    let summary = "profile work leaves out 2 of 3 servers\n1 of 1 servers work\n";
+    assert!(code == 0 && stdout.ends_with(summary), "{stdout}");
+    assert!(stdout.contains("profile work: this matches no server\n"), "{stdout}");
+    let (_, stdout, _) = shell.run(&["check", "--json", "--profile", "work"]);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["profile"], "profile work leaves out 2 of 3 servers");
+    for (args, expected, why) in [
+        (&["call", "docs", "echo", "--profile", "work"][..], 1, "There is no group \"docs\""),
+        (
+            &["check", "docs", "--profile", "work"],
+            2,
+            "profile work leaves out 2 of 3 servers, among them \"docs\"",
+        ),
+        (&["login", "docs", "--profile", "work"], 2, "docs: the profile leaves this server out"),
+        (&["tools", "--profile", "none"], 78, "profile none leaves out 3 of 3 servers"),
+    ] {
+        let (code, stdout, stderr) = shell.run(args);
+        assert!((code, &*stdout) == (expected, "") && stderr.contains(why), "{args:?}: {code} {stderr}");
+    }
+    for args in [
+        &["tools"][..],
+        &["search", "text"],
+        &["call", "files", "echo"],
+        &["resources"],
+        &["prompts"],
+        &["check"],
+        &["login", "files"],
+        &["logout", "files"],
+        &["approve", "files"],
+    ] {
+        let mut command = shell.command(args);
+        let output = command.env("DYNAMIC_MCP_PROFILE", "wrok").output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains("there is no profile \"wrok\""), "{args:?}: {stderr}");
+        assert!(stderr.contains("(the config has work, none)"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn without_a_client_and_on_a_terminal_an_unknown_profile_is_a_usage_error() {
+    let mut proxy = ProxyCommand::new().args(&["--profile", "wrok"]).config(&config(json!({}))).start_ready();
+    proxy.close_stdin();
+    assert_eq!(proxy.wait_for_exit().0.code(), Some(2));
+    assert!(proxy.log().contains("there is no profile"), "{}", proxy.log());
+    let shell = Shell::new(&config_of([("g", scripted_upstream(&[]))]));
+    let (code, shown) = shell.run_at_terminal(&["--profile", "wrok"], "");
+    assert!(code == 2 && shown.contains("there is no profile \"wrok\""), "{code}: {shown}");
+}
