@@ -14,6 +14,7 @@
 pub mod child;
 mod limits;
 mod natives;
+mod outcome;
 pub mod process;
 mod program;
 

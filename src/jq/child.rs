@@ -3,26 +3,13 @@
 //! Stdin has the program as a JSON string on a line, then the input. Stdout gets one byte of `outcome` and a text.
 
 use super::limits::{self, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
+use super::outcome;
 use super::program::{self, ProgramError};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 /// The first argument that makes our program the process of a jq program. `main` checks for it before anything else.
 pub const MODE_ARG: &str = "__jq";
-
-/// The first byte of what the process writes, after which a text follows.
-pub(super) mod outcome {
-    /// The outputs of the program.
-    pub(in crate::jq) const OUTPUTS: u8 = b'o';
-    /// What is wrong with the program.
-    pub(in crate::jq) const INVALID: u8 = b'p';
-    /// The error that the program ended with.
-    pub(in crate::jq) const FAILED: u8 = b'e';
-    /// Why the input is no JSON.
-    pub(in crate::jq) const NO_JSON: u8 = b'j';
-    /// The outputs exceed the limit.
-    pub(in crate::jq) const TOO_MUCH: u8 = b't';
-}
 
 /// Runs the process.
 pub fn run() -> ExitCode {

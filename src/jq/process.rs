@@ -1,7 +1,8 @@
 //! Starts the process of a jq program and reads its outputs.
 
-use super::child::{self, outcome};
+use super::child;
 use super::limits::{AVAILABLE, CPU_TIME, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, MEMORY_BYTES, WALL_TIME};
+use super::outcome;
 use crate::transport::own_program::own_program;
 use bytes::Bytes;
 use std::io;

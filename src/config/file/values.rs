@@ -146,7 +146,8 @@ impl TryFrom<FieldValue> for StoreAboveValue {
             FieldValue::Bool(false) => return Ok(Self(None)),
             FieldValue::Number(bytes) => byte_size::from_bytes(*bytes),
             FieldValue::String(text) => byte_size::parse(text),
-            _ => return Err(value.expected(byte_size::EXPECTED)),
+            FieldValue::Bool(true) => None,
+            FieldValue::List(_) => return Err(value.expected(byte_size::EXPECTED)),
         };
         size.map(|size| Self(Some(size))).ok_or_else(|| format!("expected {}", byte_size::EXPECTED))
     }
