@@ -2,7 +2,8 @@
 //!
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
 //! and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
-//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`cache`], and [`demo`]. `main`
+//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`], and
+//! [`demo`]. `main`
 //! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
 //! error that `main` prints.
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub mod approve;
 pub mod cache;
 pub mod check;
+pub mod completions;
 pub mod demo;
 pub mod import;
 pub mod instances;
@@ -170,11 +172,20 @@ pub enum CliCommand {
     Reconnect(reconnect::ReconnectArgs),
     /// Print the JSON Schema of the config file
     Schema,
+    /// Print the completions for a shell
+    Completions(completions::CompletionsArgs),
     /// Manage the cache of the servers' tools
     Cache {
         /// What to do with the cache.
         #[command(subcommand)]
         command: CacheCommand,
+    },
+    /// Print what may stand in place of the last word
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words that follow the name of the program
+        #[arg(last = true)]
+        words: Vec<String>,
     },
     /// Serve the notes of one group of the demo on stdin and stdout
     #[command(name = "__demo-server", hide = true)]

@@ -132,6 +132,8 @@ async fn run_command(
         CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env),
         CliCommand::Schema => cli::schema(),
         CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
+        CliCommand::Completions(args) => cli::completions::print_script(args),
+        CliCommand::Complete { words } => cli::completions::complete(words, env, &process_env).await,
         CliCommand::DemoServer { group, pid_file } => demo::server::serve(group, pid_file.as_deref()),
     }
 }

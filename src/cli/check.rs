@@ -111,7 +111,7 @@ pub async fn check(
         let start = as_client::client_start(client, &env, ambient);
         (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
         if cli.config.is_empty() {
-            of_client = options_of_entry(start.args, &mut report.errors);
+            of_client = options_of_entry(start.args, cli, &mut report.errors);
         }
     }
     let cli = of_client.as_ref().unwrap_or(cli);
@@ -158,11 +158,12 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     Err(CommandError::new(EXIT_USAGE, message))
 }
 
-/// The command line of our entry in a client's file. What is wrong with it is reported, as an instance does.
-fn options_of_entry(args: Vec<OsString>, errors: &mut Vec<String>) -> Option<Cli> {
-    let (cli, wrong) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(args)).ok()?;
+/// The command line of our entry in a client's file, with the profile of `ours` if there is one. What is wrong with it is reported, as an instance does.
+fn options_of_entry(args: Vec<OsString>, ours: &Cli, errors: &mut Vec<String>) -> Option<Cli> {
+    let (mut cli, wrong) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(args)).ok()?;
     errors
         .extend(wrong.into_iter().map(|error| format!("in `args` of the client's entry: {}", error.message)));
+    cli.profile = ours.profile.clone().or(cli.profile);
     Some(cli)
 }
 

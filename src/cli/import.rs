@@ -2,12 +2,12 @@
 //!
 //! # Theory of operation
 //!
-//! `discover` reads the files of the clients, whose places and forms are in `apps`. `translate` makes an entry of ours
+//! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an entry of ours
 //! from each server in them; `variables` does that for the variables in its strings. `merge` puts the servers of all
 //! clients together, and with those that servers.json has. `report` says what was found, and `ask` asks. Then `plan` adds
 //! the new servers to servers.json, with `edit`.
 //!
-//! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers, `write` writes them,
+//! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of `allowed` ones), `write` writes them,
 //! and `undo` keeps what is needed to take that back. `own_entry` finds our entry there, for `check`. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
@@ -26,6 +26,7 @@ use clap::Args;
 use super::Cli;
 use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::{config_files, secret_store};
+use crate::config::load::is_toml;
 use crate::config::vars::Env;
 use crate::transport::launch::ProcessEnv;
 use apps::ClientApp;
@@ -37,6 +38,7 @@ use plan::Plan;
 use undo::undo_changes;
 use write::absolute;
 
+mod allowed;
 pub(super) mod apps;
 mod ask;
 mod discover;
@@ -50,6 +52,7 @@ mod plan;
 mod replace;
 mod report;
 mod secrets;
+pub(super) mod source;
 mod translate;
 mod undo;
 mod variables;
@@ -102,7 +105,7 @@ pub async fn import(
     process_env: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let is_named = !args.clients.is_empty();
-    let mut mode = ImportMode {
+    let mode = ImportMode {
         apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
         is_named,
         write_client: args.write_client,
@@ -124,6 +127,24 @@ pub async fn import(
         };
     }
     let target = target_file(cli, env)?;
+    if is_toml(&target) {
+        eprintln!(
+            "dynamic-mcp: {} is a file of Codex, which has no variables for what the clients' entries use; name a JSON file with --config",
+            target.display()
+        );
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
+    import_into(target, args, mode, MeasureContext { cli, env, process_env }).await
+}
+
+/// Imports the servers into this file.
+async fn import_into(
+    target: PathBuf,
+    args: &ImportArgs,
+    mut mode: ImportMode,
+    context: MeasureContext<'_>,
+) -> anyhow::Result<ExitCode> {
+    let env = context.env;
     if args.secrets {
         match known_secrets(&target, args.dry_run, env).await? {
             Ok(names) => mode.stored_secrets = Some(names),
@@ -150,7 +171,7 @@ pub async fn import(
     confirm_projects(&mut discovery, &mode)?;
     let plan = Plan::new(&discovery, target, &mode, env)?;
     if mode.measure {
-        plan.measure(MeasureContext { cli, env, process_env }).await?;
+        plan.measure(context).await?;
     }
     let done = plan.carry_out(&discovery, &mode, env).await?;
     Ok(match (done, discovery.errors.is_empty()) {

@@ -4,19 +4,18 @@
 //! is the one that counts. Running instances notice the change by themselves.
 
 use super::Cli;
-use super::import::edit::{ObjectEdit, content, edit};
+use super::import::edit::{ObjectEdit, edit};
+use super::import::source::{literal, read_text, servers_keys, value_at};
 use super::import::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
 use super::paths::{config_files, config_options, load_all_servers};
-use crate::config::Overrides;
-use crate::config::load::is_toml;
 use crate::config::vars::Env;
-use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use crate::config::{ConfigError, Overrides};
 use crate::text;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Add a server to the config
@@ -166,8 +165,7 @@ fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result
         return Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")));
     };
     let path = file.path.display();
-    let is_disabled =
-        entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true));
+    let is_disabled = is_disabled(entry);
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     let of_entry = |remove: &[&str], set| {
         let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
@@ -188,6 +186,22 @@ fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result
     Ok(format!("{done} {path}"))
 }
 
+fn is_disabled(entry: &Map<String, Value>) -> bool {
+    entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true))
+}
+
+/// The servers that the config files have, and whether each is disabled. None if a file cannot be read.
+pub(super) fn written(cli: &Cli, env: &Env) -> BTreeMap<String, bool> {
+    let mut servers = BTreeMap::new();
+    for file in read_files(cli, env).unwrap_or_default() {
+        let entries = file.servers().into_iter().flatten();
+        servers.extend(
+            entries.filter_map(|(name, entry)| Some((name.clone(), is_disabled(entry.as_object()?)))),
+        );
+    }
+    servers
+}
+
 /// A config file, and where its servers are.
 struct ServersFile {
     /// Its absolute path.
@@ -202,21 +216,16 @@ struct ServersFile {
 
 impl ServersFile {
     fn read(path: PathBuf) -> Result<Self, CommandError> {
-        let failed =
-            |why: String| CommandError::new(EXIT_CONFIG, format!("{} cannot be read: {why}", path.display()));
-        let text = match read_regular(&path, MAX_CONFIG_BYTES) {
-            Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8".to_owned()))?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error.to_string())),
-        };
-        let root = content(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
-        let keys = servers_keys(&path, &root).into_iter().map(str::to_owned).collect();
+        let failed = |error: ConfigError| CommandError::new(EXIT_CONFIG, error.to_string());
+        let text = read_text(&path).map_err(failed)?;
+        let root = literal(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
+        let keys = servers_keys(&path, &root);
         Ok(Self { path, text, root, keys })
     }
 
     /// Its servers by name.
     fn servers(&self) -> Option<&Map<String, Value>> {
-        self.keys.iter().try_fold(&self.root, |value, key| value.get(key))?.as_object()
+        value_at(&self.root, &self.keys)?.as_object()
     }
 
     /// The entry of a server.
@@ -233,20 +242,6 @@ impl ServersFile {
         let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
         replace(&self.path, self.text.as_deref().map(str::as_bytes), edited.as_bytes())
             .map_err(|error| failed(error.to_string()))
-    }
-}
-
-/// The keys that lead to the servers of a file, in the format of any client.
-fn servers_keys(path: &Path, root: &Value) -> Vec<&'static str> {
-    if is_toml(path) {
-        return vec!["mcp_servers"];
-    }
-    match root {
-        root if root.get("mcpServers").is_some() => vec!["mcpServers"],
-        root if root.get("servers").is_some() => vec!["servers"],
-        root if root.pointer("/mcp/servers").is_some() => vec!["mcp", "servers"],
-        root if root.get("mcp").is_some() => vec!["mcp"],
-        _ => vec!["mcpServers"],
     }
 }
 

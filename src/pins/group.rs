@@ -69,6 +69,13 @@ pub(super) struct JobOutcome {
     merged: Option<Arc<Vec<SeenTool>>>,
 }
 
+/// Reads the names of the tools that are remembered of a group's server; none if they cannot be read. Blocks.
+pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) -> Vec<String> {
+    let pins = GroupPins::new(group, server, Arc::default());
+    let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(&pins.target));
+    record.map(|record| record.tool_names().map(str::to_owned).collect()).unwrap_or_default()
+}
+
 impl PinTarget {
     /// The group and server of an entry of the config.
     pub(super) fn of(group: &GroupName, server: &ServerConfig) -> Self {

@@ -140,6 +140,12 @@ impl PinRecord {
         self.is_about(target) && seen.iter().all(is_approved)
     }
 
+    /// The names of the tools, sorted.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        let new = self.changed.keys().filter(|tool| !self.approved.contains_key(*tool));
+        self.approved.keys().chain(new).map(String::as_str)
+    }
+
     /// Returns whether the record is about the server that the config names now.
     pub fn is_about(&self, target: &PinTarget) -> bool {
         self.server == target.server

@@ -3,12 +3,14 @@
 //! - `reference`: the tables of docs/configuration.md are made from the schema, whose defaults and examples are true;
 //! - `pages`: links lead somewhere, and configs load;
 //! - `commands`: the commands run;
+//! - `messages`: docs/errors.md has what commands say when something fails;
 //! - `pictures`: those of README.md show today's figures and what the program prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 mod commands;
+mod messages;
 mod pages;
 mod pictures;
 mod reference;

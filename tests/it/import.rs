@@ -276,6 +276,43 @@ fn undo_in_a_file_that_changed_removes_only_our_entry() {
     assert!(codex.starts_with("model = \"gpt-6\"   # the default\n"), "{codex}");
 }
 
+/// Gemini CLI starts only the servers in `mcp.allowed`.
+#[test]
+fn undo_takes_our_name_from_the_list_of_allowed_servers() {
+    let home = Home::with("home");
+    home.imported(&["gemini", "--yes", "--write-client"]);
+    let file = ".gemini/settings.json";
+    let allowed =
+        || -> Value { serde_json::from_str::<Value>(&home.text(file)).unwrap()["mcp"]["allowed"].take() };
+    assert_eq!(allowed(), serde_json::json!(["pythonTools", "httpServer", "dyn"]));
+    let changed = home.text(file).replace("\"pythonTools\",", "\"other\", \"pythonTools\",");
+    fs::write(home.file(file), changed).unwrap();
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(allowed(), serde_json::json!(["other", "pythonTools", "httpServer"]));
+}
+
+/// The entries have variables, which TOML files have not.
+#[test]
+fn no_toml_file_is_written() {
+    let home = Home::with("home");
+    let output = home.import(&["--yes", "--config", "x.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("x.toml is a file of Codex"), "{output:?}");
+    assert!(!home.file("x.toml").exists());
+}
+
+/// The servers are where the file has them, whichever client it is of.
+#[test]
+fn servers_are_added_where_the_file_has_them() {
+    let home = Home::with("home");
+    fs::write(home.file("oc.json"), r#"{"mcp": {"a": {"type": "local", "command": ["a"]}}}"#).unwrap();
+    home.imported(&["cursor", "--yes", "--config", "oc.json"]);
+    let root: Value = serde_json::from_str(&home.text("oc.json")).unwrap();
+    assert!(root.get("mcpServers").is_none(), "{root}");
+    assert!(root["mcp"].as_object().unwrap().len() > 1, "{root}");
+    assert!(loaded(&home.file("oc.json")).errors.is_empty());
+}
+
 #[test]
 fn an_invalid_file_is_reported_and_never_touched() {
     let home = Home::with("home");

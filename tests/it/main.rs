@@ -13,6 +13,7 @@
 //! - `sharing`: servers that several windows share;
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
 //! - `check`: the command `check`;
+//! - `completions`: what a shell completes, in bash, zsh and fish;
 //! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
@@ -24,6 +25,7 @@
 
 mod calls;
 mod check;
+mod completions;
 mod config;
 mod demo;
 mod docs;

@@ -70,7 +70,7 @@ fn what_cannot_be_done_changes_nothing_and_says_what_to_do() {
     let broken = "{\"mcpServers\": {";
     fs::write(shell.home().join("servers.json"), broken).unwrap();
     let (code, _, stderr) = shell.run(&["disable", "files"]);
-    assert!(code == 78 && stderr.contains("cannot be read"), "{stderr}");
+    assert!(code == 78 && stderr.contains("servers.json:1:17: not valid JSON: a `}` is missing"), "{stderr}");
     assert_eq!(text(), broken);
 }
 
@@ -90,4 +90,15 @@ fn a_new_file_is_made_and_other_formats_are_edited() {
     assert!(disabled.starts_with(toml) && disabled.contains("enabled = false"), "{disabled}");
     assert_eq!(run("enable").0, 0);
     assert_eq!(fs::read_to_string(&codex).unwrap(), toml);
+}
+
+#[test]
+fn a_server_that_is_named_as_a_key_of_another_version_is_no_place_for_servers() {
+    let (shell, text) = shell_with(r#"{"mcp": {"servers": {"type": "local", "command": ["x"]}}}"#);
+    assert_eq!(shell.run(&["add", "time", "--", "uvx"]).0, 0);
+    let root: serde_json::Value = serde_json::from_str(&text()).unwrap();
+    assert_eq!(
+        root,
+        json!({"mcp": {"servers": {"type": "local", "command": ["x"]}, "time": {"command": "uvx"}}})
+    );
 }

@@ -289,7 +289,7 @@ pub(super) struct OwnLaunch {
 }
 
 /// Returns whether an OpenCode file has the servers in `mcp.servers`, as its version 2 does.
-fn has_nested_servers(root: &Value) -> bool {
+pub(super) fn has_nested_servers(root: &Value) -> bool {
     let Some(servers) = root.pointer("/mcp/servers").and_then(Value::as_object) else { return false };
     // A server of version 1 may be named "servers".
     !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)

@@ -1,16 +1,14 @@
 //! Reads the clients' files and finds the servers in them.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, is_own_entry};
+use super::source::{read_text, understood, value_at};
 use super::translate::{EntryContext, TranslatedEntry, translate};
 use crate::config::ConfigError;
-use crate::config::load::parse_client_file;
 use crate::config::vars::Env;
-use crate::files::{self, MAX_CONFIG_BYTES};
 
 /// A client's file that was read.
 #[derive(Debug)]
@@ -87,13 +85,9 @@ impl Discovery {
             Ok(None) => return,
             Err(error) => return self.errors.push((app, error)),
         };
-        // Clients make empty files too.
-        let root = match text.trim_start_matches('\u{feff}').trim().is_empty() {
-            true => Value::Object(Map::new()),
-            false => match parse_client_file(path, &text) {
-                Ok(root) => root,
-                Err(error) => return self.errors.push((app, error)),
-            },
+        let root = match understood(path, &text) {
+            Ok(root) => root,
+            Err(error) => return self.errors.push((app, error)),
         };
         let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
         if app == ClientApp::ClaudeCode && owner.is_none() {
@@ -127,21 +121,6 @@ impl Discovery {
         }
         place
     }
-}
-
-/// Reads a file. `None` if there is none.
-fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
-    let error = |message: String| ConfigError { file: path.to_owned(), at: None, message, hint: None };
-    match files::read_regular(path, MAX_CONFIG_BYTES) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| error("is not UTF-8 text".to_owned())),
-        Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(cause) => Err(error(format!("cannot be read: {cause}"))),
-    }
-}
-
-/// The value under these keys.
-pub(super) fn value_at<'v>(root: &'v Value, keys: &[String]) -> Option<&'v Value> {
-    keys.iter().try_fold(root, |value, key| value.get(key))
 }
 
 fn find_servers(

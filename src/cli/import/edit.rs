@@ -7,9 +7,10 @@ use std::path::Path;
 
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
-use toml_edit::{DocumentMut, InlineTable, Item, TableLike};
+use toml_edit::{InlineTable, Item, TableLike};
 
-use crate::config::load::{PARSE_OPTIONS, is_toml, parse_client_file};
+use super::source::{literal, parse_toml};
+use crate::config::load::{PARSE_OPTIONS, is_toml};
 
 /// Changes of the members of one object in a file.
 #[derive(Clone, Debug, Default)]
@@ -37,32 +38,13 @@ pub(in crate::cli) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Res
         false => edit_json(body, edits)?,
     };
     // The check of what the edit did.
-    let mut wanted = content(path, body)?;
+    let content = |text: &str| literal(path, text).map_err(|error| error.to_string());
+    let mut wanted = content(body)?;
     edits.iter().for_each(|edit| apply_to_value(&mut wanted, edit));
-    if content(path, &edited)? != wanted {
+    if content(&edited)? != wanted {
         return Err("its content would not be as wanted".to_owned());
     }
     Ok(format!("{mark}{edited}"))
-}
-
-/// The content of a file, with the names and values that the client writes.
-///
-/// # Errors
-///
-/// Says why the text is not what the file's name says.
-pub(in crate::cli) fn content(path: &Path, text: &str) -> Result<Value, String> {
-    let text = text.trim_start_matches('\u{feff}');
-    if is_toml(path) {
-        return Ok(item_value(parse_toml(text)?.as_item()));
-    }
-    match text.trim().is_empty() {
-        true => Ok(Value::Object(Map::new())),
-        false => parse_client_file(path, text).map_err(|error| error.to_string()),
-    }
-}
-
-fn parse_toml(text: &str) -> Result<DocumentMut, String> {
-    text.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())
 }
 
 fn edit_json(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
@@ -200,28 +182,6 @@ fn toml_value(value: &Value) -> Option<toml_edit::Value> {
         Value::Array(list) => toml_edit::Value::Array(list.iter().filter_map(toml_value).collect()),
         Value::Object(members) => toml_edit::Value::InlineTable(inline(members)),
     })
-}
-
-/// The content of TOML as JSON. Dates are strings.
-fn item_value(item: &Item) -> Value {
-    if let Some(table) = item.as_table_like() {
-        return Value::Object(table.iter().map(|(name, item)| (name.to_owned(), item_value(item))).collect());
-    }
-    if let Some(tables) = item.as_array_of_tables() {
-        return tables.iter().map(|table| item_value(&Item::Table(table.clone()))).collect();
-    }
-    match item.as_value() {
-        Some(toml_edit::Value::String(text)) => text.value().as_str().into(),
-        Some(toml_edit::Value::Integer(number)) => (*number.value()).into(),
-        Some(toml_edit::Value::Float(number)) => (*number.value()).into(),
-        Some(toml_edit::Value::Boolean(bool)) => (*bool.value()).into(),
-        Some(toml_edit::Value::Datetime(date)) => date.value().to_string().into(),
-        Some(toml_edit::Value::Array(list)) => {
-            list.iter().map(|value| item_value(&Item::Value(value.clone()))).collect()
-        }
-        // Tables were converted above.
-        Some(toml_edit::Value::InlineTable(_)) | None => Value::Null,
-    }
 }
 
 #[cfg(test)]

@@ -95,9 +95,9 @@ impl SecretMove {
         )
     }
 
-    /// The change in servers.json, below the key of the servers, for a server that is there. New ones have it already.
-    pub(super) fn edit(&self, key: &str) -> Option<ObjectEdit> {
-        let keys = [key, &self.server, &self.field].map(str::to_owned).to_vec();
+    /// The change in servers.json, below the keys of the servers, for a server that is there. New ones have it already.
+    pub(super) fn edit(&self, keys: &[String]) -> Option<ObjectEdit> {
+        let keys = keys.iter().chain([&self.server, &self.field]).cloned().collect();
         let set = vec![(self.member.clone(), Value::from(self.reference.as_str()))];
         self.is_known.then_some(ObjectEdit { keys, remove: Vec::new(), set })
     }
@@ -148,8 +148,9 @@ mod tests {
         let values: Vec<_> = moves.iter().map(|secret| secret.value.expose()).collect();
         assert_eq!(values[..3], ["pa$word$1", "abcdefgh", "abcdefgh"]);
         assert_eq!(moves.len(), 6);
-        assert!(moves[0].edit("mcpServers").is_none());
-        let edit = moves[3].edit("mcpServers").unwrap();
+        let keys = ["mcpServers".to_owned()];
+        assert!(moves[0].edit(&keys).is_none());
+        let edit = moves[3].edit(&keys).unwrap();
         assert_eq!(edit.keys, ["mcpServers", "git hub", "env"]);
         assert_eq!(edit.set, [("GITHUB_TOKEN".to_owned(), json!("{keyring:git_hub-GITHUB_TOKEN-3}"))]);
         assert!(!moves[0].describe().contains("pa$word"), "{}", moves[0].describe());

@@ -63,8 +63,8 @@ pub(super) struct Merger {
 
 impl Merger {
     /// Begins with the servers that servers.json has.
-    pub(super) fn new(known: &Map<String, Value>) -> Self {
-        let servers = known.iter().map(|(name, entry)| PlannedServer {
+    pub(super) fn new(known: Option<&Map<String, Value>>) -> Self {
+        let servers = known.into_iter().flatten().map(|(name, entry)| PlannedServer {
             name: name.clone(),
             entry: entry.as_object().cloned().unwrap_or_default(),
             is_known: true,
@@ -137,16 +137,16 @@ impl PlannedServer {
                 None => drop(self.entry.insert(name, theirs)),
                 Some(ours) if *ours == theirs => {}
                 Some(Value::Object(ours)) if matches!(name.as_str(), "env" | "headers") => {
-                    for (member, value) in theirs.as_object().into_iter().flatten() {
-                        match ours.get(member) {
+                    let Value::Object(theirs) = theirs else { continue };
+                    for (member, value) in theirs {
+                        match ours.get(&member) {
                             None if self.is_known => {}
-                            None => drop(ours.insert(member.clone(), value.clone())),
-                            Some(known) if known == value => {}
-                            Some(_) => self.conflicts.push(Conflict {
-                                path: vec![name.clone(), member.clone()],
-                                other: Some(value.clone()),
-                                app,
-                            }),
+                            None => drop(ours.insert(member, value)),
+                            Some(known) if *known == value => {}
+                            Some(_) => {
+                                let path = vec![name.clone(), member];
+                                self.conflicts.push(Conflict { path, other: Some(value), app });
+                            }
                         }
                     }
                 }
@@ -157,19 +157,16 @@ impl PlannedServer {
 
     /// Takes the later client's value of a conflict.
     pub(super) fn take_other(&mut self, conflict: &Conflict) {
-        let value = match (conflict.path.as_slice(), &conflict.other) {
+        match (conflict.path.as_slice(), &conflict.other) {
             ([field, member], Some(value)) => {
-                let mut members =
-                    self.entry.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
-                members.insert(member.clone(), value.clone());
-                (field, Some(json!(members)))
+                let members = self.entry.entry(field.as_str()).or_insert_with(|| json!({}));
+                if let Value::Object(members) = members {
+                    members.insert(member.clone(), value.clone());
+                }
             }
-            ([field, ..], value) => (field, value.clone()),
-            ([], _) => return,
-        };
-        match value {
-            (field, Some(value)) => drop(self.entry.insert(field.clone(), value)),
-            (field, None) => drop(self.entry.shift_remove(field)),
+            ([field, ..], Some(value)) => drop(self.entry.insert(field.clone(), value.clone())),
+            ([field, ..], None) => drop(self.entry.shift_remove(field)),
+            ([], _) => {}
         }
     }
 
@@ -183,9 +180,10 @@ impl PlannedServer {
 /// Whether two entries run the same command, or contact the same server.
 fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
     ["command", "args", "url"].iter().all(|name| {
-        let is_none = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-        let value = |entry: &Map<String, Value>| entry.get(*name).filter(|value| !is_none(value)).cloned();
-        value(ours) == value(theirs)
+        fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
+            entry.get(name).filter(|value| !value.as_array().is_some_and(Vec::is_empty))
+        }
+        value(ours, name) == value(theirs, name)
     })
 }
 
@@ -242,7 +240,7 @@ mod tests {
     #[test]
     fn what_servers_json_has_is_never_changed() {
         let known = json!({"fs": {"command": "a", "env": {"A": "1"}}, "x": {"command": "b"}});
-        let mut merger = Merger::new(known.as_object().unwrap());
+        let mut merger = Merger::new(known.as_object());
         add(
             &mut merger,
             ClientApp::Cursor,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::Answers;
@@ -16,13 +16,13 @@ use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::replace::{ClientWrite, OwnProgram};
+use super::source::{read_text, servers_keys, understood, value_at};
 use super::undo::{ChangeRecords, records_dir};
 use super::{report, secrets, write};
 use crate::cli::paths::secret_store;
-use crate::config::load::{load, parse_client_file};
+use crate::config::Overrides;
+use crate::config::load::load;
 use crate::config::vars::Env;
-use crate::config::{ConfigError, Overrides};
-use crate::files::{MAX_CONFIG_BYTES, read_regular};
 use crate::{dirs, text};
 
 /// What an import does.
@@ -49,16 +49,11 @@ impl Plan {
         mode: &ImportMode,
         env: &Env,
     ) -> anyhow::Result<Self> {
-        let before = read(&target)?;
+        let before = read_text(&target)?;
         let text = before.as_deref().unwrap_or_default();
-        let root = match text.trim_start_matches('\u{feff}').trim().is_empty() {
-            true => Value::Object(Map::new()),
-            false => parse_client_file(&target, text)?,
-        };
-        let key =
-            ["mcpServers", "servers"].into_iter().find(|key| root.get(key).is_some()).unwrap_or("mcpServers");
-        let known = root.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
-        let mut merger = Merger::new(&known);
+        let root = understood(&target, text)?;
+        let keys = servers_keys(&target, &root);
+        let mut merger = Merger::new(value_at(&root, &keys).and_then(Value::as_object));
         for file in &discovery.files {
             for place in &file.places {
                 for server in &place.servers {
@@ -69,9 +64,8 @@ impl Plan {
         let mut servers = merger.servers;
         write!(io::stdout(), "{}", report::servers(&servers, &target, env))?;
         resolve_conflicts(&mut servers, mode.answers)?;
-        let raw: Vec<Map<String, Value>> =
-            discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root)).collect();
-        let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(&raw));
+        let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
+        let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
         let moves =
             mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
         if !moves.is_empty() {
@@ -82,9 +76,9 @@ impl Plan {
         }
         let new = servers.iter().filter(|server| !server.is_known);
         let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
-        let addition = ObjectEdit { keys: vec![key.to_owned()], remove: Vec::new(), set };
+        let addition = ObjectEdit { keys: keys.clone(), remove: Vec::new(), set };
         let edits: Vec<ObjectEdit> =
-            std::iter::once(addition).chain(moves.iter().filter_map(|secret| secret.edit(key))).collect();
+            std::iter::once(addition).chain(moves.iter().filter_map(|secret| secret.edit(&keys))).collect();
         let after = edit(&target, text, &edits);
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", target.display()))?;
@@ -323,16 +317,6 @@ fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Re
         short_path(records.path(), env)
     )?;
     Ok(true)
-}
-
-/// Reads the config file. `None` if there is none.
-fn read(path: &Path) -> anyhow::Result<Option<String>> {
-    let failed = |message: String| ConfigError { file: path.to_owned(), at: None, message, hint: None };
-    match read_regular(path, MAX_CONFIG_BYTES) {
-        Ok(bytes) => Ok(Some(String::from_utf8(bytes).map_err(|_| failed("is not UTF-8 text".to_owned()))?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => bail!(failed(format!("cannot be read: {error}"))),
-    }
 }
 
 /// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::allowed::allow_own_entry;
 use super::apps::{ClientApp, OWN_NAME, OwnLaunch};
-use super::discover::{ClientFile, Place, value_at};
-use super::edit::{ObjectEdit, content, edit};
+use super::discover::{ClientFile, Place};
+use super::edit::{ObjectEdit, edit};
 use super::merge::PlannedServer;
+use super::source::{literal, value_at};
 use super::undo::{ChangeRecord, ChangedPlace};
 
 /// Variables that every client passes to servers.
@@ -90,7 +92,7 @@ impl OwnProgram<'_> {
             return Ok(None);
         }
         // As the client writes them, for the record.
-        let root = content(&file.path, &file.text)?;
+        let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
         let entry = Value::Object(file.app.entry(&root, &self.launch(file.app)));
         let mut changed = Vec::new();
         let mut edits = Vec::new();
@@ -125,17 +127,4 @@ impl OwnProgram<'_> {
         let places = vec![ChangedPlace { keys, own: OWN_NAME.to_owned(), removed: Map::new() }];
         Ok(ClientWrite { app, path, before: None, after, replaced: Vec::new(), places })
     }
-}
-
-/// Gemini CLI starts only the servers in `mcp.allowed`, where there is such a list.
-fn allow_own_entry(app: ClientApp, root: &Value) -> Option<ObjectEdit> {
-    let allowed =
-        root.pointer("/mcp/allowed").and_then(Value::as_array).filter(|_| app == ClientApp::Gemini)?;
-    if allowed.iter().any(|name| name == OWN_NAME) {
-        return None;
-    }
-    let mut allowed = allowed.clone();
-    allowed.push(json!(OWN_NAME));
-    let set = vec![("allowed".to_owned(), Value::Array(allowed))];
-    Some(ObjectEdit { keys: vec!["mcp".to_owned()], remove: Vec::new(), set })
 }

@@ -119,10 +119,10 @@ pub(super) fn secret_values<'e>(
 }
 
 /// Every object in a value: the servers of a file are somewhere among them.
-pub(super) fn all_objects(value: &Value) -> Vec<Map<String, Value>> {
+pub(super) fn all_objects(value: &Value) -> Vec<&Map<String, Value>> {
     match value {
         Value::Object(members) => {
-            std::iter::once(members.clone()).chain(members.values().flat_map(all_objects)).collect()
+            std::iter::once(members).chain(members.values().flat_map(all_objects)).collect()
         }
         Value::Array(list) => list.iter().flat_map(all_objects).collect(),
         _ => Vec::new(),

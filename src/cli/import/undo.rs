@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::allowed::disallow_own_entry;
 use super::apps::{ClientApp, OWN_NAME, is_own_entry, short_path};
-use super::discover::value_at;
-use super::edit::{ObjectEdit, content, edit};
+use super::edit::{ObjectEdit, edit};
 use super::mode::ImportMode;
+use super::source::{literal, value_at};
 use super::{report, secrets, write};
 use crate::config::vars::Env;
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
@@ -170,6 +171,12 @@ pub(super) struct UndoStep {
 }
 
 impl ChangeRecord {
+    /// The text before the change; `None` if there was no file.
+    fn text_before(&self) -> anyhow::Result<Option<String>> {
+        let decode = |text: &String| base64::engine::general_purpose::STANDARD.decode(text);
+        Ok(self.before.as_ref().map(decode).transpose()?.map(String::from_utf8).transpose()?)
+    }
+
     /// Finds out how to take the change back.
     ///
     /// # Errors
@@ -187,9 +194,7 @@ impl ChangeRecord {
         let is_as_left = digest(&now) == self.after;
         let now = String::from_utf8(now).with_context(|| format!("{} is not UTF-8 text", file.display()))?;
         if is_as_left {
-            let decode = |text: &String| base64::engine::general_purpose::STANDARD.decode(text);
-            let then = self.before.as_ref().map(decode).transpose().context("the record is damaged")?;
-            let then = then.map(String::from_utf8).transpose().context("the record is damaged")?;
+            let then = self.text_before().context("the record is damaged")?;
             let outcome = if then.is_some() { Undone::Restored } else { Undone::Removed };
             return Ok(UndoStep { file, now: Some(now), then, outcome });
         }
@@ -201,7 +206,8 @@ impl ChangeRecord {
 
     /// The text without our entries and with those that they replaced.
     fn without_own_entries(&self, text: &str) -> Result<(String, Vec<String>), String> {
-        let root = content(&self.file, text)?;
+        let content = |text: &str| literal(&self.file, text).map_err(|error| error.to_string());
+        let root = content(text)?;
         let mut back = Vec::new();
         let mut edits = Vec::new();
         for place in &self.places {
@@ -221,6 +227,9 @@ impl ChangeRecord {
             }
             edits.push(change);
         }
+        let app = ClientApp::all().iter().find(|app| app.id() == self.client);
+        let before = self.text_before().unwrap_or_default().map(|text| content(&text)).transpose()?;
+        edits.extend(app.and_then(|app| disallow_own_entry(*app, &root, &before.unwrap_or_default())));
         Ok((edit(&self.file, text, &edits)?, back))
     }
 }
@@ -297,9 +306,8 @@ pub(super) fn undo_changes(mode: &ImportMode, env: &Env) -> anyhow::Result<bool>
 
 /// The values in these texts that must not be shown.
 fn secrets_in(texts: [&Option<String>; 2], path: &Path) -> BTreeSet<String> {
-    let roots = texts.into_iter().flatten().filter_map(|text| content(path, text).ok());
-    let objects: Vec<_> = roots.flat_map(|root| secrets::all_objects(&root)).collect();
-    secrets::secret_values(&objects)
+    let roots: Vec<_> = texts.into_iter().flatten().filter_map(|text| literal(path, text).ok()).collect();
+    secrets::secret_values(roots.iter().flat_map(secrets::all_objects))
 }
 
 /// The directory of the records.

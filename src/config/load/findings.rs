@@ -1,5 +1,7 @@
 //! What is wrong with a file: text that is not JSON, all errors of an entry, and oddities that do no harm.
 
+use std::borrow::Cow;
+
 use jsonc_parser::ast::{NullKeyword, StringLit, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
@@ -63,7 +65,8 @@ pub(super) fn read_entry<T: DeserializeOwned>(
     context: ExpandContext<'_>,
 ) -> ReadEntry<T> {
     let (mut errors, mut wrong): (Vec<ConfigError>, Vec<usize>) = (Vec::new(), Vec::new());
-    let mut rest = value.clone();
+    // A copy is made only of an entry that has errors.
+    let mut rest = Cow::Borrowed(value);
     loop {
         let reader = ValueReader::new(context);
         let read = reader.read(&rest);
@@ -77,7 +80,7 @@ pub(super) fn read_entry<T: DeserializeOwned>(
                     errors.push(text.error(offset, error, error.hint.clone()));
                 }
                 wrong.push(offset);
-                seen < 2 && errors.len() < MAX_ERRORS && replace_at(&mut rest, offset, seen > 0)
+                seen < 2 && errors.len() < MAX_ERRORS && replace_at(rest.to_mut(), offset, seen > 0)
             }
         };
         if !is_replaced {

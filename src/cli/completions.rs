@@ -1,0 +1,75 @@
+//! `dynamic-mcp completions SHELL`: completions for bash, zsh and fish.
+//!
+//! # Theory of operation
+//!
+//! The script of a shell is a few lines that ask this program, `dynamic-mcp __complete -- WORD…`, each time the user
+//! presses Tab. `typed_line` finds out from clap's definition of the command line what stands at the cursor, and
+//! `candidates` has what may stand there: commands, options, and the names of servers, tools, profiles and secrets, as
+//! they are in the config and in what earlier sessions left on disk. Nothing is started, and nobody is asked.
+//!
+//! The answer has one candidate per line, followed by a tab and what it is about. Without one the shell completes the
+//! names of files.
+
+use super::Cli;
+use crate::config::vars::Env;
+use crate::transport::launch::ProcessEnv;
+use clap::{Args, CommandFactory, ValueEnum};
+use std::io::{self, Write};
+use std::process::ExitCode;
+use typed_line::TypedLine;
+
+mod candidates;
+mod typed_line;
+
+/// Print the completions for a shell
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Add one of these lines to the files of your shell:\n  bash, ~/.bashrc: eval \"$(dynamic-mcp completions bash)\"\n  zsh, ~/.zshrc, after compinit: eval \"$(dynamic-mcp completions zsh)\"\n  fish, ~/.config/fish/config.fish: dynamic-mcp completions fish | source"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: CompletedShell,
+}
+
+/// A shell with completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompletedShell {
+    /// GNU Bash
+    Bash,
+    /// The Z shell
+    Zsh,
+    /// fish
+    Fish,
+}
+
+/// Prints the script of a shell.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub fn print_script(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+    let script = match args.shell {
+        CompletedShell::Bash => include_str!("completions/dynamic-mcp.bash"),
+        CompletedShell::Zsh => include_str!("completions/dynamic-mcp.zsh"),
+        CompletedShell::Fish => include_str!("completions/dynamic-mcp.fish"),
+    };
+    io::stdout().write_all(script.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what may stand in place of the last of these words, which follow the name of the program.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub async fn complete(words: &[String], env: &Env, ambient: &ProcessEnv) -> anyhow::Result<ExitCode> {
+    let mut root = Cli::command();
+    root.build();
+    let line = TypedLine::new(&root, words);
+    let mut text = String::new();
+    for candidate in candidates::of(&line, env, ambient).await {
+        text.push_str(&format!("{}\t{}\n", candidate.word, candidate.about));
+    }
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
