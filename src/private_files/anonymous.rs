@@ -1,6 +1,6 @@
 //! Files without a name.
 
-use super::{PrivateFileError, TEMPORARY, private_dir};
+use super::{PrivateFileError, TEMPORARY, private_dir, remove_stale_temporaries};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,6 +23,7 @@ impl AnonymousFile {
     /// Fails if the file cannot be made or written, or its directory cannot be trusted.
     pub fn write(dir: &Path, content: &[u8]) -> Result<Self, PrivateFileError> {
         private_dir(dir)?;
+        remove_stale_temporaries(dir);
         let failed = |error| PrivateFileError::io(dir, error);
         let mut file = Self::open(dir).map_err(failed)?;
         file.write_all(content).map_err(failed)?;

@@ -62,7 +62,8 @@ struct Shape {
 /// The arrays at one place.
 #[derive(Default)]
 struct ArrayShape {
-    shortest: usize,
+    /// `None` before the first one.
+    shortest: Option<usize>,
     longest: usize,
     elements: Box<Shape>,
 }
@@ -146,16 +147,17 @@ impl ArrayShape {
                 false => scanner.value().map(|_| ()),
             }
         })?;
-        self.shortest =
-            if self.longest == 0 && self.shortest == 0 { count } else { self.shortest.min(count) };
+        self.shortest = Some(self.shortest.map_or(count, |shortest| shortest.min(count)));
         self.longest = self.longest.max(count);
         Some(())
     }
 
     fn render(&self, level: usize, depth: usize) -> String {
-        let count = match self.shortest == self.longest {
-            true => grouped(self.longest),
-            false => format!("{}-{}", grouped(self.shortest), grouped(self.longest)),
+        let count = match self.shortest {
+            Some(shortest) if shortest < self.longest => {
+                format!("{}-{}", grouped(shortest), grouped(self.longest))
+            }
+            _ => grouped(self.longest),
         };
         match (self.elements.values, depth) {
             (0, _) => "[]".to_owned(),
@@ -228,7 +230,7 @@ mod tests {
             .map(|n| {
                 format!(
                     r#"{{"id":{n},"name":"a b","tags":{},"at":null}}"#,
-                    if n % 2 == 0 { "[]" } else { r#"["x"],"odd":true"# }
+                    if n % 3 == 1 { "[]" } else { r#"["x"],"odd":true"# }
                 )
             })
             .collect();

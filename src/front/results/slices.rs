@@ -102,6 +102,7 @@ pub fn search(text: &str, words: &str, limit: usize) -> String {
     let lines = grouped(count_lines(text));
     match matches {
         0 => format!("No match in {lines} lines. Case makes no difference; the text is not a pattern."),
+        1 => format!("1 match in {lines} lines, shown: 1\n{shown}"),
         _ => format!(
             "{} matches in {lines} lines, shown: {}\n{shown}",
             grouped(matches),

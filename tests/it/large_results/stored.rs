@@ -28,7 +28,7 @@ fn any_part_of_a_megabyte_takes_two_calls_and_the_upstream_is_asked_once() {
     assert_eq!(read_text(&mut proxy, &id, json!({"lines": "40001-40002"})), text[800_000..800_039]);
     assert_eq!(read_text(&mut proxy, &id, json!({"bytes": "999900-1000000"})), text[999_900..]);
     let found = read_text(&mut proxy, &id, json!({"search": "LINE    49999"}));
-    assert_eq!(found, "1 matches in 50,000 lines, shown: 1\nline 49999, byte 999960: line    49999 word8\n");
+    assert_eq!(found, "1 match in 50,000 lines, shown: 1\nline 49999, byte 999960: line    49999 word8\n");
     let wide = read(&mut proxy, &id, json!({"lines": "1-4000"}));
     assert!(block(&wide, 0).len() <= 50_000 && block(&wide, 0).ends_with("word9"));
     assert_eq!(note(&wide), "[lines 1-2500 of 50,000; bytes 0-49999 of 1000000; cut at 50,000 bytes, go on with \"lines\":\"2501-4000\"]".replace("2500 of", "2,500 of"));
