@@ -240,7 +240,7 @@ mod tests {
         );
         assert_eq!(
             of_json(json.as_bytes()),
-            r#"{total: number 1200, next: string "cursor\n1", items: [1,200 x {id: number, name: string, tags: [0-1 x string], at: null, odd?: boolean}], deep: {a: {b: {c: {d: {…}}}}}, empty: [], mixed: [4 x [1 x number]|number|string|null], "odd key": number 1e400}"#
+            r#"{total: number 1200, next: string "cursor\n1", items: [1,200 x {id: number, name: string, tags: [0-1 x string], odd?: boolean, at: null}], deep: {a: {b: {c: {d: {…}}}}}, empty: [], mixed: [4 x [1 x number]|number|string|null], "odd key": number 1e400}"#
         );
     }
 

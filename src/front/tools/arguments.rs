@@ -105,7 +105,9 @@ impl CallArguments {
                 return Ok(Self { group, tool, args, select });
             }
         };
-        let program = string(members, &[SELECT])?;
+        // Usually there is nothing but what was found above.
+        let found = usize::from(group.is_some()) + 2;
+        let program = if members.len() > found { string(members, &[SELECT])? } else { None };
         let select = program.map(|program| Box::new(SelectArgument { program, args_with_select: None }));
         Ok(Self { group, tool, args, select })
     }

@@ -124,13 +124,10 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         _ => result,
     };
     let result = tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result);
-    let program = outgoing.select().map(|select| &*select.program);
-    if program.is_none() && outgoing.store_above.is_none_or(|limit| result.len() <= limit.get()) {
+    if arguments.select.is_none() && outgoing.store_above.is_none() {
         return Ok(Ok(result));
     }
-    let tool = outgoing.tool.as_ref().map_or(name, |tool| &tool.name);
-    let received = ReceivedResult { group, tool, program, store_above: outgoing.store_above, result };
-    Ok(Ok(Box::pin(large_results::finish(&call.context, received)).await))
+    Ok(Ok(Box::pin(outgoing.finish(forwarded.group, result)).await))
 }
 
 /// A call as it is forwarded.
@@ -210,6 +207,18 @@ impl Outgoing for OutgoingCall<'_> {
 }
 
 impl OutgoingCall<'_> {
+    /// Returns what the client gets of a result.
+    async fn finish(&self, group: Upstream, result: Raw) -> Raw {
+        let program = self.select().map(|select| &*select.program);
+        if program.is_none() && self.store_above.is_none_or(|limit| result.len() <= limit.get()) {
+            return result;
+        }
+        let tool = self.tool.as_ref().map_or(self.name, |tool| &tool.name);
+        let (group, store_above) = (&group.name, self.store_above);
+        let received = ReceivedResult { group, tool, program, store_above, result };
+        large_results::finish(&self.call.context, received).await
+    }
+
     /// The arguments that are sent.
     fn args(&self) -> &Raw {
         self.repaired.as_ref().unwrap_or_else(|| self.given_args())
