@@ -27,7 +27,7 @@ use std::time::Duration;
 pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts,
 };
 
 mod byte_size;
@@ -43,6 +43,7 @@ pub(crate) mod nearest;
 pub mod referenced;
 pub mod secrets;
 mod server;
+pub mod tool_rules;
 pub mod vars;
 pub mod watch;
 

@@ -6,7 +6,7 @@
 //! `cache` keeps catalogs between runs, `rules` says which tools may be called, `pins` notices definitions that change,
 //! `schema` reads the definitions of tools, `host` is the process in which shared servers run,
 //! `jq` runs programs of models over results, `search` finds tools, `dirs` names the directories of our files, and
-//! `private_files` checks what lies there. `files` reads files, `blocking` runs what may block, and `memory` configures
+//! `private_files` checks what lies there. `files` reads files, `clock` is the time of day, `blocking` runs what may block, and `memory` configures
 //! the allocator. ARCHITECTURE.md has the map and the invariants.
 //!
 //! The library exists so that tests and benches can reach the code. It is not an interface for other programs.
@@ -15,6 +15,7 @@ pub mod auth;
 pub mod blocking;
 pub mod cache;
 pub mod cli;
+mod clock;
 pub mod config;
 pub mod dirs;
 pub mod files;
@@ -22,6 +23,7 @@ pub mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod groups;
+#[cfg(unix)]
 pub mod host;
 pub mod jq;
 pub mod memory;

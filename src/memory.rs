@@ -17,9 +17,12 @@ const MMAP_THRESHOLD: i32 = 4 << 20;
 /// How much free memory a heap keeps at its end, in bytes.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const TRIM_THRESHOLD: i32 = 4 << 20;
-/// The number of heaps: that of the main thread, and one for all threads that may block.
+/// By how much a heap grows at least, in bytes. Memory that is not used yet is not resident.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const HEAPS: i32 = 2;
+const TOP_PAD: i32 = 1 << 20;
+/// The number of heaps. The others grow by single pages, and the few threads that we have hardly compete.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const HEAPS: i32 = 1;
 
 /// Configures the allocator. To be called before the first thread is started.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -28,6 +31,7 @@ pub fn configure() {
     let options = [
         (libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD),
         (libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD),
+        (libc::M_TOP_PAD, TOP_PAD),
         (libc::M_ARENA_MAX, HEAPS),
     ];
     for (option, value) in options {

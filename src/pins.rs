@@ -72,6 +72,7 @@ impl PinStore {
             let paths = new.iter().map(|group| group.path(&dir));
             // Most groups of a large config have no record, and an attempt to open each file takes longer.
             match files::list(&dir) {
+                Some(names) if names.is_empty() => new.iter().map(|_| Ok(None)).collect(),
                 Some(names) => {
                     let read = |path: PathBuf| {
                         if names.contains(path.as_os_str()) { files::read(&path) } else { Ok(None) }

@@ -99,10 +99,22 @@ pub mod capability {
     pub const SAMPLING: &str = "sampling";
     /// Of clients: they answer `elicitation/create`.
     pub const ELICITATION: &str = "elicitation";
+    /// Of servers and of clients: extensions of MCP, by identifier.
+    pub const EXTENSIONS: &str = "extensions";
+    /// Of servers and of clients: what MCP does not define.
+    pub const EXPERIMENTAL: &str = "experimental";
 }
 
 /// The extension of the stateless era that lets a server answer a call later.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The extensions of clients that upstreams are not offered. Tasks are declared in another way in each era, and the
+/// others are about the authorization of the client, which to an upstream is this proxy.
+pub const EXTENSIONS_OF_OUR_OWN: [&str; 3] = [
+    TASKS_EXTENSION,
+    "io.modelcontextprotocol/oauth-client-credentials",
+    "io.modelcontextprotocol/enterprise-managed-authorization",
+];
 
 /// Error codes of JSON-RPC 2.0 (section 5.1), and those that MCP assigns.
 pub mod code {

@@ -1,11 +1,13 @@
 //! Which tools of a group may be used, and how: the rules of its config entry, compiled.
 //!
-//! Each rule is a list of globs over the names that the server gives its tools. A tool must match `tools.allow` (if
+//! Each rule is a list of globs over the names that the server gives its tools, so what `tools.override` names a tool
+//! changes nothing about it. Callers name a tool as clients see it. A tool must match `tools.allow` (if
 //! that is not empty) and must not match `tools.deny`. Every route to a tool asks the same [`Rules`]: the lists,
 //! search, descriptions and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
 
+use crate::config::ServerConfig;
 use crate::config::glob::Glob;
-use crate::config::{ServerConfig, ToolRules};
+use crate::config::tool_rules::{ToolOverrides, ToolRules};
 
 /// The globs of `tools` and `expose`, compiled. A tool that is not allowed does not exist on any route.
 #[derive(Debug, Default)]
@@ -20,6 +22,8 @@ pub struct Rules {
     read_only: Vec<Glob>,
     /// `expose`: `tools/list` lists the tools directly.
     expose: Vec<Glob>,
+    /// `tools.override`, which gives tools other names.
+    overrides: ToolOverrides,
     /// Not `trust_annotations`: what the server says about its tools does not count.
     distrusts_annotations: bool,
 }
@@ -34,23 +38,34 @@ impl Rules {
             ask: compile(&rules.ask),
             read_only: compile(&rules.read_only),
             expose: compile(expose),
+            overrides: rules.overrides.clone(),
             distrusts_annotations: false,
         }
     }
 
+    /// The server's own name for a tool.
+    pub fn own_name<'n>(&'n self, tool: &'n str) -> &'n str {
+        self.overrides.own_name(tool)
+    }
+
     /// Returns whether the tool may be used at all.
     pub fn allows(&self, tool: &str) -> bool {
+        self.allows_own(self.own_name(tool))
+    }
+
+    /// Returns whether the tool that the server calls `tool` may be used at all.
+    pub fn allows_own(&self, tool: &str) -> bool {
         (self.allow.is_empty() || matches(&self.allow, tool)) && !matches(&self.deny, tool)
     }
 
     /// Returns whether the user must confirm each call of the tool.
     pub fn asks(&self, tool: &str) -> bool {
-        matches(&self.ask, tool)
+        matches(&self.ask, self.own_name(tool))
     }
 
     /// Returns whether the config says that the tool is read-only.
     pub fn read_only(&self, tool: &str) -> bool {
-        matches(&self.read_only, tool)
+        matches(&self.read_only, self.own_name(tool))
     }
 
     /// Returns whether a claim of the server about the tool, such as that it is read-only, counts: because the
@@ -67,7 +82,7 @@ impl Rules {
 
     /// Returns whether `tools/list` lists the tool directly, beside our own tools.
     pub fn exposes(&self, tool: &str) -> bool {
-        self.allows(tool) && matches(&self.expose, tool)
+        self.allows(tool) && matches(&self.expose, self.own_name(tool))
     }
 }
 

@@ -13,7 +13,7 @@
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
 //! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, `malformed_lines`
 //! handles what is no message, `startup_output` looks at what a process prints that does not answer, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
-//! replace the latter; `clients` is what an upstream knows of the clients in front.
+//! replace the latter; `overrides` is what the config makes of a definition, and `clients` is what an upstream knows of the clients in front.
 
 use crate::config::GroupName;
 use crate::config::ServerConfig;
@@ -40,8 +40,10 @@ pub mod lease;
 pub mod lifecycle;
 pub mod list_subscription;
 pub mod malformed_lines;
+pub mod overrides;
 pub mod reader;
 pub mod select;
+pub mod server_info;
 pub mod server_output;
 mod session;
 pub mod snapshot;

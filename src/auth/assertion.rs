@@ -1,7 +1,7 @@
 //! Client assertions: JWTs by which a client authenticates with its private key (RFC 7523).
 
 use super::error::AuthError;
-use super::token_store::unix_time;
+use crate::clock::unix_time_s;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -77,8 +77,8 @@ pub(super) fn sign_assertion(pem: &str, client_id: &str, audience: &str) -> Resu
         "iss": client_id,
         "sub": client_id,
         "aud": audience,
-        "iat": unix_time(),
-        "exp": unix_time() + ASSERTION_LIFETIME_SECS,
+        "iat": unix_time_s(),
+        "exp": unix_time_s() + ASSERTION_LIFETIME_SECS,
         "jti": BASE64_URL_SAFE_NO_PAD.encode(id),
     });
     let encode = |json: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
@@ -117,7 +117,7 @@ mod tests {
         let claims = decode(claims);
         assert_eq!((&claims["iss"], &claims["sub"]), (&json!("me"), &json!("me")));
         assert_eq!(claims["aud"], "https://login.example.com");
-        assert!(claims["exp"].as_u64().unwrap() <= unix_time() + ASSERTION_LIFETIME_SECS);
+        assert!(claims["exp"].as_u64().unwrap() <= unix_time_s() + ASSERTION_LIFETIME_SECS);
         let again = sign_assertion(&pem(der.as_ref()), "me", "https://login.example.com").unwrap();
         assert_ne!(assertion, again, "each assertion is unique");
     }

@@ -4,7 +4,8 @@ use super::account::Account;
 use super::error::AuthError;
 use super::scopes::merge_scopes;
 use super::secret::{Secret, quote_sanitized};
-use super::token_store::{StoredLogin, unix_time};
+use super::token_store::StoredLogin;
+use crate::clock::unix_time_s;
 use rmcp::transport::auth::WWWAuthenticateParams;
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Account {
             if sent.as_ref() != Some(token) {
                 return Ok(RetryDecision::Retry);
             }
-            if unix_time().saturating_sub(login.received_at) < MIN_REFUSAL_AGE_SECS {
+            if unix_time_s().saturating_sub(login.received_at) < MIN_REFUSAL_AGE_SECS {
                 return Err(self.login_needed("the server rejects a token that was just issued"));
             }
         }

@@ -37,7 +37,7 @@ mod unsaved;
 
 pub use key::StoreKey;
 pub use lock::LoginLock;
-pub use stored_login::{StoredLogin, unix_time};
+pub use stored_login::StoredLogin;
 
 /// All logins of this user. Clones share the state of this process.
 #[derive(Debug, Clone)]

@@ -4,12 +4,13 @@
 //! Most servers list the same under every offer, so a catalog is kept once with all the offers that led to it. An
 //! offer that was never made borrows the catalog that was read last.
 
+use crate::clock::unix_time_s;
 use crate::upstream::catalog::{Catalog, CatalogSource, ListHashes, ServerInfo, Tool};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The capacity of one server in catalogs. Beyond it, those that were read longest ago are dropped.
 const MAX_VARIANTS: usize = 4;
@@ -99,7 +100,7 @@ impl Variants {
         offers.drain(..offers.len().saturating_sub(MAX_OFFERS));
         let file = definitions_file(launch, &content);
         let variant = Variant {
-            read_at_s: seconds_since_1970(),
+            read_at_s: unix_time_s(),
             content,
             offers,
             connect_ms: catalog.connect_time.and_then(|time| u64::try_from(time.as_millis()).ok()),
@@ -134,8 +135,4 @@ pub(super) fn hex_digest(parts: &[&[u8]]) -> String {
     }
     let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
     hash.finalize().iter().take(16).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

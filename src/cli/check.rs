@@ -11,7 +11,7 @@
 use super::Cli;
 use super::import::apps::ClientApp;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
-use super::paths::load_config_with;
+use super::paths::{config_options, load_config_with};
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
 use super::usage;
@@ -31,6 +31,7 @@ use tokio::time::{Instant, sleep};
 
 mod as_client;
 mod findings;
+mod overrides;
 mod table;
 
 /// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
@@ -108,7 +109,7 @@ pub async fn check(
     let mut report = CheckReport::default();
     let (mut env, mut of_client) = (env.clone(), None);
     if let Some(client) = args.client {
-        let start = as_client::client_start(client, &env, ambient);
+        let start = as_client::client_start(client, &env, ambient, &config_options(cli, &env));
         (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
         if cli.config.is_empty() {
             of_client = options_of_entry(start.args, cli, &mut report.errors);
@@ -246,5 +247,6 @@ fn checked(group: &Upstream, runs: Option<String>) -> CheckedServer {
     let characters: usize = usable.iter().map(|(_, definition)| definition.len()).sum();
     server.tokens = Some(characters / CHARACTERS_PER_TOKEN);
     server.findings = findings::of(group, &usable);
+    server.findings.extend(overrides::of(group));
     server
 }

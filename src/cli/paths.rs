@@ -117,7 +117,7 @@ pub(super) fn token_store(cli: &Cli, env: &Env, settings: &Settings, may_prompt:
         true => Keyring::of_system(env, may_prompt),
         false => Keyring::disabled(),
     };
-    let store = TokenStore::new(dirs::data_dir(env)?.join("logins"), keyring);
+    let store = TokenStore::new(env.data_dir()?.join("logins"), keyring);
     Some(store.with_command_options(&config_options(cli, env)))
 }
 

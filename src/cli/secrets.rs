@@ -1,7 +1,9 @@
 //! `dynamic-mcp secret set|list|remove`.
 
-use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::hidden_input::HiddenInput;
+use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::secret_store;
+use super::signals::EndSignals;
 use crate::auth::Secret;
 use crate::auth::secret_store::{SecretStore, SecretStoreError};
 use crate::blocking;
@@ -49,15 +51,16 @@ pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode>
         SecretCommand::Set { name } => set(&store, name).await,
         SecretCommand::List => store.names().await.map(|names| {
             let lines = names.iter().map(|name| format!("{name}\n"));
-            lines.collect()
+            Some(lines.collect())
         }),
         SecretCommand::Remove { name } => store.remove(name).await.map(|was_stored| match was_stored {
-            true => format!("{name}: removed\n"),
-            false => format!("{name}: there was no such secret\n"),
+            true => Some(format!("{name}: removed\n")),
+            false => Some(format!("{name}: there was no such secret\n")),
         }),
     };
     match outcome {
-        Ok(text) => {
+        Ok(None) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        Ok(Some(text)) => {
             io::stdout().write_all(text.as_bytes())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -69,21 +72,22 @@ pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode>
     }
 }
 
-/// Reads a value and stores it.
-async fn set(store: &SecretStore, name: &str) -> Result<String, SecretStoreError> {
+/// Reads a value and stores it. `None` if a signal came.
+async fn set(store: &SecretStore, name: &str) -> Result<Option<String>, SecretStoreError> {
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));
     }
     let value = read_value(name).await.map_err(|error| SecretStoreError::Value(error.to_string()))?;
+    let Some(value) = value else { return Ok(None) };
     store.set(name, value).await?;
-    Ok(format!(
+    Ok(Some(format!(
         "{name}: stored in the system's keyring; write {{keyring:{name}}} in env, headers or oauth of servers.json\n"
-    ))
+    )))
 }
 
 /// Reads the value of a secret: what the user types, which is not shown, or all of stdin without the line breaks at its
-/// end.
-async fn read_value(name: &str) -> io::Result<Secret> {
+/// end. `None` if a signal came meanwhile; the terminal then shows again what is typed.
+async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     let is_typed = io::stdin().is_terminal();
     let read = move || -> io::Result<String> {
         let mut text = String::new();
@@ -93,6 +97,8 @@ async fn read_value(name: &str) -> io::Result<Secret> {
         }
         Ok(text)
     };
+    // First, so that no signal ends the process while the terminal shows nothing.
+    let mut signals = EndSignals::listen()?;
     let hidden = match is_typed {
         true => {
             let hidden = HiddenInput::start()?;
@@ -102,52 +108,19 @@ async fn read_value(name: &str) -> io::Result<Secret> {
         false => None,
     };
     let text = tokio::select! {
-        text = blocking::run(INPUT_TIMEOUT, read) => text.map_err(io::Error::other)?,
-        interrupted = tokio::signal::ctrl_c() => interrupted.and_then(|()| Err(io::ErrorKind::Interrupted.into())),
+        text = blocking::run(INPUT_TIMEOUT, read) => Some(text.map_err(io::Error::other)?),
+        _ = signals.next() => None,
     };
     if hidden.is_some() {
-        eprintln!();
+        // Fails if the terminal is gone.
+        drop(writeln!(io::stderr()));
     }
     drop(hidden);
-    let text = text?;
+    let Some(text) = text.transpose()? else { return Ok(None) };
     let text = text.trim_end_matches(['\n', '\r']);
     match text.len() as u64 {
         0 => Err(io::Error::other("the value is empty")),
-        1..=MAX_VALUE_BYTES => Ok(Secret::new(text)),
+        1..=MAX_VALUE_BYTES => Ok(Some(Secret::new(text))),
         _ => Err(io::Error::other(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))),
-    }
-}
-
-/// While it lives, the terminal does not show what is typed.
-struct HiddenInput {
-    #[cfg(unix)]
-    before: nix::sys::termios::Termios,
-}
-
-#[cfg(unix)]
-impl HiddenInput {
-    fn start() -> io::Result<Self> {
-        use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
-        let before = tcgetattr(io::stdin())?;
-        let mut hidden = before.clone();
-        hidden.local_flags.remove(LocalFlags::ECHO);
-        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &hidden)?;
-        Ok(Self { before })
-    }
-}
-
-#[cfg(unix)]
-impl Drop for HiddenInput {
-    fn drop(&mut self) {
-        use nix::sys::termios::{SetArg, tcsetattr};
-        // Fails only if the terminal is gone.
-        tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before).ok();
-    }
-}
-
-#[cfg(not(unix))]
-impl HiddenInput {
-    fn start() -> io::Result<Self> {
-        Err(io::Error::other("a value cannot be typed here without being shown; pipe it to stdin"))
     }
 }

@@ -14,13 +14,14 @@ use super::Cli;
 use super::outcome::{
     CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_TOOL_ERROR, EXIT_USAGE,
 };
-use super::paths::load_config_with;
+use super::paths::{config_options, load_config_with};
 use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
 use crate::front::tools::large_results::{self, SelectError};
 use crate::front::tools::status_prompt;
+use crate::front::tools::tool_list::exposed_names;
 use crate::jq::JqRunner;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
@@ -124,7 +125,8 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
         match (args.json, &args.group) {
             (true, _) => {
                 let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
-                let own = print::without_own_tools(&list, args.tool.as_deref());
+                let names = exposed_names(&instance.groups);
+                let own = print::without_own_tools(&list, args.tool.as_deref(), &names);
                 Ok(Printout::text(own).with_failures(&instance.groups.all()))
             }
             (false, None) => {
@@ -137,7 +139,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
                     Some(tool) => json!({ "group": group, "tools": [tool] }),
                 };
                 let result = instance.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
-                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people())
+                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people(&config_options(cli, env)))
             }
         }
     })
@@ -161,7 +163,7 @@ pub async fn search(
         let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
         let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
         let printout = Printout::result(&result, args.json, EXIT_FAILURE);
-        let printout = if args.json { printout } else { printout.for_people() };
+        let printout = if args.json { printout } else { printout.for_people(&config_options(cli, env)) };
         Ok(printout.with_failures(&instance.groups.all()))
     })
     .await
@@ -304,9 +306,10 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     if config.servers.is_empty() {
         let message = match (config.profile_summary(), config.errors.is_empty()) {
             (Some(profile), true) => profile,
-            (None, true) => {
-                "the config has no server; `dynamic-mcp import` adds those of your MCP clients".to_owned()
-            }
+            (None, true) => format!(
+                "the config has no server; `dynamic-mcp import{}` adds those of your MCP clients",
+                config_options(cli, env)
+            ),
             (_, false) => "the config has no server that can be used".to_owned(),
         };
         return Err(CommandError::new(EXIT_CONFIG, message));

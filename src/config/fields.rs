@@ -140,7 +140,11 @@ const TOOLS: &[ConfigField] = &[
     plain("ask", &[]),
     plain("read_only", &[]),
     plain("trust_annotations", &[]),
+    plain("override", &[]),
 ];
+
+const TOOL_OVERRIDE: &[ConfigField] =
+    &[plain("name", &[]), plain("description", &[]), plain("hidden_args", &[])];
 
 /// Fields that other clients write and that have no meaning here, in any object.
 const IGNORED: &[&str] = &[
@@ -191,6 +195,7 @@ pub(crate) fn of_type(name: &str) -> &'static [ConfigField] {
         "TimeoutEntry" => TIMEOUT,
         "FeaturesEntry" => FEATURES,
         "ToolsEntry" => TOOLS,
+        "ToolOverrideEntry" => TOOL_OVERRIDE,
         _ => &[],
     }
 }
@@ -302,7 +307,8 @@ mod tests {
         assert_table_is_complete::<file::OAuthEntry>();
         assert_table_is_complete::<file::TimeoutEntry>();
         assert_table_is_complete::<file::FeaturesEntry>();
-        assert_table_is_complete::<file::ToolsEntry>();
+        assert_table_is_complete::<file::tools::ToolsEntry>();
+        assert_table_is_complete::<file::tools::ToolOverrideEntry>();
         for name in schema_fields::<file::ConfigFile>() {
             assert!(FILE.iter().any(|field| field.name == name), "{name}");
         }

@@ -15,11 +15,13 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
+use tools::ToolsEntry;
 use values::{
     CommandLine, DurationValue, GlobPattern, InheritEnvValue, StartupMode, StoreAboveValue, TimeoutValue,
     TransportType, WordList,
 };
 
+pub(super) mod tools;
 pub(super) mod values;
 
 /// The JSON Schema of config files, made from the types below.
@@ -325,25 +327,6 @@ pub struct FeaturesEntry {
     /// Whether to request prompts.
     #[schemars(extend("default" = true))]
     pub prompts: Option<bool>,
-}
-
-/// Rules for tools: globs over the names that the server gives them.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-pub struct ToolsEntry {
-    /// The only tools that may be used. Without it, all.
-    #[schemars(extend("examples" = [["get_*", "list_*"]]))]
-    pub allow: Option<Vec<GlobPattern>>,
-    /// Tools that no route lists, describes, calls or exposes.
-    #[schemars(extend("default" = [], "examples" = [["delete_*"]]))]
-    pub deny: Option<Vec<GlobPattern>>,
-    /// Tools whose calls the user confirms one by one.
-    #[schemars(extend("default" = [], "examples" = [["{create,update}_*"]]))]
-    pub ask: Option<Vec<GlobPattern>>,
-    /// Tools that count as read-only whatever the server says.
-    #[schemars(extend("default" = [], "examples" = [["get_*"]]))]
-    pub read_only: Option<Vec<GlobPattern>>,
-    /// The same as `trust_annotations` beside `tools`, which takes precedence.
-    pub trust_annotations: Option<bool>,
 }
 
 /// What clients see listed.

@@ -35,6 +35,7 @@ mod profiles;
 mod resolve;
 mod secret_refs;
 mod source_text;
+mod tool_rules;
 
 /// Loads the files in order. A later file overrides an earlier one: servers and profiles by name, settings by key. A
 /// server keeps the position of its first entry.

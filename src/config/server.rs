@@ -1,6 +1,7 @@
 //! The configuration of one server.
 
 use super::secrets::{SecretPlace, ServerSecrets};
+use super::tool_rules::ToolRules;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -88,9 +89,10 @@ pub struct LaunchText(String);
 impl LaunchText {
     /// Makes the text from the fields' names and their JSON. The order of the fields does not matter.
     pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
-        let mut lines: Vec<_> = fields.into_iter().map(|(name, json)| format!("{name}={json}\n")).collect();
-        lines.sort();
-        Self(lines.concat())
+        let mut fields: Vec<_> = fields.into_iter().collect();
+        fields.sort_unstable();
+        let lines = fields.iter().flat_map(|(name, json)| [*name, "=", *json, "\n"]);
+        Self(lines.collect())
     }
 
     /// One `name=json` line per field.
@@ -198,7 +200,7 @@ impl fmt::Debug for StdioConfig {
 }
 
 /// Which of our own environment variables a child process inherits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum InheritEnv {
     /// The safe ones, which hold no secrets.
     #[default]
@@ -353,17 +355,4 @@ impl Default for Features {
     fn default() -> Self {
         Self { tools: true, resources: true, prompts: true }
     }
-}
-
-/// Globs over the names that a server gives its tools. They hold on every route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolRules {
-    /// The only tools that may be used; empty allows all.
-    pub allow: Vec<String>,
-    /// Tools that may not be used.
-    pub deny: Vec<String>,
-    /// Tools whose calls the user confirms one by one.
-    pub ask: Vec<String>,
-    /// Tools that count as read-only whatever their annotations say.
-    pub read_only: Vec<String>,
 }

@@ -25,7 +25,7 @@ pub fn refusal(group: &Upstream, tool: &str) -> Option<String> {
              review and accept it with: {}",
             group.name,
             difference(parts),
-            approve_command(&group.name, server, Some(tool))
+            approve_command(&group.name, server, Some(snapshot.rules.own_name(tool)))
         ),
         WhyRefused::Unreadable(why) => format!(
             "Tool {name} of group {} was not called: it is not known which tools the user has approved, because {why}. \
@@ -85,9 +85,14 @@ pub fn approve_command(group: &GroupName, server: &ServerConfig, tool: Option<&s
     let words = [Some(group.as_str()), tool].into_iter().flatten();
     // A name that cannot be typed is approved with the rest of the group.
     let words: Vec<_> = words.map_while(text::shell_word).collect();
+    format!("dynamic-mcp approve {}{}", words.join(" "), config_option(server))
+}
+
+/// The option with which a command reads the config file of a server, with a space before it. A path that cannot be typed
+/// is left out.
+pub fn config_option(server: &ServerConfig) -> String {
     let file = server.origin.file.to_str().and_then(text::shell_word);
-    let file = file.map(|file| format!(" --config {file}")).unwrap_or_default();
-    format!("dynamic-mcp approve {}{file}", words.join(" "))
+    file.map(|file| format!(" --config {file}")).unwrap_or_default()
 }
 
 #[cfg(test)]

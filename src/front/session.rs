@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
-//! (`wire::inbound`) in the task of the session, so that cancellations and the end of the stream are always seen. `phase` decides whether a method
+//! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
 //! stateless era carries. `dispatch` routes requests to `tools`, `passthrough` and `interaction`.
 
@@ -167,14 +167,14 @@ impl ClientSession {
             tokio::select! {
                 biased;
                 () = self.requests.serve() => {}
-                incoming = self.peer.receive(lines) => match incoming {
-                    Some(incoming) => {
+                unread = self.peer.next(lines) => match unread {
+                    Some(first) => {
                         let peer = self.peer.clone();
                         let handle = |incoming, _: &mut _| {
                             self.handle(incoming);
                             !self.start_due && self.peer.output().is_ready()
                         };
-                        handle_all(&peer, incoming, lines, handle).await;
+                        handle_all(&peer, first, lines, handle).await;
                     }
                     None => return,
                 },

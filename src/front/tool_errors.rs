@@ -2,6 +2,7 @@
 
 use crate::config::GroupName;
 use crate::groups::login_flows::LoginPurpose;
+use crate::groups::startup::log_line;
 use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
@@ -37,8 +38,7 @@ pub fn unavailable(
                 }
                 None => "A retry does not help until this is fixed; tell the user.".to_owned(),
             };
-            let log = log_file.map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
-            format!("Group {group} is not available: {error}\n{advice}{log}")
+            format!("Group {group} is not available: {error}\n{advice}{}", log_line(log_file))
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
         AcquireError::ShuttingDown => {
@@ -136,6 +136,16 @@ pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
     }
     format!(
         "Tool {tool} of group {group} is not marked as read-only, so it was not called. Use call_dynamic_tool."
+    )
+}
+
+/// An argument that the config hides, in a call that has it.
+pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str) -> String {
+    format!(
+        "Tool {} of group {group} was not called: the config hides its argument {} (tools.override). Call it again \
+         without this argument.",
+        quoted(tool),
+        quoted(argument)
     )
 }
 

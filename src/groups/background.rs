@@ -4,6 +4,7 @@
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
+use super::startup::log_line;
 use super::surface::{Note, Surface};
 use crate::config::{GroupName, ServerConfig};
 use crate::memory;
@@ -96,7 +97,7 @@ impl GroupManager {
                 has_news = true;
                 seen.catalogs.insert(name.clone(), catalog.clone());
                 let key = self.cache_key(server, catalog.offered.as_ref());
-                self.environment.cache.put(key, catalog.clone());
+                self.environment.cache.put(key, catalog.original().clone());
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
                 self.lists.surfaces.lock().catalog_read(name, server.mode, surface);
                 // Its other lists may have changed, too. The session compares them.
@@ -126,7 +127,7 @@ impl GroupManager {
 
     /// Tells the clients that an attempt failed, and notes it for the next run.
     fn report_failure(&self, name: &GroupName, server: &ServerConfig, error: &UpstreamError) {
-        let log = self.log_file().map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
+        let log = log_line(self.log_file());
         let level = if error.retryable() { LogLevel::Warning } else { LogLevel::Error };
         let message = format!("Group {name} is not available: {error}{log}");
         let params = log_params(level, &message);

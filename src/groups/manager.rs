@@ -251,7 +251,8 @@ impl GroupManager {
         let catalog = known.get(&key)?;
         let pins = self.environment.pins.group(name, server);
         pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
-        let refused = RefusedTools::new(pins.changes(), server.pin_tools);
+        let catalog = catalog.overridden(&server.tools.overrides);
+        let refused = RefusedTools::new(pins.changes(), server.pin_tools, &server.tools.overrides);
         self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
         Some(catalog)
     }
@@ -260,10 +261,10 @@ impl GroupManager {
     pub async fn check_commands(&self, config: &Config) {
         let stdio =
             config.servers.iter().filter_map(|(name, server)| match &server.as_ref().ok()?.endpoint {
-                Endpoint::Stdio(stdio) => Some((name.clone(), stdio.clone())),
+                Endpoint::Stdio(stdio) => Some((name, stdio)),
                 Endpoint::Http(_) => None,
             });
-        let broken = launch::find_broken(stdio.collect(), &self.environment.transport.process_env).await;
+        let broken = launch::find_broken(stdio, &self.environment.transport.process_env).await;
         let mut surfaces = self.lists.surfaces.lock();
         for (name, error) in broken {
             surfaces.set_note(&name, Note::new(error.brief().into()));

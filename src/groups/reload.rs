@@ -163,8 +163,10 @@ impl GroupManager {
     pub(super) fn replace_surface(&self, group: &Upstream, server: &ServerConfig) {
         let snapshot = group.snapshot();
         if let Some(catalog) = &snapshot.catalog {
-            let refused = RefusedTools::new(snapshot.pins.changes(), server.pin_tools);
-            let surface = Surface::of(catalog, &server.rules(), &refused);
+            let refused =
+                RefusedTools::new(snapshot.pins.changes(), server.pin_tools, &server.tools.overrides);
+            let catalog = catalog.original().overridden(&server.tools.overrides);
+            let surface = Surface::of(&catalog, &server.rules(), &refused);
             self.lists.surfaces.lock().replace(&group.name, surface);
         }
     }

@@ -1,6 +1,6 @@
 //! What is known of this instance before any config is read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// What is known of this instance before any config is read.
@@ -12,4 +12,9 @@ pub struct Startup {
     pub log_file: Arc<OnceLock<PathBuf>>,
     /// Where results are stored that are too large for memory; `None`: nowhere.
     pub results_dir: Option<PathBuf>,
+}
+
+/// The line that ends an error, with a line break before it: where the log is. Empty if there is no log file.
+pub fn log_line(log_file: Option<&Path>) -> String {
+    log_file.map(|path| format!("\nLog: {}", path.display())).unwrap_or_default()
 }

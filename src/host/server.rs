@@ -128,7 +128,7 @@ impl SharedServer {
 
     async fn read(&self, lines: &mut LineReader<Receiver>) {
         let mut is_after_answer = false;
-        while let Some(first) = self.peer.receive(lines).await {
+        while let Some(first) = self.peer.next(lines).await {
             let mut postponed = None;
             let handle = |incoming, _: &mut _| {
                 let is_answer = matches!(incoming, Incoming::Handled);

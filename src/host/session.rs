@@ -10,7 +10,8 @@ use super::special_params::SpecialParams;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
 use crate::random::hex_id;
-use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES, READ_LOG};
+use crate::transport::server_log::READ_LOG;
+use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
 use crate::transport::shared::challenge;
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::pipes::{self, SessionPipes};
@@ -189,12 +190,12 @@ impl HostSession {
                     () = lines.ended() => return,
                 }
             }
-            let incoming = tokio::select! {
+            let unread = tokio::select! {
                 biased;
                 () = requests.serve() => continue,
-                incoming = self.peer.receive(lines) => incoming,
+                unread = self.peer.next(lines) => unread,
             };
-            let Some(first) = incoming else { return };
+            let Some(first) = unread else { return };
             let (mut is_open, mut left) = (true, MESSAGES_PER_TURN);
             let handle = |incoming, _: &mut _| {
                 is_open = self.handle(incoming, &mut requests);

@@ -1,6 +1,7 @@
 //! How the tools of a group differ from what was first seen or approved, and which of them are refused for it.
 
 use super::record::ToolChange;
+use crate::config::tool_rules::ToolOverrides;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,9 +53,14 @@ impl ToolChanges {
     }
 }
 
-/// The tools of a group that are refused because they changed. Cheap to clone.
+/// The tools of a group that are refused because they changed, by the names that clients see. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct RefusedTools(Option<Arc<ToolChanges>>);
+pub struct RefusedTools {
+    /// The differences; `None` if no tool is refused for one.
+    changes: Option<Arc<ToolChanges>>,
+    /// Gives the server's own names.
+    names: ToolOverrides,
+}
 
 /// Why a tool is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +73,8 @@ pub enum WhyRefused<'c> {
 
 impl RefusedTools {
     /// Refuses the tools that differ, if the group is `pinned`.
-    pub fn new(changes: Arc<ToolChanges>, pinned: bool) -> Self {
-        Self(pinned.then_some(changes))
+    pub fn new(changes: Arc<ToolChanges>, pinned: bool, names: &ToolOverrides) -> Self {
+        Self { changes: pinned.then_some(changes), names: names.clone() }
     }
 
     /// Returns whether the tool is refused.
@@ -78,13 +84,14 @@ impl RefusedTools {
 
     /// Says why the tool is refused; `None` if it is not.
     pub fn why(&self, tool: &str) -> Option<WhyRefused<'_>> {
-        let changes = self.0.as_ref()?;
-        let changed = changes.tools.get(tool).map(|change| WhyRefused::Changed(&change.parts));
+        let changes = self.changes.as_ref()?;
+        let changed =
+            changes.tools.get(self.names.own_name(tool)).map(|change| WhyRefused::Changed(&change.parts));
         changed.or_else(|| changes.unreadable().map(WhyRefused::Unreadable))
     }
 
     /// Returns whether both were made of the same differences.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.0.as_ref().map(Arc::as_ptr) == other.0.as_ref().map(Arc::as_ptr)
+        self.changes.as_ref().map(Arc::as_ptr) == other.changes.as_ref().map(Arc::as_ptr)
     }
 }

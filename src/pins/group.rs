@@ -4,14 +4,14 @@ use super::changes::{PinProblem, ToolChanges};
 use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
+use crate::clock::unix_time_s;
 use crate::config::{GroupName, ServerConfig, ServerOrigin};
 use crate::text::quoted;
 use crate::wire::Raw;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 /// What is remembered of one group, and how the tools of its catalog differ from that.
@@ -20,10 +20,8 @@ pub struct GroupPins {
     pub(super) name: GroupName,
     /// The entry of the config that this is about.
     origin: ServerOrigin,
-    /// The group and server of the record.
-    target: PinTarget,
-    /// The name of the record's file.
-    file: String,
+    /// The group and server of the record, once they were needed. Most groups have no record.
+    target: OnceLock<PinTarget>,
     /// What changes.
     state: Mutex<PinState>,
     /// Notified when there is something to write or to wait for.
@@ -72,17 +70,17 @@ pub(super) struct JobOutcome {
 /// Reads the names of the tools that are remembered of a group's server; none if they cannot be read. Blocks.
 pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) -> Vec<String> {
     let pins = GroupPins::new(group, server, Arc::default());
-    let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(&pins.target));
+    let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(pins.target()));
     record.map(|record| record.tool_names().map(str::to_owned).collect()).unwrap_or_default()
 }
 
 impl PinTarget {
     /// The group and server of an entry of the config.
-    pub(super) fn of(group: &GroupName, server: &ServerConfig) -> Self {
+    pub(super) fn of(group: &GroupName, origin: &ServerOrigin) -> Self {
         Self {
-            config: server.origin.file.display().to_string(),
+            config: origin.file.display().to_string(),
             group: group.as_str().to_owned(),
-            server: hash(&[server.origin.program.as_str()]),
+            server: hash(&[origin.program.as_str()]),
         }
     }
 }
@@ -90,11 +88,9 @@ impl PinTarget {
 impl GroupPins {
     /// Remembers nothing yet.
     pub(super) fn new(name: &GroupName, server: &ServerConfig, touched: Arc<Notify>) -> Arc<Self> {
-        let target = PinTarget::of(name, server);
-        let file = format!("{}.json", hash(&[&target.config, &target.group]));
         let state = Mutex::new(PinState { pinned: server.pin_tools, ..PinState::default() });
-        let origin = server.origin.clone();
-        Arc::new(Self { name: name.clone(), origin, target, file, state, touched })
+        let (origin, target) = (server.origin.clone(), OnceLock::new());
+        Arc::new(Self { name: name.clone(), origin, target, state, touched })
     }
 
     /// Returns whether this is about the group's entry, by a comparison instead of the hashes of the target.
@@ -104,16 +100,19 @@ impl GroupPins {
 
     /// For a group that is never connected, because its entry in the config is invalid.
     pub fn none(name: &GroupName) -> Arc<Self> {
-        let target =
-            PinTarget { config: String::new(), group: name.as_str().to_owned(), server: String::new() };
-        let (origin, file) = (ServerOrigin::default(), String::new());
+        let (origin, target) = (ServerOrigin::default(), OnceLock::new());
         let (state, touched) = (Mutex::default(), Arc::default());
-        Arc::new(Self { name: name.clone(), origin, target, file, state, touched })
+        Arc::new(Self { name: name.clone(), origin, target, state, touched })
     }
 
     /// The path of the record's file.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
-        dir.join(&self.file)
+        let target = self.target();
+        dir.join(format!("{}.json", hash(&[&target.config, &target.group])))
+    }
+
+    fn target(&self) -> &PinTarget {
+        self.target.get_or_init(|| PinTarget::of(&self.name, &self.origin))
     }
 
     /// How the tools of the catalog in use differ from what was first seen or approved.
@@ -134,13 +133,13 @@ impl GroupPins {
         let digests = tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone()));
         state.seen = by_name(digests, |digest| digest);
         let (record, is_unreadable) = (state.record.clone(), state.changes.unreadable().is_some());
-        let is_known = record.as_ref().is_some_and(|record| record.has_all(&self.target, &state.seen));
+        let is_known = record.as_ref().is_some_and(|record| record.has_all(self.target(), &state.seen));
         if !is_known || is_unreadable {
             let pinned =
                 tools.map(|(name, digest, raw)| (name.to_owned(), PinnedTool::new(digest.clone(), raw)));
             let seen = by_name(pinned, |tool| &mut tool.digest);
             if !is_unreadable {
-                if record.as_ref().is_some_and(|record| !record.is_about(&self.target)) {
+                if record.as_ref().is_some_and(|record| !record.is_about(self.target())) {
                     tracing::warn!(
                         "the command or address of group {} is another one than before; \
                          its tools are trusted as they are now",
@@ -148,7 +147,7 @@ impl GroupPins {
                     );
                 }
                 let after =
-                    PinRecord::observe(record.clone(), &self.target, &seen, state.pinned, unix_time_s());
+                    PinRecord::observe(record.clone(), self.target(), &seen, state.pinned, unix_time_s());
                 state.record = after;
             }
             // Another process may have seen or approved other definitions, so the file is needed even if the record in
@@ -195,7 +194,7 @@ impl GroupPins {
             lock.map_err(|why| PinProblem::Unwritable(why.clone()))?;
             let stored = files::read(&path).map_err(PinProblem::Unreadable)?;
             let base = stored.clone().or(known);
-            let merged = PinRecord::observe(base, &self.target, &seen, pinned, unix_time_s());
+            let merged = PinRecord::observe(base, self.target(), &seen, pinned, unix_time_s());
             if merged != stored
                 && let Some(record) = &merged
             {
@@ -217,11 +216,11 @@ impl GroupPins {
                     state.unsaved = None;
                 }
                 // If the file is gone or is about another program, what this process has seen still counts.
-                if let Some(record) = record.filter(|record| record.is_about(&self.target)) {
+                if let Some(record) = record.filter(|record| record.is_about(self.target())) {
                     let record = match &state.unsaved {
                         None => Some(record),
                         Some(seen) => {
-                            PinRecord::observe(Some(record), &self.target, seen, state.pinned, unix_time_s())
+                            PinRecord::observe(Some(record), self.target(), seen, state.pinned, unix_time_s())
                         }
                     };
                     state.record = record;
@@ -251,7 +250,7 @@ impl GroupPins {
 
     /// Computes the differences again, and logs those that are new. Returns whether they changed.
     fn update(&self, state: &mut PinState) -> bool {
-        let record = state.record.as_ref().filter(|record| record.is_about(&self.target));
+        let record = state.record.as_ref().filter(|record| record.is_about(self.target()));
         let seen = state.seen.iter().map(|(name, digest)| (name.as_str(), digest));
         let changes = ToolChanges {
             tools: record.map(|record| record.changes(seen, state.pinned)).unwrap_or_default(),
@@ -301,7 +300,7 @@ pub fn approve(
     let path = group.path(dir);
     let _lock = files::lock(dir).map_err(ApproveError::File)?;
     let record = files::read(&path).map_err(ApproveError::File)?;
-    let record = record.filter(|record| record.is_about(&group.target));
+    let record = record.filter(|record| record.is_about(group.target()));
     let mut record = record.ok_or(ApproveError::NothingKnown)?;
     let approved = record.approve(tool).map_err(ApproveError::NotApproved)?;
     files::write(dir, &path, &record).map_err(ApproveError::File)?;
@@ -317,8 +316,4 @@ fn hash(parts: &[&str]) -> String {
     }
     let digits = hash.finalize().into_iter().take(16).flat_map(|byte| [byte >> 4, byte & 15]);
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
-}
-
-fn unix_time_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,14 +1,18 @@
 //! Tests what processes that share a state directory make of what they see and approve.
 
-use super::changes::{RefusedTools, WhyRefused};
+use super::changes::RefusedTools;
+#[cfg(unix)]
+use super::changes::WhyRefused;
 use super::definition::DefinitionDigest;
 use super::group::{ApproveError, approve};
 use super::record::NotApproved;
 use super::*;
 use crate::config::Overrides;
 use crate::config::load::load;
+use crate::config::tool_rules::ToolOverrides;
 use crate::config::vars::Env;
 use crate::wire::Raw;
+#[cfg(unix)]
 use std::path::Path;
 
 /// A directory with a config and the state of its processes.
@@ -89,7 +93,7 @@ impl Process {
     }
 
     fn refused(&self) -> RefusedTools {
-        RefusedTools::new(self.group.changes(), true)
+        RefusedTools::new(self.group.changes(), true, &ToolOverrides::default())
     }
 
     /// The refused ones of these tools.

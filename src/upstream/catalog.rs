@@ -2,17 +2,20 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
+use super::overrides;
+pub use super::server_info::ServerInfo;
+use crate::config::tool_rules::{ToolOverride, ToolOverrides};
 use crate::files::MAX_CACHED_BYTES;
 use crate::pins::definition::DefinitionDigest;
 use crate::private_files::read_private;
-use crate::protocol::{Era, meta};
+use crate::protocol::meta;
 use crate::text::summary;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -42,6 +45,14 @@ enum CatalogBody {
     Loaded(Definitions),
     /// In a file of the cache, which is read on demand.
     Cached { file: PathBuf, loaded: OnceLock<Option<Definitions>> },
+    /// In another catalog, whose definitions are altered on demand.
+    Overridden {
+        /// The catalog as the server has it.
+        original: Arc<Catalog>,
+        /// The place of each tool in it, and what the config overrides.
+        tools: Vec<(usize, ToolOverride)>,
+        definitions: OnceLock<Option<Vec<Raw>>>,
+    },
 }
 
 /// The server's own bytes.
@@ -62,24 +73,6 @@ pub enum CatalogSource {
     /// By an earlier process that offered the server other client capabilities: it answers like a cached one, until the
     /// server's own is read.
     Borrowed(SystemTime),
-}
-
-/// The answer to `initialize` or `server/discover`. Every member may be missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerInfo {
-    /// The era of the connection, regardless of the revision that the server names.
-    #[serde(default)]
-    pub era: Era,
-    /// The revision; empty if the server names none.
-    pub protocol_version: String,
-    /// The server's capabilities as JSON text.
-    pub capabilities: Option<String>,
-    /// `serverInfo.title`, else its `name`.
-    pub title: Option<String>,
-    /// `serverInfo.version`.
-    pub version: Option<String>,
-    /// `instructions`, unless blank.
-    pub instructions: Option<String>,
 }
 
 /// What the program itself uses of a tool's definition.
@@ -120,6 +113,50 @@ impl Catalog {
         Self { info, tools, body, source, offered: None, connect_time: None, hashes }
     }
 
+    /// Returns the catalog as clients see it: with the overrides of the config. A tool whose name is given to another one is
+    /// left out.
+    pub fn overridden(self: &Arc<Self>, overrides: &ToolOverrides) -> Arc<Self> {
+        if overrides.is_empty() {
+            return self.clone();
+        }
+        let (mut tools, mut places) = (Vec::new(), Vec::new());
+        for (place, tool) in self.tools.iter().enumerate() {
+            let Some(name) = overrides.shown_name(&tool.name) else { continue };
+            let of_tool = overrides.of(&tool.name).cloned().unwrap_or_default();
+            let description = of_tool.description.as_deref().map(summary);
+            let summary = description.unwrap_or_else(|| tool.summary.clone());
+            tools.push(Tool { name: name.to_owned(), summary, ..tool.clone() });
+            places.push((place, of_tool));
+        }
+        let body =
+            CatalogBody::Overridden { original: self.clone(), tools: places, definitions: OnceLock::new() };
+        Arc::new(Self {
+            info: self.info.clone(),
+            tools,
+            body,
+            source: self.source,
+            offered: self.offered.clone(),
+            connect_time: self.connect_time,
+            hashes: self.hashes,
+        })
+    }
+
+    /// Returns the catalog as the server has it.
+    pub fn original(self: &Arc<Self>) -> &Arc<Self> {
+        match &self.body {
+            CatalogBody::Overridden { original, .. } => original,
+            CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => self,
+        }
+    }
+
+    /// Returns the definition of a tool as the server has it, by its place in `tools`; `None` if the cache has lost it.
+    pub fn original_definition(&self, index: usize) -> Option<&Raw> {
+        match &self.body {
+            CatalogBody::Overridden { original, tools, .. } => original.definition(tools.get(index)?.0),
+            CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => self.definition(index),
+        }
+    }
+
     /// Returns the tool of exactly this name.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
@@ -127,12 +164,12 @@ impl Catalog {
 
     /// Returns the tools with their verbatim definitions; `None` if the cache has lost them.
     pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
-        Some(self.tools.iter().zip(&self.loaded()?.tools))
+        Some(self.tools.iter().zip(self.loaded_tools()?))
     }
 
     /// Returns the verbatim definition of a tool, by its place in `tools`; `None` if the cache has lost it.
     pub fn definition(&self, index: usize) -> Option<&Raw> {
-        self.loaded()?.tools.get(index)
+        self.loaded_tools()?.get(index)
     }
 
     /// Returns the resources, templates and prompts; `None` if the cache has lost them.
@@ -157,8 +194,23 @@ impl Catalog {
         ))
     }
 
+    fn loaded_tools(&self) -> Option<&[Raw]> {
+        let CatalogBody::Overridden { original, tools, definitions } = &self.body else {
+            return Some(&self.loaded()?.tools);
+        };
+        let alter = || {
+            let altered = tools.iter().map(|(place, tool)| {
+                let definition = original.definition(*place)?;
+                Some(overrides::apply(definition, tool))
+            });
+            altered.collect()
+        };
+        definitions.get_or_init(alter).as_deref()
+    }
+
     fn loaded(&self) -> Option<&Definitions> {
         match &self.body {
+            CatalogBody::Overridden { original, .. } => original.loaded(),
             CatalogBody::Loaded(body) => Some(body),
             CatalogBody::Cached { file, loaded } => {
                 loaded.get_or_init(|| read_body(file, self.tools.len())).as_ref()
@@ -201,42 +253,6 @@ fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
         },
     };
     (body.tools.len() == tools).then_some(body)
-}
-
-impl ServerInfo {
-    /// Reads the result of `initialize`, or a result of `server/discover` in the same form.
-    pub fn read(result: &Raw, era: Era) -> Self {
-        let info = raw::get(result, "serverInfo");
-        let text =
-            |key| info.as_ref().and_then(|info| raw::get_str(info, key)).filter(|text| !text.is_empty());
-        Self {
-            era,
-            protocol_version: raw::get_str(result, "protocolVersion").unwrap_or_default(),
-            capabilities: raw::get(result, "capabilities")
-                .map(|raw| String::from_utf8_lossy(&raw).into_owned()),
-            title: text("title").or_else(|| text("name")),
-            version: text("version"),
-            instructions: raw::get_str(result, "instructions").filter(|text| !text.trim().is_empty()),
-        }
-    }
-
-    /// Returns whether the server may have `capability`. A server that declares no capability at all is asked anyway:
-    /// the declaration may be missing, and a refusal costs one round trip.
-    pub fn may_have(&self, capability: &str) -> bool {
-        let none =
-            || self.declared().and_then(|declared| raw::entries(&declared)).is_none_or(|all| all.is_empty());
-        self.declares(capability) || none()
-    }
-
-    /// Returns whether the server declares `capability`.
-    pub fn declares(&self, capability: &str) -> bool {
-        self.declared().is_some_and(|declared| raw::get(&declared, capability).is_some())
-    }
-
-    /// The declared capabilities, if there are any.
-    pub fn declared(&self) -> Option<Raw> {
-        Some(Raw::copy_from_slice(self.capabilities.as_ref()?.as_bytes()))
-    }
 }
 
 /// The lists of an upstream beside its tools, as they were last read.

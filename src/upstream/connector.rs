@@ -200,8 +200,8 @@ impl Connector {
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
         let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
-        let live = LiveConnection::new(peer.clone(), era, handle.process());
-        let lists_changed = Arc::new(Notify::new());
+        let (lists_changed, can) = (Arc::new(Notify::new()), self.clients.offered_capabilities());
+        let live = LiveConnection::new(peer.clone(), era, handle.process(), &can);
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
             peer: peer.clone(),
@@ -218,7 +218,7 @@ impl Connector {
             live: live.clone(),
             handle: handle.clone(),
             server: server.clone(),
-            offered: self.clients.offered_capabilities(),
+            offered: can,
             era,
             limit,
             is_certain,

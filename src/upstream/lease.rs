@@ -4,13 +4,13 @@ use super::error::UpstreamError;
 use super::lifecycle::Usage;
 use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
-use crate::protocol::Era;
+use crate::protocol::{Era, capability};
 use crate::transport::ServerProcess;
-use crate::transport::server_log::{LogCursor, LogPage};
-use crate::transport::shared::attach::READ_LOG;
+use crate::transport::server_log::{LogCursor, LogPage, READ_LOG};
 use crate::wire::body::Body;
+use crate::wire::cork;
 use crate::wire::peer::{CallError, CallOptions, Peer};
-use crate::wire::{Raw, Reply};
+use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -47,7 +47,10 @@ impl Lease {
         let params = params.map(Into::into);
         let params = match (from, self.0.era) {
             (Era::Handshake, Era::Handshake) => params,
-            (from, to) => translate::request(params.map(|params| params.join()), from, to).map(Body::from),
+            (from, to) => {
+                let params = params.map(|params| params.join());
+                translate::request(params, from, to, &self.0.offered).map(Body::from)
+            }
         };
         self.0.peer.call(method, params, options)
     }
@@ -81,6 +84,8 @@ pub struct LiveConnection {
     peer: Arc<Peer>,
     /// The era that the server speaks.
     pub(super) era: Era,
+    /// What requests to a stateless server declare of the clients, unless they do so themselves.
+    pub(super) offered: Raw,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
     /// The number of leases. The bit `CLOSED` is set once there may be no more.
@@ -110,11 +115,13 @@ const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl LiveConnection {
-    /// Makes a connection without leases.
-    pub(super) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>) -> Arc<Self> {
+    /// Makes a connection without leases. `offered`: what the clients can do.
+    pub(super) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
         Arc::new(Self {
             peer,
             era,
+            // A stateless server knows tasks as an extension.
+            offered: raw::remove(offered, capability::TASKS),
             process,
             leases: AtomicUsize::new(0),
             opened: Instant::now(),
@@ -176,7 +183,8 @@ impl LiveConnection {
     }
 
     fn touch(&self) {
-        let elapsed = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let elapsed = cork::now().saturating_duration_since(self.opened);
+        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         self.last_activity.store(elapsed, Ordering::Release);
     }
 
@@ -220,7 +228,7 @@ mod tests {
 
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());
-        LiveConnection::new(Peer::new(output).0, Era::Handshake, None)
+        LiveConnection::new(Peer::new(output).0, Era::Handshake, None, &Raw::from_static(b"{}"))
     }
 
     fn was_notified(connection: &LiveConnection) -> bool {

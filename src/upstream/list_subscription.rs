@@ -6,7 +6,7 @@ use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::wire::log_text::LogText;
 use crate::wire::peer::{CallError, CallOptions, Peer, RetryHint};
-use crate::wire::raw;
+use crate::wire::{Raw, raw};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
         return;
     }
     let params = serde_json::json!({ "notifications": wanted }).to_string();
-    let params = translate::request(Some(params.into()), Era::Handshake, Era::Stateless);
+    let params =
+        translate::request(Some(params.into()), Era::Handshake, Era::Stateless, &Raw::from_static(b"{}"));
     let method = Method::SubscriptionsListen.name();
     loop {
         match peer.call(method, params.clone(), CallOptions::within(SUBSCRIPTION_TIMEOUT)).await {

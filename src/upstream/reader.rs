@@ -113,15 +113,15 @@ impl Reader {
                 biased;
                 () = self.requests.serve() => {}
                 failed = self.context.failures.next() => self.request_failed(failed),
-                incoming = self.context.peer.receive(lines) => match incoming {
+                unread = self.context.peer.next(lines) => match unread {
                     None => return,
-                    Some(incoming) => {
+                    Some(first) => {
                         let peer = self.context.peer.clone();
                         let handle = |incoming, lines: &mut _| {
                             self.handle(incoming, lines);
                             self.context.clients.is_ready()
                         };
-                        handle_all(&peer, incoming, lines, handle).await;
+                        handle_all(&peer, first, lines, handle).await;
                     }
                 },
                 () = until(deadline) => self.malformed.expire(),

@@ -130,7 +130,7 @@ impl Session {
         params: Option<Raw>,
         options: CallOptions,
     ) -> Result<Reply, UpstreamError> {
-        let params = translate::request(params, Era::Handshake, self.era);
+        let params = translate::request(params, Era::Handshake, self.era, &self.live.offered);
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => self.timed_out(step, after),
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },

@@ -48,9 +48,17 @@ impl Snapshot {
     /// The tools that are refused now because they changed.
     pub fn refused(&self) -> RefusedTools {
         match &self.server {
-            Some(server) if server.pin_tools => RefusedTools::new(self.pins.changes(), true),
+            Some(server) if server.pin_tools => {
+                RefusedTools::new(self.pins.changes(), true, &server.tools.overrides)
+            }
             _ => RefusedTools::default(),
         }
+    }
+
+    /// The number of known tools that the config allows. `None`: the tools are not known.
+    pub fn allowed_tools(&self) -> Option<usize> {
+        let tools = &self.catalog.as_ref()?.tools;
+        Some(tools.iter().filter(|tool| self.rules.allows(&tool.name)).count())
     }
 
     /// How long a caller waits for a connection.

@@ -144,7 +144,7 @@ struct Task<C> {
     refresh: Option<BoxFuture<'static, Result<Catalog, UpstreamError>>>,
     /// Callers that wait for the catalog to be read again.
     refresh_waiting: Vec<oneshot::Sender<()>>,
-    /// What is known of the server.
+    /// What is known of the server, with the overrides of the config.
     catalog: Option<Arc<Catalog>>,
     /// What is remembered of its tools.
     pins: Arc<GroupPins>,
@@ -223,7 +223,12 @@ impl<C: Connect> Task<C> {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());
                 self.pins.set_pinned(server.pin_tools);
+                let overrides_changed =
+                    self.server.as_ref().is_none_or(|last| last.tools.overrides != server.tools.overrides);
                 self.server = Some(server);
+                if overrides_changed {
+                    self.override_again();
+                }
                 self.apply(Event::PolicyChanged(policy));
             }
             TaskEvent::Command(Some(Command::Reconnect)) => self.reconnect(),

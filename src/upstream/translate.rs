@@ -4,13 +4,13 @@ use crate::protocol::{Era, STATELESS, meta};
 use crate::wire::{Raw, raw};
 
 /// Translates the params of a request from the era `from` to the era `to`. A stateless server gets the revision, the
-/// client info and the client's capabilities in `_meta`, unless the request has them. A server of the handshake era
+/// client info and the client's capabilities in `_meta`, unless the request has them: `offered`. A server of the handshake era
 /// got them with `initialize`, so they are removed.
-pub fn request(params: Option<Raw>, from: Era, to: Era) -> Option<Raw> {
+pub fn request(params: Option<Raw>, from: Era, to: Era, offered: &Raw) -> Option<Raw> {
     match (from, to) {
         (Era::Handshake, Era::Handshake) => params,
         (Era::Stateless, Era::Handshake) => params.map(|params| without(&params, &meta::OF_REQUESTS)),
-        (_, Era::Stateless) => Some(with_client_meta(params.unwrap_or(Raw::from_static(b"{}")))),
+        (_, Era::Stateless) => Some(with_client_meta(params.unwrap_or(Raw::from_static(b"{}")), offered)),
     }
 }
 
@@ -29,18 +29,19 @@ pub fn without_subscription(params: &Raw) -> Raw {
 }
 
 /// Adds what a stateless request has to carry.
-fn with_client_meta(params: Raw) -> Raw {
+fn with_client_meta(params: Raw, offered: &Raw) -> Raw {
     let given = raw::get(&params, "_meta");
     let given = given.filter(|meta| meta.first() == Some(&b'{')).unwrap_or(Raw::from_static(b"{}"));
     let client = concat!(r#"{"name":"dynamic-mcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+    let version = format!("\"{STATELESS}\"");
     let defaults = [
-        (meta::VERSION, format!("\"{STATELESS}\"")),
-        (meta::CLIENT, client.into()),
-        (meta::CAPABILITIES, "{}".into()),
+        (meta::VERSION, version.as_bytes()),
+        (meta::CLIENT, client.as_bytes()),
+        (meta::CAPABILITIES, &offered[..]),
     ];
     let full = defaults.iter().fold(given, |meta, (key, value)| match raw::get(&meta, key) {
         Some(_) => meta,
-        None => raw::set(&meta, key, value.as_bytes()),
+        None => raw::set(&meta, key, value),
     });
     raw::set(&params, "_meta", &full)
 }
@@ -67,20 +68,21 @@ mod tests {
     #[test]
     fn params_within_the_handshake_era_are_unchanged() {
         let params = raw(r#"{ "_meta" : {"io.modelcontextprotocol/logLevel":1} }"#);
-        assert_eq!(request(Some(params.clone()), Era::Handshake, Era::Handshake), Some(params));
-        assert_eq!(request(None, Era::Handshake, Era::Handshake), None);
+        assert_eq!(request(Some(params.clone()), Era::Handshake, Era::Handshake, &raw("{}")), Some(params));
+        assert_eq!(request(None, Era::Handshake, Era::Handshake, &raw("{}")), None);
     }
 
     #[test]
     fn a_stateless_server_gets_the_members_that_the_request_lacks() {
-        let params = request(None, Era::Handshake, Era::Stateless).unwrap();
+        let offered = raw(r#"{"extensions":{"x":1.0}}"#);
+        let params = request(None, Era::Handshake, Era::Stateless, &offered).unwrap();
         let params = raw::get(&params, "_meta").unwrap();
         assert_eq!(raw::get_str(&params, meta::VERSION).unwrap(), STATELESS);
-        assert_eq!(raw::get(&params, meta::CAPABILITIES).unwrap(), "{}");
+        assert_eq!(raw::get(&params, meta::CAPABILITIES).unwrap(), offered);
         let own = raw(
             r#"{"x":1e400,"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"y":1.0}}"#,
         );
-        assert_eq!(request(Some(own.clone()), Era::Stateless, Era::Stateless), Some(own));
+        assert_eq!(request(Some(own.clone()), Era::Stateless, Era::Stateless, &raw("{}")), Some(own));
     }
 
     #[test]
@@ -98,10 +100,13 @@ mod tests {
         let own = raw(
             r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"x":1e400}"#,
         );
-        assert_eq!(request(Some(own), Era::Stateless, Era::Handshake).unwrap(), raw(r#"{"x":1e400}"#));
+        assert_eq!(
+            request(Some(own), Era::Stateless, Era::Handshake, &raw("{}")).unwrap(),
+            raw(r#"{"x":1e400}"#)
+        );
         let more = raw(r#"{"_meta":{"io.modelcontextprotocol/logLevel":"info","progressToken":1}}"#);
         assert_eq!(
-            request(Some(more), Era::Stateless, Era::Handshake).unwrap(),
+            request(Some(more), Era::Stateless, Era::Handshake, &raw("{}")).unwrap(),
             raw(r#"{"_meta":{"progressToken":1}}"#)
         );
     }

@@ -1,69 +1,131 @@
 //! Requests of the other side that are being served: each is started at once, answered when its future completes, and
-//! dropped when it is cancelled. All of them run in the task of their owner, which saves two switches between tasks for
-//! each request.
+//! dropped when it is cancelled.
+//!
+//! No request has a task of its own. One that is woken while a task handles what it has read (`cork`) continues there
+//! and then: the reader of an upstream that has the answer to a call also answers the client. All others continue in the
+//! task of their owner.
 
-use super::cork::corked;
+use super::cork::{self, Woken, corked};
+use super::own_ids::OwnIdMap;
 use super::peer::{CancelParams, Peer};
 use super::{Raw, Reply, raw};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// The future that answers one request.
 pub type ResponseFuture = BoxFuture<'static, Reply>;
 
-/// The requests of one connection that are not answered yet.
-pub struct InboundRequests {
+/// The requests of one connection that are not answered yet. They are dropped with it.
+pub struct InboundRequests(Arc<ServedRequests>);
+
+/// What the owner of the requests and the requests share.
+struct ServedRequests {
     /// Sends the answers.
     peer: Arc<Peer>,
     /// The answer to a request whose future panicked.
     internal_error: Raw,
-    /// The open requests, and those that were cancelled since the last poll.
-    open: FuturesUnordered<OpenRequest>,
-    /// The number of open requests.
-    count: usize,
+    /// Which requests there are.
+    requests: Mutex<OpenRequests>,
+}
+
+#[derive(Default)]
+struct OpenRequests {
+    /// The requests that are not answered yet, in the order of their numbers.
+    open: OwnIdMap<Arc<OpenRequest>>,
+    /// The number of the last request.
+    last: u64,
+    /// Those that their owner has to continue.
+    woken: VecDeque<Arc<OpenRequest>>,
+    /// Whether one was answered since the owner looked last.
+    answered: bool,
+    /// Whether the owner waits for that.
+    awaits_answered: bool,
+    /// Wakes the owner.
+    owner: Option<Waker>,
 }
 
 /// A request that is not answered yet.
 struct OpenRequest {
+    /// The requests that it is one of.
+    shared: Arc<ServedRequests>,
+    /// Its number among them.
+    number: u64,
     /// The id as the other side wrote it.
     id: Raw,
     /// Filled with the params of a `notifications/cancelled` before the future is dropped.
     cancel_params: CancelParams,
-    /// Answers the request. `None` once it is cancelled.
-    answer: Option<ResponseFuture>,
-    /// Wakes the owner for this request.
-    waker: Option<Waker>,
+    /// Answers the request. `None` once it is answered or cancelled. It is polled and dropped under this lock.
+    answer: Mutex<Option<ResponseFuture>>,
+    /// Whether it was woken, and has not continued since.
+    is_woken: AtomicBool,
 }
 
-/// How a request ended.
-enum Ending {
-    Answered(Reply),
-    Panicked,
-    Cancelled,
-}
-
-impl Future for OpenRequest {
-    type Output = (Raw, Ending);
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(answer) = &mut self.answer else {
-            return Poll::Ready((self.id.clone(), Ending::Cancelled));
+impl OpenRequest {
+    /// Polls the future once. Answers the request if it completes.
+    fn poll(self: Arc<Self>) {
+        self.is_woken.store(false, Ordering::Release);
+        let mut slot = self.answer.lock();
+        let Some(answer) = &mut *slot else { return };
+        let waker = Waker::from(self.clone());
+        let polled =
+            catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(&mut Context::from_waker(&waker))));
+        let reply = match polled {
+            Ok(Poll::Pending) => return,
+            Ok(Poll::Ready(reply)) => reply,
+            Err(_) => Err(self.shared.internal_error.clone()),
         };
-        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
-            Ok(Poll::Ready(reply)) => Poll::Ready((self.id.clone(), Ending::Answered(reply))),
-            Err(_) => Poll::Ready((self.id.clone(), Ending::Panicked)),
-            Ok(Poll::Pending) => {
-                if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-                    self.waker = Some(context.waker().clone());
-                }
-                Poll::Pending
-            }
+        *slot = None;
+        drop(slot);
+        if let Some(owner) = self.shared.requests.lock().end(self.number) {
+            self.shared.peer.reply(&self.id, reply);
+            owner.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Wake for OpenRequest {
+    fn wake(self: Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            cork::wake(self);
+        }
+    }
+}
+
+impl Woken for OpenRequest {
+    fn run(self: Arc<Self>) {
+        self.poll();
+    }
+
+    fn leave(self: Arc<Self>) {
+        let shared = self.shared.clone();
+        let owner = {
+            let mut requests = shared.requests.lock();
+            requests.woken.push_back(self);
+            requests.owner.clone()
+        };
+        owner.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl OpenRequests {
+    /// Removes a request that is answered, and returns whom to wake. `None` if it was cancelled.
+    fn end(&mut self, number: u64) -> Option<Option<Waker>> {
+        self.open.remove(&number)?;
+        self.answered = true;
+        let is_awaited = std::mem::take(&mut self.awaits_answered);
+        Some(self.owner.clone().filter(|_| is_awaited))
+    }
+
+    /// Notes whom to wake.
+    fn watch(&mut self, context: &Context<'_>) {
+        if !self.owner.as_ref().is_some_and(|owner| owner.will_wake(context.waker())) {
+            self.owner = Some(context.waker().clone());
         }
     }
 }
@@ -71,97 +133,116 @@ impl Future for OpenRequest {
 impl InboundRequests {
     /// Serves requests that arrive on `peer`. `internal_error` is the JSON-RPC error for a future that panics.
     pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
-        Self { peer, internal_error, open: FuturesUnordered::new(), count: 0 }
+        Self(Arc::new(ServedRequests { peer, internal_error, requests: Mutex::default() }))
     }
 
     /// The number of open requests.
     pub fn len(&self) -> usize {
-        self.count
+        self.0.requests.lock().open.len()
     }
 
     /// Returns whether no request is open.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
-    /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it continues
-    /// whenever the owner polls `ended`, which the owner has to do before it waits for anything.
+    /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it may only
+    /// continue when the owner polls `ended` or `serve`, which the owner has to do before it waits for anything.
     pub fn start(&mut self, id: Raw, answer: ResponseFuture, cancel_params: CancelParams) {
-        self.open.push(OpenRequest { id, cancel_params, answer: Some(answer), waker: None });
-        self.count += 1;
-        self.advance();
-    }
-
-    /// Polls the requests that can continue. `ended` sees those that are woken later.
-    fn advance(&mut self) {
-        while let Some(Some((id, ending))) = self.open.next().now_or_never() {
-            self.finish(&id, ending);
-        }
-    }
-
-    fn finish(&mut self, id: &Raw, ending: Ending) {
-        let reply = match ending {
-            Ending::Answered(reply) => reply,
-            Ending::Panicked => Err(self.internal_error.clone()),
-            // `cancel` has counted it.
-            Ending::Cancelled => return,
+        let request = {
+            let mut requests = self.0.requests.lock();
+            requests.last += 1;
+            let request = Arc::new(OpenRequest {
+                shared: self.0.clone(),
+                number: requests.last,
+                id,
+                cancel_params,
+                answer: Mutex::new(Some(answer)),
+                is_woken: AtomicBool::new(false),
+            });
+            requests.open.insert(request.number, request.clone());
+            request
         };
-        self.count -= 1;
-        self.peer.reply(id, reply);
+        request.poll();
     }
 
-    /// Continues the requests, and returns when some are answered. Never completes while none is open. Cancel-safe.
+    /// Continues the requests, and returns when some were answered since it was called last. Cancel-safe.
     pub async fn ended(&mut self) {
-        poll_fn(|context| self.poll_ended(context)).await;
+        poll_fn(|context| {
+            self.advance(context);
+            let mut requests = self.0.requests.lock();
+            let answered = std::mem::take(&mut requests.answered);
+            requests.awaits_answered = !answered;
+            if answered { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Continues the requests. Returns when the other side has to read answers before more is done. Cancel-safe.
     pub async fn serve(&mut self) {
-        poll_fn(|context| match self.poll_ended(context) {
-            Poll::Ready(()) if !self.peer.output().is_ready() => Poll::Ready(()),
+        poll_fn(|context| match self.advance(context) {
+            true if !self.0.peer.output().is_ready() => Poll::Ready(()),
             _ => Poll::Pending,
         })
         .await;
     }
 
-    /// Sends all answers that are known, in one write.
-    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut ended = Poll::Pending;
-        if self.open.is_empty() {
-            return ended;
+    /// Continues the requests that are left to the owner, each once, and sends the answers in one write. Returns whether
+    /// there were any.
+    fn advance(&self, context: &Context<'_>) -> bool {
+        let woken = {
+            let mut requests = self.0.requests.lock();
+            requests.watch(context);
+            std::mem::take(&mut requests.woken)
+        };
+        let any = !woken.is_empty();
+        if any {
+            corked(|| woken.into_iter().for_each(OpenRequest::poll));
         }
-        corked(|| {
-            while let Poll::Ready(Some((id, ending))) = self.open.poll_next_unpin(context) {
-                self.finish(&id, ending);
-                ended = Poll::Ready(());
-            }
-        });
-        ended
+        any
     }
 
     /// Drops the future of the request that a `notifications/cancelled` names. The calls that it made are cancelled
     /// with the same params.
     pub fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
-        let named = self.open.iter_mut().find(|open| open.id == id && open.answer.is_some());
-        let Some(open) = named else { return };
-        drop(open.cancel_params.set(params));
-        open.answer = None;
-        if let Some(waker) = open.waker.take() {
-            waker.wake();
+        let named = {
+            let mut requests = self.0.requests.lock();
+            let number = requests.open.values().find(|open| open.id == id).map(|open| open.number);
+            number.and_then(|number| requests.open.remove(&number))
+        };
+        if let Some(open) = named {
+            drop(open.cancel_params.set(params));
+            drop(open.answer.lock().take());
+            self.0.peer.forget(&id);
         }
-        self.count -= 1;
-        self.peer.forget(&id);
-        self.advance();
     }
 
     /// Answers every open request with `error` and drops its future.
     pub fn abandon(&mut self, error: &Raw) {
-        self.count = 0;
-        for open in std::mem::take(&mut self.open) {
-            if open.answer.is_some() {
-                self.peer.reply(&open.id, Err(error.clone()));
-            }
+        for open in self.take_all() {
+            self.0.peer.reply(&open.id, Err(error.clone()));
+            drop(open.answer.lock().take());
+        }
+    }
+
+    /// Removes all requests, which are returned in the order in which they came.
+    fn take_all(&mut self) -> Vec<Arc<OpenRequest>> {
+        let open = std::mem::take(&mut self.0.requests.lock().open);
+        let mut open: Vec<_> = open.into_values().collect();
+        open.sort_unstable_by_key(|open| open.number);
+        open
+    }
+}
+
+impl Drop for InboundRequests {
+    fn drop(&mut self) {
+        for open in self.take_all() {
+            drop(open.answer.lock().take());
         }
     }
 }
+
+#[cfg(test)]
+#[path = "inbound/tests.rs"]
+mod tests;

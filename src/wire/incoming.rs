@@ -2,7 +2,15 @@
 
 use super::{MessageError, Raw, Reply, Request};
 
-/// What `Peer::receive` read.
+/// A message that has come, and that `Peer::read` reads.
+pub enum Unread {
+    /// A line of the stream, or why it cannot be read.
+    Line(Result<Raw, MessageError>),
+    /// A message of a batch.
+    OfBatch(Raw),
+}
+
+/// What a message says.
 #[derive(Debug)]
 pub enum Incoming {
     /// A request of the other side.

@@ -6,26 +6,22 @@
 
 use super::batch::Batches;
 use super::body::Body;
-use super::lines::LineReader;
+use super::cork;
 use super::log_text::LogText;
 use super::open_calls::{OpenCall, OpenCalls};
 use super::output::Output;
 use super::own_ids::own_id;
-use super::{Frame, Message, MessageError, Raw, Reply, raw};
+use super::{Frame, Raw, Reply, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tokio::io::AsyncRead;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::call_options::with_progress_token;
 pub use super::call_options::{CallError, CallOptions, CancelParams, Progress, RetryHint};
-pub use super::incoming::Incoming;
-
-/// An answer above this size in bytes reaches its caller before the next line is read, so that answers do not pile up.
-const LARGE_ANSWER: usize = 32 << 10;
+pub use super::incoming::{Incoming, Unread};
 
 /// One end of a JSON-RPC connection.
 pub struct Peer {
@@ -144,7 +140,7 @@ impl Peer {
         params: Option<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
-        let started = Instant::now();
+        let started = cork::now();
         let mut sent = started;
         if !self.output.is_ready() {
             // The timeout also covers a side that does not read its requests.
@@ -194,85 +190,6 @@ impl Peer {
             self.earlier_deadline.notify_one();
         }
         Ok(id)
-    }
-
-    /// Reads one message. Returns `None` at the end of the stream; the owner then calls `end`. It returns after every
-    /// message, so that the owner can stop reading while the connections that it feeds are full. Cancel-safe.
-    pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
-        // Lets other tasks run even while complete messages are buffered.
-        tokio::task::coop::consume_budget().await;
-        if self.batches.lock().is_reading() {
-            let finished = self.batches.lock().end_reading();
-            self.send_batch(finished);
-            let waiting = self.batches.lock().next_unread();
-            if let Some(line) = waiting {
-                let incoming = self.deliver(Message::parse(&line), line);
-                if let Incoming::Request(request) = &incoming {
-                    self.batches.lock().expect(&request.id);
-                }
-                return Some(incoming);
-            }
-        }
-        let line = lines.next().await?;
-        let large = line.as_ref().is_ok_and(|line| line.len() > LARGE_ANSWER);
-        let incoming = self.take(line);
-        if large && matches!(incoming, Incoming::Handled) {
-            tokio::task::yield_now().await;
-        }
-        Some(incoming)
-    }
-
-    /// Returns the next message if all of it was read already. A large one, and those of a batch, are left to `receive`.
-    pub fn receive_buffered<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
-        if self.batches.lock().is_reading() {
-            return None;
-        }
-        lines.next_buffered(LARGE_ANSWER).map(|line| self.take(line))
-    }
-
-    fn take(&self, line: Result<Raw, MessageError>) -> Incoming {
-        let line = match line {
-            Ok(line) => line,
-            Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
-                self.fail(&id, CallError::TooLong { bytes, limit });
-                return Incoming::Handled;
-            }
-            Err(MessageError::OverBudget { id: Some(id), bytes }) if self.is_open(&id) => {
-                self.complete(&id, Err(CallError::OverBudget { bytes }));
-                return Incoming::Handled;
-            }
-            Err(malformed) => return Incoming::Malformed(malformed, Raw::new()),
-        };
-        let message = Message::parse(&line);
-        if message == Err(MessageError::Batch) {
-            // The next calls return its messages.
-            let taken = self.batches.lock().take(&line);
-            return taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled);
-        }
-        self.deliver(message, line)
-    }
-
-    /// Passes answers and progress to their calls, and returns everything else.
-    fn deliver(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
-        match message {
-            Ok(Message::Request(request)) => Incoming::Request(request),
-            Ok(Message::Notification { method, params }) => {
-                let handled = match method.as_str() {
-                    notification::PROGRESS => self.progress(params.as_ref()),
-                    notification::SUBSCRIPTIONS_ACKNOWLEDGED => self.acknowledged(params.as_ref()),
-                    _ => false,
-                };
-                if handled { Incoming::Handled } else { Incoming::Notification { method, params } }
-            }
-            Ok(Message::Response { id, reply }) => match self.complete(&id, Ok(reply)) {
-                Some(Ok(reply)) => {
-                    let was_abandoned = own_id(&id).is_some_and(|id| self.calls.lock().take_abandoned(id));
-                    Incoming::Unmatched { id, reply, was_abandoned }
-                }
-                _ => Incoming::Handled,
-            },
-            Err(malformed) => Incoming::Malformed(malformed, line),
-        }
     }
 
     /// Ends a call. Returns the outcome if no such request is open: its caller is gone, or it was never sent.
@@ -391,6 +308,8 @@ impl Drop for CancelOnDrop<'_> {
         self.peer.notify(notification::CANCELLED, Some(params));
     }
 }
+
+mod receive;
 
 #[cfg(test)]
 #[path = "peer/tests.rs"]

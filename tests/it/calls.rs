@@ -9,6 +9,7 @@ mod argument_validation;
 mod describe;
 mod distrusted_annotations;
 mod hostile_text;
+mod overrides;
 mod search;
 mod shared_connection;
 mod spellings;

@@ -10,6 +10,8 @@ use dynamic_mcp::config::{Config, Overrides};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::shell::at_terminal;
+
 /// The variables that the files use.
 const VARIABLES: [&str; 12] = [
     "API_KEY",
@@ -58,11 +60,16 @@ impl Home {
             .take()
     }
 
-    /// Runs `dynamic-mcp import` with these arguments, without a terminal.
-    fn import(&self, args: &[&str]) -> Output {
+    /// `dynamic-mcp import` with these arguments.
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.arg("import").args(args).env_clear().env("HOME", self.path()).current_dir(self.path());
-        command.stdin(std::process::Stdio::null()).output().unwrap()
+        command
+    }
+
+    /// Runs it without a terminal.
+    fn import(&self, args: &[&str]) -> Output {
+        self.command(args).stdin(std::process::Stdio::null()).output().unwrap()
     }
 
     /// Runs it, and returns what it printed.
@@ -354,6 +361,31 @@ fn nothing_is_written_without_a_yes() {
     assert!(!printed.contains("pa$$w{o}rd") && printed.contains("•••"), "{printed}");
     assert_eq!(home.client_files(), before);
     assert!(!home.file(".config/dynamic-mcp").exists() && !home.file(".local").exists());
+}
+
+#[test]
+fn at_a_terminal_conflicts_and_files_are_asked_for() {
+    let home = Home::empty();
+    let files = [".cursor/mcp.json", ".gemini/settings.json"];
+    for (file, value) in files.iter().zip(["1", "2"]) {
+        fs::create_dir_all(home.file(file).parent().unwrap()).unwrap();
+        let servers = format!(r#"{{"mcpServers": {{"fs": {{"command": "x", "env": {{"A": "{value}"}}}}}}}}"#);
+        fs::write(home.file(file), servers).unwrap();
+    }
+    // Which value counts, servers.json, Cursor, Gemini CLI.
+    let (code, shown) = at_terminal(home.command(&["--write-client"]), "2\ny\nn\ny\n");
+    assert_eq!(code, 0, "{shown}");
+    for question in [
+        "fs: env.A differs. Take that of 1) Cursor  2) Gemini CLI [1] ",
+        "Add 1 server to ~/.config/dynamic-mcp/servers.json? [y/N] ",
+        "Put `dyn` in place of 1 server in ~/.cursor/mcp.json (Cursor)? [y/N] ",
+        "Put `dyn` in place of 1 server in ~/.gemini/settings.json (Gemini CLI)? [y/N] ",
+    ] {
+        assert!(shown.contains(question), "{question}: {shown}");
+    }
+    assert_eq!(home.servers()["fs"]["env"]["A"], "2");
+    let has_own = files.map(|file| home.text(file).contains("\"dyn\""));
+    assert_eq!(has_own, [false, true]);
 }
 
 #[test]

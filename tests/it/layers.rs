@@ -9,8 +9,9 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 27] = [
+const LAYERS: [(&str, &[&str]); 28] = [
     ("text", &[]),
+    ("clock", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
@@ -25,10 +26,10 @@ const LAYERS: [(&str, &[&str]); 27] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
+    ("transport", &["blocking", "config", "files", "memory", "protocol", "random", "text", "wire"]),
     ("jq", &["transport"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
-    ("auth", &["blocking", "config", "private_files", "text", "transport"]),
+    ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),
     (
         "upstream",
         &[
@@ -45,7 +46,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
             "wire",
         ],
     ),
-    ("cache", &["blocking", "config", "files", "private_files", "upstream"]),
+    ("cache", &["blocking", "clock", "config", "files", "private_files", "upstream"]),
     (
         "groups",
         &[
@@ -61,11 +62,12 @@ const LAYERS: [(&str, &[&str]); 27] = [
             "wire",
         ],
     ),
-    ("pins", &["blocking", "config", "files", "private_files", "text", "wire"]),
+    ("pins", &["blocking", "clock", "config", "files", "private_files", "text", "wire"]),
     (
         "front",
         &[
             "blocking",
+            "clock",
             "config",
             "groups",
             "jq",
@@ -98,6 +100,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
             "private_files",
             "processes",
             "protocol",
+            "random",
             "telemetry",
             "text",
             "transport",

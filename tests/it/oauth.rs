@@ -16,8 +16,10 @@ use crate::support::{Proxy, output_of, text_of, wait_until};
 use fixture::{Fixture, get};
 
 mod attacks;
-mod auth_server;
+pub(crate) mod auth_server;
 mod fixture;
+// The other systems have a keyring of their own.
+#[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod keyring;
 mod long_session;
 mod offered_logins;

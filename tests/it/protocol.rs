@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{InputRecord, full_upstream, merged, pure_config, scripted_upstream};
 
 mod approval;
+mod client_extensions;
 mod completions;
 mod exposed_tools;
 mod list_changes;

@@ -18,10 +18,12 @@ use dynamic_mcp::transport::warden::{MODE_ARG, Warden};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::oauth::auth_server::MockAuthServer;
 use crate::oauth::keyring::Desktop;
+use crate::remote::server::Server;
 use crate::support::{
-    DISABLED_DBUS, PipeReader, Proxy, ProxyCommand, is_alive, merged, pure_config, scripted_upstream,
-    wait_for_child, wait_until, write_all,
+    DISABLED_DBUS, PipeReader, Proxy, ProxyCommand, config_of, is_alive, merged, pure_config,
+    scripted_upstream, wait_for_child, wait_until, write_all,
 };
 
 /// A value that may appear nowhere but where it belongs.
@@ -122,6 +124,25 @@ fn a_typed_value_is_not_shown() {
     assert!(desktop.entries().contains(&format!("secret = {VALUE}\n")));
 }
 
+#[test]
+fn a_signal_while_a_value_is_typed_gives_the_terminal_back() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::termios::{LocalFlags, tcgetattr};
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let user = User::new(vec![("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS.to_owned())]);
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let slave = terminal.slave.try_clone().unwrap();
+        let mut child = user.command(&["secret", "set", "TYPED"]).stdin(slave).spawn().unwrap();
+        let mut prompt = [0; 6];
+        child.stderr.as_mut().unwrap().read_exact(&mut prompt).unwrap();
+        let shows = || tcgetattr(&terminal.slave).unwrap().local_flags.contains(LocalFlags::ECHO);
+        assert!(!shows());
+        kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        assert_eq!(wait_for_child(&mut child).code(), Some(130), "{signal}");
+        assert!(shows(), "{signal}");
+    }
+}
+
 /// A user with an own `servers.json`, of which the proxy reads nothing else.
 struct OwnConfig {
     command: ProxyCommand,
@@ -171,6 +192,77 @@ fn a_value_of_the_keyring_reaches_the_server_and_nothing_else() {
     // A new value takes effect by itself.
     user.store("A", "another");
     wait_until("the server has the new value", || env_of(&mut proxy, "g")["TOKEN"] == "Bearer another");
+}
+
+#[test]
+fn values_of_the_keyring_are_sent_in_headers_and_in_logins() {
+    let Some(desktop) = Desktop::start() else { return };
+    let mut user = User::new(desktop.shell_env());
+    let (remote, auth_server) = (Server::start(|_| None), MockAuthServer::start());
+    // The mock knows the client by this secret.
+    let oauth = json!({"flow": "client_credentials", "client_id": "me", "client_secret": "{keyring:CLIENT}"});
+    let config = pure_config([
+        ("header", json!({"url": remote.url(), "headers": {"X-Key": "key {keyring:A}"}})),
+        ("login", json!({"url": auth_server.url(), "oauth": oauth})),
+    ]);
+    let own = OwnConfig::new(&desktop.shell_env(), &config);
+    user.env.push(("XDG_DATA_HOME", own.command.home().join("data").to_str().unwrap().to_owned()));
+    user.store("A", VALUE);
+    user.store("CLIENT", "s3cret-word");
+    let mut proxy = own.command.start_initialized();
+    proxy.call_text("header", "echo", json!({"text": "x"}));
+    let calls = remote.requests_of("tools/call");
+    assert_eq!(calls[0].header("x-key"), format!("key {VALUE}"));
+    proxy.call_text("login", "echo", json!({"text": "x"}));
+    assert_eq!(auth_server.grants("client_credentials").len(), 1);
+    let told = proxy.status().to_string() + &proxy.log();
+    assert!(!told.contains(VALUE) && !told.contains("s3cret-word"), "{told}");
+}
+
+#[test]
+fn check_says_what_runs_for_a_secret_and_why_one_or_a_login_is_missing() {
+    let user = User::new(vec![("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS.to_owned())]);
+    let program = printing_program(user.home.path());
+    let auth_server = MockAuthServer::start();
+    let with = |value: &str| merged(scripted_upstream(&[]), json!({"env": {"TOKEN": value}}));
+    let client =
+        |secret: &str| json!({"flow": "client_credentials", "client_id": "me", "client_secret": secret});
+    let config = config_of([
+        ("works", with(&format!("{{command:'{program}' {VALUE}}}"))),
+        ("fails", with("{command:ls /nowhere/at/all}")),
+        ("no-keyring", with("{keyring:A}")),
+        ("wrong-client", json!({"url": auth_server.url(), "oauth": client("wrong")})),
+        ("right-client", json!({"url": auth_server.url(), "oauth": client("s3cret-word")})),
+        ("person", json!({"url": auth_server.url()})),
+    ]);
+    let dir = user.home.path().join(".config/dynamic-mcp");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("servers.json"), config.to_string()).unwrap();
+    let (code, stdout, _) = user.run(&["check", "--json"], "");
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(code, 1, "{report}");
+    let of = |name: &str| {
+        report["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap()
+    };
+    let ran = format!("runs a command for a secret: env.TOKEN: {{command:{program} …}}");
+    for (name, member, expected) in [
+        ("works", "findings", &*ran),
+        ("fails", "error", "env.TOKEN is not known: the command \"ls\" exited with code 2"),
+        ("no-keyring", "error", "env.TOKEN is not known: the system's keyring cannot be reached"),
+        (
+            "wrong-client",
+            "error",
+            "the login failed: Client credentials error: Token exchange failed: Server returned error response: invalid_client",
+        ),
+        ("person", "error", "`dynamic-mcp login person`"),
+    ] {
+        assert_eq!(of(name)["works"], name == "works", "{report}");
+        assert!(of(name)[member].to_string().replace("\\\"", "\"").contains(expected), "{name}: {report}");
+    }
+    assert_eq!(of("right-client")["works"], true, "{report}");
+    let (_, stdout, _) = user.run(&["check", "works", "person"], "");
+    assert!(stdout.contains("    note: runs a command for a secret: "), "{stdout}");
+    assert!(stdout.contains("dynamic-mcp login person"), "{stdout}");
 }
 
 #[test]
@@ -245,7 +337,7 @@ fn values_are_literal_outside_of_the_users_own_file_and_its_credentials() {
 
 #[test]
 fn a_command_that_hangs_is_killed_with_its_descendants() {
-    let _guard = crate::warden::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner);
+    let _guard = crate::support::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner);
     let home = TempDir::new().unwrap();
     let script = home.path().join("hang");
     let pids = home.path().join("pids");

@@ -1,19 +1,24 @@
 //! `dynamic-mcp tools`, `search`, `call`, `resources` and `prompts`.
 
+#[cfg(unix)]
 use std::fs::File;
+#[cfg(unix)]
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+#[cfg(unix)]
+use std::process::Child;
+use std::process::{Command, Stdio};
 
+#[cfg(unix)]
 use nix::sys::signal::{Signal, kill};
+#[cfg(unix)]
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{
-    DISABLED_DBUS, InputRecord, config_of, full_upstream, merged, output_of, scripted_upstream,
-    wait_for_child, write_all,
-};
+use crate::support::{InputRecord, base_env, config_of, full_upstream, merged, output_of, scripted_upstream};
+#[cfg(unix)]
+use crate::support::{wait_for_child, write_all};
 
 /// The commands of one user, on one config.
 pub(crate) struct Shell {
@@ -42,8 +47,9 @@ impl Shell {
     /// A command with the config that it finds by itself.
     pub(crate) fn plain_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.env("XDG_RUNTIME_DIR", self.home.path()).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
+        // The defaults of the XDG directories, so that the commands use the log and the cache as a user does.
+        let env = base_env(self.home.path()).into_iter().filter(|(name, _)| !name.ends_with("_HOME"));
+        command.env_clear().envs(env);
         command.current_dir(self.home.path()).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -56,27 +62,38 @@ impl Shell {
     }
 
     /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+    #[cfg(unix)]
     pub(crate) fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
-        let terminal = nix::pty::openpty(None, None).unwrap();
-        let mut command = self.command(args);
-        command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
-        command.stdout(terminal.slave);
-        let mut child = command.spawn().unwrap();
-        drop(command);
-        let mut master = File::from(terminal.master);
-        write_all(&mut master, answers.as_bytes()).unwrap();
-        let code = wait_for_child(&mut child).code().unwrap();
-        let mut shown = String::new();
-        // The terminal is gone, which is an error after the last byte.
-        master.read_to_string(&mut shown).ok();
-        (code, shown)
+        at_terminal(self.command(args), answers)
     }
+}
+
+/// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+pub(crate) fn at_terminal(mut command: Command, answers: &str) -> (i32, String) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
+    command.stdout(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut master = File::from(terminal.master);
+    write_all(&mut master, answers.as_bytes()).unwrap();
+    let code = wait_for_child(&mut child).code().unwrap();
+    let mut shown = String::new();
+    // The terminal is gone, which is an error after the last byte.
+    master.read_to_string(&mut shown).ok();
+    (code, shown)
 }
 
 fn recorded(record: &InputRecord, more: Value) -> Value {
     merged(record.attached_to(full_upstream(&[])), more)
 }
 
+/// A tool without parameters.
+fn tool(name: &str, description: &str) -> Value {
+    json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
+}
+
+#[cfg(unix)]
 fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
 }
@@ -107,6 +124,44 @@ fn tools_are_listed_by_the_rules_and_a_warm_cache_starts_no_server() {
     // Only this one asks the server, because the cache may be outdated.
     assert!(code == 1 && stderr.contains("has no tool \"params\""), "{stderr}");
     assert_eq!(record.lines_of("initialize").len(), 2);
+}
+
+#[test]
+fn a_tool_is_found_by_its_own_name() {
+    let tools = [tool("a__b", "A."), tool("b", "B.")].map(|tool| tool.to_string()).join(",");
+    let shell = Shell::new(&config_of([("g", scripted_upstream(&["--definitions", &tools]))]));
+    let names = |tool: &str| {
+        let (code, stdout, _) = shell.run(&["tools", "--json", "g", tool]);
+        assert_eq!(code, 0);
+        let list: Value = serde_json::from_str(&stdout).unwrap();
+        let tools = list["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("a__b"), ["g__a__b"]);
+    assert_eq!(names("b"), ["g__b"]);
+    assert_eq!(names("nope"), Vec::<String>::new());
+}
+
+#[test]
+fn the_command_that_approves_a_tool_can_be_pasted() {
+    let record = InputRecord::new();
+    let file = record.path("definitions");
+    std::fs::write(&file, tool("write", "Writes.").to_string()).unwrap();
+    let server = scripted_upstream(&["--definitions-file", file.to_str().unwrap()]);
+    let shell = Shell::new(&config_of([("my notes", merged(server, json!({"pin_tools": true})))]));
+    assert_eq!(shell.run(&["tools"]).0, 0);
+    std::fs::write(&file, tool("write", "Writes and sends.").to_string()).unwrap();
+    // It reads the definitions again.
+    assert_eq!(shell.run(&["check"]).0, 0);
+    let (_, stdout, _) = shell.run(&["tools"]);
+    let config = shell.home().join("servers.json").canonicalize().unwrap();
+    let command = format!("dynamic-mcp approve 'my notes' --config {}", config.display());
+    assert!(
+        stdout.contains(&format!("1 more changed and are refused until you run `{command}`\n")),
+        "{stdout}"
+    );
+    let (_, stdout, _) = shell.run(&["tools", "my notes"]);
+    assert!(!stdout.contains("get_dynamic_tools"), "{stdout}");
 }
 
 #[test]
@@ -142,6 +197,8 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
     assert!(stderr.starts_with("dynamic-mcp: broken: its process exited with code 3"), "{stderr}");
 }
 
+// It needs a terminal.
+#[cfg(unix)]
 #[test]
 fn a_call_that_has_to_be_confirmed_asks_at_the_terminal_and_is_refused_without_one() {
     let record = InputRecord::new();
@@ -159,6 +216,8 @@ fn a_call_that_has_to_be_confirmed_asks_at_the_terminal_and_is_refused_without_o
     assert_eq!(record.lines_of("tools/call").len(), 1);
 }
 
+// It needs a signal.
+#[cfg(unix)]
 #[test]
 fn ctrl_c_cancels_the_call() {
     let record = InputRecord::new();
@@ -187,7 +246,7 @@ fn resources_and_prompts_are_read_from_the_servers() {
 fn without_a_config_the_command_that_makes_one_is_named() {
     let shell = Shell::new(&json!({"mcpServers": {}}));
     let (code, _, stderr) = shell.run(&["tools"]);
-    assert!(code == 78 && stderr.contains("`dynamic-mcp import`"), "{stderr}");
+    assert!(code == 78 && stderr.contains("`dynamic-mcp import --config "), "{stderr}");
     std::fs::remove_file(Path::new(shell.home.path()).join("servers.json")).unwrap();
     let (code, _, stderr) = shell.run(&["tools"]);
     assert!(code == 78 && stderr.contains("no such file"), "{stderr}");

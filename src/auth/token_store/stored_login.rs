@@ -2,11 +2,11 @@
 
 use crate::auth::error::AuthError;
 use crate::auth::secret::Secret;
+use crate::clock::unix_time_s;
 use oauth2::TokenResponse;
 use oauth2::basic::BasicTokenType;
 use rmcp::transport::auth::OAuthTokenResponse;
 use serde::{Deserialize, Serialize};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const FORMAT_VERSION: u32 = 1;
 /// A token is refreshed this many seconds before it expires, or earlier by a quarter of its lifetime if that is less.
@@ -97,14 +97,16 @@ impl StoredLogin {
 
     /// The access token, unless it has expired.
     pub fn valid_token(&self) -> Option<&Secret> {
-        self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| unix_time() < at))
+        self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| unix_time_s() < at))
     }
 
     /// The access token, unless it is due for a refresh. It is due somewhat before it expires, so that it does not
     /// expire on its way to the server.
     pub fn fresh_token(&self) -> Option<&Secret> {
         let margin = |at: u64| MAX_REFRESH_MARGIN_SECS.min(at.saturating_sub(self.received_at) / 4);
-        self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| unix_time() + margin(at) < at))
+        self.access_token
+            .as_ref()
+            .filter(|_| self.expires_at.is_none_or(|at| unix_time_s() + margin(at) < at))
     }
 
     /// Replaces the tokens by those of a token response (RFC 6749 section 5.1). What the response leaves out stays as
@@ -121,7 +123,7 @@ impl StoredLogin {
             true => self.requested_scopes.clone(),
             false => self.granted_scopes,
         };
-        let received_at = unix_time();
+        let received_at = unix_time_s();
         Ok(Self {
             access_token: Some(Secret::new(response.access_token().secret().clone())),
             refresh_token: refresh_token.or(self.refresh_token),
@@ -137,9 +139,4 @@ impl StoredLogin {
     pub fn without_tokens(self, reason: String) -> Self {
         Self { access_token: None, refresh_token: None, ended: Some(reason), ..self }
     }
-}
-
-/// The current time in seconds since 1970.
-pub fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

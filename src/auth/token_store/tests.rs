@@ -1,5 +1,6 @@
 use super::*;
 use crate::auth::keyring::tests::FakeKeyring;
+use crate::clock::unix_time_s;
 use crate::config::GroupName;
 use std::path::Path;
 use std::time::Duration;
@@ -173,8 +174,8 @@ async fn waiting_too_long_for_the_lock_is_reported_as_busy() {
 #[test]
 fn a_token_is_refreshed_before_it_expires_but_not_before_its_last_quarter() {
     let expiring = |age: u64, remaining: u64| StoredLogin {
-        received_at: unix_time() - age,
-        expires_at: Some(unix_time() + remaining),
+        received_at: unix_time_s() - age,
+        expires_at: Some(unix_time_s() + remaining),
         ..login("t")
     };
     assert!(login("t").fresh_token().is_some(), "it does not expire");

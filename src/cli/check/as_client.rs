@@ -54,10 +54,16 @@ pub(super) struct ClientStart {
     pub(super) notes: Vec<String>,
 }
 
-/// Finds out how a client starts us. `env` and `ambient` are our own environment.
-pub(super) fn client_start(client: ClientApp, env: &Env, mut ambient: ProcessEnv) -> ClientStart {
+/// Finds out how a client starts us. `env` and `ambient` are our own environment, `options`
+/// those with which another command reads the same config.
+pub(super) fn client_start(
+    client: ClientApp,
+    env: &Env,
+    mut ambient: ProcessEnv,
+    options: &str,
+) -> ClientStart {
     let (vars, source) = client_vars(client, env, &ambient);
-    let (entry, mut notes) = own_entry(client, env);
+    let (entry, mut notes) = own_entry(client, env, options);
     let utf8 = |vars: &BTreeMap<OsString, OsString>| {
         let vars = vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
         Env::new(vars, env.cwd())
@@ -115,7 +121,7 @@ fn is_process_of(client: ClientApp, pid: u32) -> bool {
 }
 
 /// Our entry in the client's file, and what is to be known of it.
-fn own_entry(client: ClientApp, env: &Env) -> (OwnEntry, Vec<String>) {
+fn own_entry(client: ClientApp, env: &Env, options: &str) -> (OwnEntry, Vec<String>) {
     match own_entry::find(client, env) {
         Ok(Some(entry)) => {
             let place = format!("`{}` in {}", entry.name, short_path(&entry.file, env));
@@ -123,7 +129,7 @@ fn own_entry(client: ClientApp, env: &Env) -> (OwnEntry, Vec<String>) {
         }
         Ok(None) => {
             let note = format!(
-                "{} has no entry for dynamic-mcp; `dynamic-mcp import {} --write-client` makes one",
+                "{} has no entry for dynamic-mcp; `dynamic-mcp import {} --write-client{options}` makes one",
                 client.label(),
                 client.id()
             );

@@ -19,11 +19,12 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
         .iter()
         .filter_map(|(tool, raw)| Some((tool.name.as_str(), serde_json::from_slice(raw).ok()?)))
         .collect();
-    let mut findings = of_definitions(group.name.as_str(), &definitions);
     let snapshot = group.snapshot();
-    let Some(server) = snapshot.server.as_deref() else { return findings };
+    let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
+    let config = changed_tools::config_option(server);
+    let mut findings = of_definitions(group.name.as_str(), &config, &definitions);
     let changes = snapshot.pins.changes();
-    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows(tool));
+    let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {
         let approve = changed_tools::approve_command(&group.name, server, None);
         format!("changed since first seen: {tools}; review them, then run `{approve}`")
@@ -36,8 +37,8 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     findings
 }
 
-/// What to know about tools with these definitions.
-fn of_definitions(group: &str, definitions: &[(&str, Value)]) -> Vec<String> {
+/// What to know about tools with these definitions. `config`: the option that names the config file.
+fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> Vec<String> {
     let select = |is_meant: &dyn Fn(&str, &Value) -> bool| -> Vec<&str> {
         definitions
             .iter()
@@ -66,7 +67,7 @@ fn of_definitions(group: &str, definitions: &[(&str, Value)]) -> Vec<String> {
         named(hidden.into_iter(), |tools, _| {
             format!(
                 "characters in the definition that people do not see and models do: {tools}; read it with `dynamic-mcp \
-                 tools {group} TOOL`, and put the tool into `tools.deny` if you do not trust it"
+                 tools {group} TOOL{config}`, and put the tool into `tools.deny` if you do not trust it"
             )
         }),
     ];
@@ -115,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     fn found(definition: &Value) -> String {
-        of_definitions("g", &[(definition["name"].as_str().unwrap(), definition.clone())]).join("\n")
+        of_definitions("g", "", &[(definition["name"].as_str().unwrap(), definition.clone())]).join("\n")
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
 use crate::cli::outcome::EXIT_FAILURE;
+use crate::front::changed_tools;
+use crate::front::exposed_names::ExposedNames;
 use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
-use crate::text::{name, one_line, shorten, visible};
+use crate::text::{name, one_line, shell_word, shorten, visible};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use crate::wire::Raw;
@@ -57,10 +59,11 @@ impl Printout {
         }
     }
 
-    /// Names the commands that people type in place of the tools that models call.
-    pub(super) fn for_people(self) -> Self {
-        let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout)).into_bytes();
-        Self { stdout, stderr: commands_for_tools(&self.stderr), ..self }
+    /// Names the commands that people type in place of the tools that models call. `options`: those that the commands
+    /// need to read the same config.
+    pub(super) fn for_people(self, options: &str) -> Self {
+        let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout), options).into_bytes();
+        Self { stdout, stderr: commands_for_tools(&self.stderr, options), ..self }
     }
 
     /// Adds why servers could not be asked, which is a failure.
@@ -125,7 +128,7 @@ fn block_text(block: &Value) -> String {
 }
 
 /// Replaces `get_dynamic_tools` and its arguments by the command that prints the same.
-fn commands_for_tools(text: &str) -> String {
+fn commands_for_tools(text: &str, options: &str) -> String {
     let mut parts = text.split(GET_DYNAMIC_TOOLS);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for rest in parts {
@@ -134,8 +137,10 @@ fn commands_for_tools(text: &str) -> String {
         let end = if arguments.is_some() { values.byte_offset() } else { 0 };
         let arguments = arguments.unwrap_or_default();
         let words = [&arguments["group"], &arguments["tools"][0]];
-        let words = words.iter().filter_map(|word| Some(format!(" {}", name(word.as_str()?))));
-        out.push_str(&format!("`dynamic-mcp tools{}`{}", words.collect::<String>(), &rest[end..]));
+        // A name that cannot be typed is left out, with what follows it.
+        let words = words.iter().map_while(|word| Some(format!(" {}", shell_word(word.as_str()?)?)));
+        let command = format!("dynamic-mcp tools{}{options}", words.collect::<String>());
+        out.push_str(&format!("`{command}`{}", &rest[end..]));
     }
     out
 }
@@ -162,9 +167,9 @@ pub(super) fn overview(groups: &[Upstream]) -> String {
             text.push_str(&entry(&format!("{}{asks}", name(&tool.name)), &tool.summary));
         }
         let changed = catalog.tools.iter().filter(|tool| refused.contains(&tool.name)).count();
-        if changed > 0 {
-            let approve = format!("`dynamic-mcp approve {}`", name(group.name.as_str()));
-            text.push_str(&format!("  {changed} more changed and are refused until you run {approve}\n"));
+        if let Some(server) = snapshot.server.as_deref().filter(|_| changed > 0) {
+            let approve = changed_tools::approve_command(&group.name, server, None);
+            text.push_str(&format!("  {changed} more changed and are refused until you run `{approve}`\n"));
         }
     }
     text
@@ -205,13 +210,14 @@ fn entry(key: &str, about: &str) -> String {
     }
 }
 
-/// The result of `tools/list` without our own tools. `tool`: only the one of this name.
-pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>) -> String {
+/// The result of `tools/list` without our own tools. `tool`: only those of this name.
+pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>, names: &ExposedNames) -> String {
     let mut list: Value = serde_json::from_slice(list).unwrap_or_default();
     if let Some(tools) = list["tools"].as_array_mut() {
         tools.retain(|entry| {
             let name = entry["name"].as_str().unwrap_or_default();
-            let is_meant = tool.is_none_or(|tool| name.rsplit("__").next() == Some(tool));
+            let own_name = names.resolve(name).map(|(_, own)| own);
+            let is_meant = tool.is_none_or(|tool| own_name.as_deref() == Some(tool));
             is_meant && !definitions::NAMES.contains(&name)
         });
     }
@@ -259,15 +265,20 @@ mod tests {
         for (text, expected) in [
             (
                 "Full definitions: get_dynamic_tools {\"group\":\"g\",\"tools\":[\"NAME\"]}\nx",
-                "Full definitions: `dynamic-mcp tools g NAME`\nx",
+                "Full definitions: `dynamic-mcp tools g NAME --config c.json`\nx",
             ),
             (
                 "list a group's tools with get_dynamic_tools.",
-                "list a group's tools with `dynamic-mcp tools`.",
+                "list a group's tools with `dynamic-mcp tools --config c.json`.",
             ),
+            (
+                r#"get_dynamic_tools {"group":"my docs","tools":["a'b"]}"#,
+                r"`dynamic-mcp tools 'my docs' 'a'\''b' --config c.json`",
+            ),
+            (r#"get_dynamic_tools {"group":"g","tools":["-x"]}"#, "`dynamic-mcp tools g --config c.json`"),
             ("nothing", "nothing"),
         ] {
-            assert_eq!(commands_for_tools(text), expected);
+            assert_eq!(commands_for_tools(text, " --config c.json"), expected);
         }
     }
 }

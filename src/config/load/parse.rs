@@ -321,7 +321,7 @@ const PROGRAM_FIELDS: &[&str] = &["command", "args", "cwd", "url", "httpUrl"];
 /// no field of a program can be, is empty.
 fn compact(value: &Value<'_>) -> String {
     match value {
-        Value::StringLit(text) => serde_json::Value::from(&*text.value).to_string(),
+        Value::StringLit(text) => serde_json::to_string(&text.value).unwrap_or_default(),
         Value::Array(list) => list.elements.iter().map(compact).collect::<Vec<_>>().join(","),
         _ => String::new(),
     }

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use super::entry::EntrySource;
 use super::env_file;
+use super::tool_rules::{patterns, resolve_tool_rules};
 use crate::config::fields::AppliesTo;
-use crate::config::file::values::{DurationValue, GlobPattern, TimeoutValue, TransportType, WordList};
+use crate::config::file::tools::ToolsEntry;
+use crate::config::file::values::{DurationValue, TimeoutValue, TransportType, WordList};
 use crate::config::file::{
-    FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry, ToolsEntry,
+    FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry,
 };
-use crate::config::glob::Glob;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::header_value_error;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
-    ServerConfig, Share, StdioConfig, Timeouts, ToolRules,
+    ServerConfig, Share, StdioConfig, Timeouts,
 };
 
 /// Long enough for a pause in a conversation, short enough that forty servers do not run all day.
@@ -84,7 +85,9 @@ pub(super) fn resolve_server(
         share: entry.share.or(settings.share).map(resolve_share).unwrap_or_default(),
         timeout: resolve_timeouts(entry.timeout.as_ref(), settings.timeout.as_ref()),
         features: resolve_features(entry.features, settings.features),
-        tools: resolve_tool_rules(&entry, settings.tools.as_ref()),
+        tools: resolve_tool_rules(&entry, settings.tools.as_ref(), |message, hint| {
+            EntryErrors { source, errors }.add(&["tools"], message, Some(hint));
+        }),
         expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),
         trust_annotations: resolve_trust_annotations(&entry, settings),
         pin_tools: entry.pin_tools.or(settings.pin_tools).unwrap_or_default(),
@@ -147,36 +150,11 @@ fn resolve_features(own: Option<FeaturesEntry>, settings: Option<FeaturesEntry>)
     }
 }
 
-/// Each list by itself: the server's own replaces that of the settings. The lists of names that other clients write are
-/// added to the result.
-fn resolve_tool_rules(entry: &ServerEntry, settings: Option<&ToolsEntry>) -> ToolRules {
-    let own = entry.tools.as_ref();
-    let configured = |field: fn(&ToolsEntry) -> Option<&Vec<GlobPattern>>| {
-        patterns(own.and_then(field).or_else(|| settings.and_then(field)))
-    };
-    let mut rules = ToolRules {
-        allow: configured(|tools| tools.allow.as_ref()),
-        deny: configured(|tools| tools.deny.as_ref()),
-        ask: configured(|tools| tools.ask.as_ref()),
-        read_only: configured(|tools| tools.read_only.as_ref()),
-    };
-    let names = |names: &Option<Vec<String>>| {
-        names.iter().flatten().map(|name| Glob::escape(name)).collect::<Vec<_>>()
-    };
-    rules.allow.extend(names(&entry.include_tools));
-    rules.deny.extend(names(&entry.exclude_tools));
-    rules
-}
-
 /// The server's own value before that of the settings, and each of these beside `tools` before the one within.
 fn resolve_trust_annotations(entry: &ServerEntry, settings: &SettingsEntry) -> bool {
     let within = |tools: &Option<ToolsEntry>| tools.as_ref().and_then(|tools| tools.trust_annotations);
     let own = entry.trust_annotations.or_else(|| within(&entry.tools));
     own.or(settings.trust_annotations).or_else(|| within(&settings.tools)).unwrap_or(true)
-}
-
-fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
-    globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
 }
 
 fn resolve_endpoint(

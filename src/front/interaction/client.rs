@@ -6,10 +6,11 @@
 
 use super::input_channels::InputChannels;
 use super::listener::{Listener, is_at_or_below, with_uri};
+use super::log_level::{check_log_level, is_severe_enough};
 use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
-use crate::protocol::capability;
 use crate::protocol::methods::notification;
+use crate::protocol::{EXTENSIONS_OF_OUR_OWN, capability};
 use crate::upstream::clients::{LogLevel, log_params};
 use crate::wire::peer::Peer;
 use crate::wire::{Raw, raw};
@@ -17,15 +18,19 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-/// The severities of log messages, the least severe first (RFC 5424).
-const LOG_LEVELS: [&str; 8] =
-    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 /// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;
 /// How many tasks of one client are remembered. The oldest are forgotten.
 const MAX_TASKS: usize = 1000;
-/// The capabilities through which a stateless client can be asked for input.
-const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMPLING, capability::ROOTS];
+/// The capabilities of a stateless client that concern upstreams: those through which it can be asked for input, and
+/// the extensions.
+const STATELESS_CAPABILITIES: [&str; 5] = [
+    capability::ELICITATION,
+    capability::SAMPLING,
+    capability::ROOTS,
+    capability::EXTENSIONS,
+    capability::EXPERIMENTAL,
+];
 
 /// A client that is attached.
 pub struct Client {
@@ -46,7 +51,7 @@ type TaskObserver = Box<dyn Fn(&Raw) + Send + Sync>;
 #[derive(Default)]
 struct ClientState {
     /// What the client declared with `initialize`. For a stateless client, the union of what its requests declared of
-    /// the input capabilities.
+    /// `STATELESS_CAPABILITIES`.
     capabilities: Option<Raw>,
     /// Which notifications of upstreams reach the client.
     delivery: Delivery,
@@ -130,7 +135,8 @@ impl Client {
             (Some(known), Delivery::OnRequest) => known.clone(),
             (Some(_), _) => return,
         };
-        let union = INPUT_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
+        let union =
+            STATELESS_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
         state.capabilities = Some(union);
         state.delivery = Delivery::OnRequest;
     }
@@ -169,6 +175,19 @@ impl Client {
     /// The client's declaration of a capability.
     pub fn capability(&self, capability: &str) -> Option<Raw> {
         raw::get(self.state.lock().capabilities.as_ref()?, capability)
+    }
+
+    /// The members of a capability that a proxy can carry: of `extensions` all but those that are about the proxy itself.
+    pub fn carried_members(&self, capability: &str) -> Vec<(String, Raw)> {
+        let declared = self.capability(capability).and_then(|value| raw::entries(&value));
+        let mut members = declared.unwrap_or_default();
+        members.retain(|(key, _)| !EXTENSIONS_OF_OUR_OWN.contains(&key.as_str()));
+        members
+    }
+
+    /// Returns whether the client declared an extension.
+    pub fn has_extension(&self, extension: &str) -> bool {
+        self.capability(capability::EXTENSIONS).is_some_and(|all| raw::get(&all, extension).is_some())
     }
 
     /// Returns whether the client declared a capability.
@@ -349,23 +368,9 @@ impl ClientState {
     }
 }
 
-/// Checks that `level` is a log level.
-///
-/// # Errors
-///
-/// Names the levels.
-pub fn check_log_level(level: &str) -> Result<(), String> {
-    match LOG_LEVELS.contains(&level) {
-        true => Ok(()),
-        false => Err(format!("unknown log level {level:?}: one of {}", LOG_LEVELS.join(", "))),
-    }
-}
-
-/// Returns whether a log message is at least as severe as `wanted`. It is if either level is missing or unknown.
-fn is_severe_enough(message: Option<&Raw>, wanted: Option<&str>) -> bool {
-    let rank = |level: &str| LOG_LEVELS.iter().position(|known| *known == level);
-    let has = message.and_then(|params| raw::get_str(params, "level")).and_then(|level| rank(&level));
-    has.zip(wanted.and_then(rank)).is_none_or(|(has, wanted)| has >= wanted)
+/// The JSON object with these members.
+pub fn object_of(members: &[(String, Raw)]) -> Raw {
+    members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| raw::set(&object, key, value))
 }
 
 /// Adds to `known` what `declared` has of one capability.

@@ -1,6 +1,6 @@
 //! The clients in front, as upstreams know them.
 
-use super::client::Client;
+use super::client::{self, Client};
 use super::client_requests;
 use crate::config::GroupName;
 use crate::protocol::capability;
@@ -10,9 +10,13 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The capabilities of a client that upstreams are offered. The others concern only the client and the proxy.
+/// The capabilities of a client that upstreams are offered as a whole. The others concern only the client and the
+/// proxy.
 const OFFERED: [&str; 4] =
     [capability::ROOTS, capability::SAMPLING, capability::ELICITATION, capability::TASKS];
+
+/// The capabilities of which upstreams are offered each member by itself.
+const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capability::EXPERIMENTAL];
 
 /// The clients that are attached to this instance.
 #[derive(Default)]
@@ -45,12 +49,19 @@ impl Clients for ClientRegistry {
     fn offered_capabilities(&self) -> Raw {
         let clients = self.all();
         let Some(first) = clients.first() else { return Raw::from_static(b"{}") };
-        OFFERED.iter().fold(Raw::from_static(b"{}"), |offered, name| match first.capability(name) {
-            Some(value) if clients.iter().all(|client| client.has_capability(name)) => {
-                raw::set(&offered, name, &value)
-            }
-            _ => offered,
-        })
+        let whole = OFFERED.iter().filter_map(|name| {
+            let value = first.capability(name)?;
+            clients.iter().all(|client| client.has_capability(name)).then_some((*name, value))
+        });
+        let by_member = OFFERED_BY_MEMBER.iter().filter_map(|name| {
+            let others: Vec<_> = clients[1..].iter().map(|client| client.carried_members(name)).collect();
+            let mut members = first.carried_members(name);
+            members.retain(|(key, _)| others.iter().all(|other| other.iter().any(|(known, _)| known == key)));
+            (!members.is_empty()).then(|| (*name, client::object_of(&members)))
+        });
+        whole
+            .chain(by_member)
+            .fold(Raw::from_static(b"{}"), |all, (name, value)| raw::set(&all, name, &value))
     }
 
     fn log_level(&self) -> Option<String> {

@@ -16,10 +16,10 @@ use crate::upstream::Upstream;
 use crate::upstream::catalog::ServerInfo;
 use crate::upstream::lease::Lease;
 use crate::wire::body::Body;
+use crate::wire::cork;
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The longest time that a request may take, regardless of progress.
 pub const MAX_TOTAL: Duration = Duration::from_secs(3600);
@@ -150,10 +150,10 @@ pub async fn forward<O: Outgoing>(
         group = current;
         let request = outgoing.prepare(&group, &lease).await?;
         let (method, repeatable) = (request.method, request.repeatable);
-        let started = Instant::now();
+        let started = cork::now();
         let outcome = send(context, &group, &lease, request).await;
         if method == Method::ToolsCall {
-            group.stats.record(started.elapsed());
+            group.stats.record(cork::now().saturating_duration_since(started));
         }
         let error = match outcome {
             Ok(reply) => return adapt(context, group, lease, method, reply).map_err(O::Error::from),

@@ -4,6 +4,7 @@ use super::phase::Offers;
 use crate::front::interaction::client::Client;
 use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
+use crate::groups::startup::log_line;
 use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, TASKS_EXTENSION, meta};
 use crate::upstream::clients::LogLevel;
 use crate::wire::{Raw, raw};
@@ -48,7 +49,7 @@ pub fn negotiate(params: &Raw) -> &'static str {
 /// Tells the client what is wrong with the command line and the config. It gets this when its handshake is over.
 pub fn report_problems(client: &Client, groups: &GroupManager) {
     let config = groups.config();
-    let log = groups.log_file().map(|path| format!("\nLog: {}", path.display())).unwrap_or_default();
+    let log = log_line(groups.log_file());
     let usage = groups.usage_errors().iter().map(|error| format!("command line error: {error}"));
     let errors = config.errors.iter().map(|error| format!("config error: {error}"));
     let entries = config.servers.iter().filter_map(|(name, server)| {

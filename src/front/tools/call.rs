@@ -20,6 +20,8 @@ use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::upstream::lease::Lease;
+use crate::upstream::overrides::{HiddenArg, hidden_args};
+use crate::upstream::snapshot::Snapshot;
 use crate::wire::object::Params;
 use crate::wire::{self, Raw, Reply, raw};
 use std::borrow::Cow;
@@ -169,7 +171,10 @@ impl Outgoing for OutgoingCall<'_> {
         self.store_above = server.and_then(|server| server.store_above);
         self.takes_select =
             self.arguments.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
-                && tool.has_parameter("select");
+                && tool
+                    .catalog
+                    .definition(tool.index)
+                    .is_some_and(|definition| schema::has_argument(definition, "select"));
         if self.select().is_some() && self.call.params.get("task").is_some() {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
@@ -178,6 +183,7 @@ impl Outgoing for OutgoingCall<'_> {
             None => None,
             Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
         };
+        self.replace_hidden(group, &tool, &snapshot)?;
         let demand = match rules.asks(&tool.name) {
             true => Some(ApprovalDemand::Config),
             false if tool.requires_user && self.call.context.can_elicit_forms() => {
@@ -191,7 +197,8 @@ impl Outgoing for OutgoingCall<'_> {
             None => None,
         };
         let params = approved.as_ref().unwrap_or(&call.params);
-        let members = [("name", wire::json_string(&tool.name)), ("arguments", self.args().clone())];
+        let members =
+            [("name", wire::json_string(rules.own_name(&tool.name))), ("arguments", self.args().clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
@@ -210,13 +217,32 @@ impl OutgoingCall<'_> {
     /// Returns what the client gets of a result.
     async fn finish(&self, group: Upstream, result: Raw) -> Raw {
         let program = self.select().map(|select| &*select.program);
-        if program.is_none() && self.store_above.is_none_or(|limit| result.len() <= limit.get()) {
-            return result;
-        }
         let tool = self.tool.as_ref().map_or(self.name, |tool| &tool.name);
         let (group, store_above) = (&group.name, self.store_above);
         let received = ReceivedResult { group, tool, program, store_above, result };
         large_results::finish(&self.call.context, received).await
+    }
+
+    /// Adds the values of hidden arguments that the tool requires.
+    ///
+    /// # Errors
+    ///
+    /// The call has a hidden argument. The text for the model.
+    fn replace_hidden(
+        &mut self,
+        group: &Upstream,
+        tool: &FoundTool,
+        snapshot: &Snapshot,
+    ) -> Result<(), String> {
+        for HiddenArg { name, value } in tool.hidden_args(snapshot) {
+            if raw::get(self.args(), &name).is_some() {
+                return Err(tool_errors::hidden_argument(&group.name, &tool.name, &name));
+            }
+            if let Some(value) = value {
+                self.repaired = Some(raw::set(self.args(), &name, &value));
+            }
+        }
+        Ok(())
     }
 
     /// The arguments that are sent.
@@ -267,11 +293,12 @@ struct FoundTool {
 }
 
 impl FoundTool {
-    /// Returns whether the schema of the tool's arguments has this property.
-    fn has_parameter(&self, name: &str) -> bool {
-        let schema = self.catalog.definition(self.index).and_then(schema::of_arguments);
-        let properties = schema.and_then(|schema| raw::get(&schema, "properties"));
-        properties.is_some_and(|properties| raw::get(&properties, name).is_some())
+    /// The arguments that the config hides.
+    fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
+        let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
+        let of_tool = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)));
+        let found = of_tool.zip(self.catalog.original_definition(self.index));
+        found.map(|(of_tool, definition)| hidden_args(definition, of_tool)).unwrap_or_default()
     }
 }
 

@@ -82,14 +82,10 @@ fn list_groups(groups: &GroupManager) -> String {
     let broken = BrokenGroups::of(groups);
     let line = |group: &Upstream| {
         let snapshot = group.snapshot();
-        let tools = snapshot
-            .catalog
-            .as_ref()
-            .map(|catalog| catalog.tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count());
         let about = snapshot.server.as_ref().and_then(|server| server.description.as_deref());
         let info = snapshot.catalog.as_ref().map(|catalog| &catalog.info);
         let about = about.or_else(|| info?.title.as_deref().or(info?.instructions.as_deref()));
-        render::group(&group.name, tools, broken.brief(&group.name), about)
+        render::group(&group.name, snapshot.allowed_tools(), broken.brief(&group.name), about)
     };
     render::groups(all.iter().map(line))
 }

@@ -70,7 +70,12 @@ impl SelectError {
 pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> Raw {
     let ReceivedResult { group, tool, program, store_above, result } = received;
     let session = &*context.session;
-    let Some(program) = program else { return store(session, result, None, store_above).await };
+    let Some(program) = program else {
+        return match store_above.is_some_and(|limit| result.len() > limit.get()) {
+            true => store(session, result, None, store_above).await,
+            false => result,
+        };
+    };
     match derive(&session.jq, &result, program).await {
         Ok(None) => result,
         Ok(Some(derived)) => deliver(session, derived, store_above).await,

@@ -106,10 +106,10 @@ impl ToolSearch {
     async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<String, String> {
         let only = query.group.as_ref().map(|name| lookup::group(groups, name)).transpose()?;
         let only = only.map(|group| group.name.clone());
-        let (known, mut unknown) = known_and_unknown(groups);
+        let broken = BrokenGroups::of(groups);
+        let (known, mut unknown) = known_and_unknown(groups, &broken);
         unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));
         let index = self.index(known).await?;
-        let broken = BrokenGroups::of(groups);
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let broken_hits = index.groups.iter().filter(|group| group.catalog.is_none()).count();
         let only = only.as_ref().map(|only| index.groups.iter().position(|group| group.name == *only));
@@ -178,8 +178,8 @@ impl ToolSearch {
 
 /// Returns the groups whose tools are known or that cannot be used, and the names of those whose tools are not known,
 /// both in config order.
-fn known_and_unknown(groups: &GroupManager) -> (Vec<IndexedGroup>, Vec<GroupName>) {
-    let (config, broken) = (groups.config(), BrokenGroups::of(groups));
+fn known_and_unknown(groups: &GroupManager, broken: &BrokenGroups) -> (Vec<IndexedGroup>, Vec<GroupName>) {
+    let config = groups.config();
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for group in groups.all() {
         let Some(server) = config.server(&group.name) else { continue };

@@ -1,5 +1,6 @@
 //! `get_status`: the states of the groups, as text and as JSON.
 
+use crate::clock::unix_time_s;
 use crate::config::GroupName;
 use crate::front::changed_tools;
 use crate::front::results::grouped;
@@ -14,7 +15,7 @@ use crate::upstream::catalog::CatalogSource;
 use crate::upstream::lifecycle::State;
 use crate::upstream::snapshot::Snapshot;
 use serde_json::{Value, json};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// How many changed tools of a group the `structuredContent` has.
@@ -175,7 +176,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "mode": mode(snapshot),
         "connecting": snapshot.connecting.is_some(),
         "startupHint": group.startup_hint(),
-        "tools": tools(snapshot),
+        "tools": snapshot.allowed_tools(),
         "error": error,
         "note": note.map(Note::to_string),
         "loginUrl": flows.open_url(group),
@@ -203,12 +204,6 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     })
 }
 
-/// The number of tools that the config allows.
-fn tools(snapshot: &Snapshot) -> Option<usize> {
-    let tools = &snapshot.catalog.as_ref()?.tools;
-    Some(tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).count())
-}
-
 fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: Option<&Note>) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
@@ -217,7 +212,7 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     if snapshot.process().is_some_and(|process| process.is_shared) {
         line.push_str(" to a process that other windows may use");
     }
-    if let (Some(catalog), Some(tools)) = (&snapshot.catalog, tools(snapshot)) {
+    if let (Some(catalog), Some(tools)) = (&snapshot.catalog, snapshot.allowed_tools()) {
         line.push_str(&format!(", {tools} tools"));
         if !matches!(catalog.source, CatalogSource::Live(_)) {
             line.push_str(&format!(" as of {} ago", in_largest_unit(catalog.age())));
@@ -274,7 +269,8 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
 /// The tools that differ from what was first seen or approved, and how.
 fn changed_tools_json(snapshot: &Snapshot, changes: &ToolChanges) -> Value {
     let refused = snapshot.refused();
-    let tools = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows(tool)).take(MAX_CHANGED_TOOLS);
+    let tools =
+        changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows_own(tool)).take(MAX_CHANGED_TOOLS);
     let tools = tools.map(|(tool, change)| {
         let name = shorten(tool, MAX_TOOL_NAME);
         json!({ "tool": name, "changes": change.parts, "refused": refused.contains(tool) })
@@ -287,7 +283,7 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
     let changes = snapshot.pins.changes();
     let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
     let approve = changed_tools::approve_command(&group.name, server, None);
-    let changed: Vec<_> = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows(tool)).collect();
+    let changed: Vec<_> = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows_own(tool)).collect();
     let mut notes = Vec::new();
     if !changed.is_empty() {
         let count = changed.len();
@@ -317,8 +313,7 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
 
 /// How long ago a time in seconds since 1970 was.
 fn age_s(at: u64) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_secs().saturating_sub(at)
+    unix_time_s().saturating_sub(at)
 }
 
 /// The last failure of a group without a connection, and the number of failed attempts in a row.

@@ -38,10 +38,28 @@ impl<C: Connect> Task<C> {
                 definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
             self.pins.observe(tools.iter().copied());
         }
-        if !self.catalog.as_ref().is_some_and(|known| known.is_same(&catalog)) {
+        if !self.catalog.as_ref().is_some_and(|known| known.original().is_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
         }
-        self.catalog = Some(Arc::new(catalog));
+        let original = catalog.tools.len();
+        let catalog = self.overridden(&Arc::new(catalog));
+        if catalog.tools.len() < original {
+            let count = original - catalog.tools.len();
+            tracing::warn!("left out {count} tools, because `tools.override` gives their names to others");
+        }
+        self.catalog = Some(catalog);
+    }
+
+    /// Applies the overrides of the config to a catalog.
+    fn overridden(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        self.server
+            .as_ref()
+            .map_or_else(|| catalog.clone(), |server| catalog.overridden(&server.tools.overrides))
+    }
+
+    /// Applies the overrides of a changed config to the catalog in use.
+    pub(super) fn override_again(&mut self) {
+        self.catalog = self.catalog.as_ref().map(|catalog| self.overridden(catalog.original()));
     }
 
     /// Answers the callers that wait for the catalog, whether or not it was read.

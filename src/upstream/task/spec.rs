@@ -14,7 +14,7 @@ pub struct GroupSpec {
     pub name: GroupName,
     /// Its entry in the config.
     pub server: Result<Arc<ServerConfig>, ConfigError>,
-    /// The catalog that the cache has.
+    /// The catalog that the cache has, with the overrides of the config.
     pub cached: Option<Arc<Catalog>>,
     /// What is remembered of its tools.
     pub pins: Arc<GroupPins>,

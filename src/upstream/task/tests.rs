@@ -4,8 +4,10 @@ use super::super::AcquireError;
 use super::super::catalog::{OtherLists, ServerInfo};
 use super::super::lease::LiveConnection;
 use super::*;
-use crate::config::{Endpoint, Features, Mode, Share, StdioConfig, Timeouts, ToolRules};
+use crate::config::tool_rules::ToolRules;
+use crate::config::{Endpoint, Features, Mode, Share, StdioConfig, Timeouts};
 use crate::protocol::Era;
+use crate::wire::Raw;
 use crate::wire::output::Output;
 use crate::wire::peer::Peer;
 use parking_lot::Mutex;
@@ -48,7 +50,7 @@ impl FakeConnector {
     }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
-        let live = LiveConnection::new(peer, Era::Handshake, None);
+        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"));
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());

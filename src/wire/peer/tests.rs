@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::wire::Request;
+use crate::wire::lines::LineReader;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};

@@ -29,8 +29,8 @@ fn an_upstream_is_offered_only_the_capabilities_of_the_client() {
         ("{}", "{}"),
         (r#"{"sampling":{}}"#, r#"{"sampling":{}}"#),
         (
-            r#"{"experimental":{"a":1},"elicitation":{"form":{},"x":1e400},"roots":{"listChanged":true},"tasks":{}}"#,
-            r#"{"roots":{"listChanged":true},"elicitation":{"form":{},"x":1e400},"tasks":{}}"#,
+            r#"{"experimental":{"a":1},"elicitation":{"form":{},"x":1e400},"roots":{"listChanged":true},"tasks":{},"other":1}"#,
+            r#"{"roots":{"listChanged":true},"elicitation":{"form":{},"x":1e400},"tasks":{},"experimental":{"a":1}}"#,
         ),
     ] {
         let record = InputRecord::new();

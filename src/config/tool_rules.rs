@@ -1,0 +1,69 @@
+//! Which tools of a server may be used and how, and what clients see of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Globs over the names that a server gives its tools. They hold on every route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolRules {
+    /// The only tools that may be used; empty allows all.
+    pub allow: Vec<String>,
+    /// Tools that may not be used.
+    pub deny: Vec<String>,
+    /// Tools whose calls the user confirms one by one.
+    pub ask: Vec<String>,
+    /// Tools that count as read-only whatever their annotations say.
+    pub read_only: Vec<String>,
+    /// What clients see of single tools.
+    pub overrides: ToolOverrides,
+}
+
+/// What clients see of single tools, by the server's own names. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOverrides(Arc<BTreeMap<String, ToolOverride>>);
+
+/// What clients see of one tool instead of what the server says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOverride {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its description.
+    pub description: Option<String>,
+    /// Arguments that clients neither see nor pass.
+    pub hidden_args: Vec<String>,
+}
+
+impl ToolOverrides {
+    /// The overrides by the server's own names. The names that clients see are different from each other.
+    pub fn new(overrides: BTreeMap<String, ToolOverride>) -> Self {
+        Self(Arc::new(overrides))
+    }
+
+    /// Returns whether nothing is overridden.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The overrides with the server's own names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ToolOverride)> {
+        self.0.iter().map(|(own, tool)| (own.as_str(), tool))
+    }
+
+    /// The override of the tool that the server calls `own`.
+    pub fn of(&self, own: &str) -> Option<&ToolOverride> {
+        self.0.get(own)
+    }
+
+    /// The name that the server gives the tool which clients see as `shown`. A name that an override gives away belongs to
+    /// that tool alone, whatever else the server has.
+    pub fn own_name<'n>(&'n self, shown: &'n str) -> &'n str {
+        let given = self.0.iter().find(|(_, tool)| tool.name.as_deref() == Some(shown));
+        given.map_or(shown, |(own, _)| own)
+    }
+
+    /// The name under which clients see the tool that the server calls `own`; `None` if its name is given to another one.
+    pub fn shown_name<'n>(&'n self, own: &'n str) -> Option<&'n str> {
+        let shown = self.0.get(own).and_then(|tool| tool.name.as_deref()).unwrap_or(own);
+        (self.own_name(shown) == own).then_some(shown)
+    }
+}

@@ -1,0 +1,59 @@
+//! What a server says of itself in the handshake.
+
+use crate::protocol::Era;
+use crate::wire::{Raw, raw};
+use serde::{Deserialize, Serialize};
+
+/// The answer to `initialize` or `server/discover`. Every member may be missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerInfo {
+    /// The era of the connection, regardless of the revision that the server names.
+    #[serde(default)]
+    pub era: Era,
+    /// The revision; empty if the server names none.
+    pub protocol_version: String,
+    /// The server's capabilities as JSON text.
+    pub capabilities: Option<String>,
+    /// `serverInfo.title`, else its `name`.
+    pub title: Option<String>,
+    /// `serverInfo.version`.
+    pub version: Option<String>,
+    /// `instructions`, unless blank.
+    pub instructions: Option<String>,
+}
+
+impl ServerInfo {
+    /// Reads the result of `initialize`, or a result of `server/discover` in the same form.
+    pub fn read(result: &Raw, era: Era) -> Self {
+        let info = raw::get(result, "serverInfo");
+        let text =
+            |key| info.as_ref().and_then(|info| raw::get_str(info, key)).filter(|text| !text.is_empty());
+        Self {
+            era,
+            protocol_version: raw::get_str(result, "protocolVersion").unwrap_or_default(),
+            capabilities: raw::get(result, "capabilities")
+                .map(|raw| String::from_utf8_lossy(&raw).into_owned()),
+            title: text("title").or_else(|| text("name")),
+            version: text("version"),
+            instructions: raw::get_str(result, "instructions").filter(|text| !text.trim().is_empty()),
+        }
+    }
+
+    /// Returns whether the server may have `capability`. A server that declares no capability at all is asked anyway:
+    /// the declaration may be missing, and a refusal costs one round trip.
+    pub fn may_have(&self, capability: &str) -> bool {
+        let none =
+            || self.declared().and_then(|declared| raw::entries(&declared)).is_none_or(|all| all.is_empty());
+        self.declares(capability) || none()
+    }
+
+    /// Returns whether the server declares `capability`.
+    pub fn declares(&self, capability: &str) -> bool {
+        self.declared().is_some_and(|declared| raw::get(&declared, capability).is_some())
+    }
+
+    /// The declared capabilities, if there are any.
+    pub fn declared(&self) -> Option<Raw> {
+        Some(Raw::copy_from_slice(self.capabilities.as_ref()?.as_bytes()))
+    }
+}
