@@ -169,12 +169,10 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         self.store_above = server.and_then(|server| server.store_above);
-        self.takes_select =
-            self.arguments.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
-                && tool
-                    .catalog
-                    .definition(tool.index)
-                    .is_some_and(|definition| schema::has_argument(definition, "select"));
+        let select = self.arguments.select.as_deref();
+        let may_be_argument = select.is_some_and(|select| select.args_with_select.is_some());
+        let has_select = |definition| schema::has_argument(definition, "select");
+        self.takes_select = may_be_argument && tool.catalog.definition(tool.index).is_some_and(has_select);
         if self.select().is_some() && self.call.params.get("task").is_some() {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
