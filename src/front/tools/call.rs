@@ -294,9 +294,12 @@ impl FoundTool {
     /// The arguments that the config hides.
     fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
         let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
-        let of_tool = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)));
-        let found = of_tool.zip(self.catalog.original_definition(self.index));
-        found.map(|(of_tool, definition)| hidden_args(definition, of_tool)).unwrap_or_default()
+        let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
+        else {
+            return Vec::new();
+        };
+        let definition = self.catalog.original_definition(self.index);
+        definition.map(|definition| hidden_args(definition, of_tool)).unwrap_or_default()
     }
 }
 
