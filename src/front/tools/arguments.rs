@@ -91,6 +91,11 @@ impl CallArguments {
         }
     }
 
+    /// Returns whether `select` was written among the tool's own arguments, so that it may be one of them.
+    pub fn has_flattened_select(&self) -> bool {
+        self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
+    }
+
     fn from_members(members: &Object) -> Result<Self, String> {
         let tool = string(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
         let group = string(members, &GROUP)?;

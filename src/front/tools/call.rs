@@ -169,10 +169,9 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
         self.store_above = server.and_then(|server| server.store_above);
-        let select = self.arguments.select.as_deref();
-        let may_be_argument = select.is_some_and(|select| select.args_with_select.is_some());
         let has_select = |definition| schema::has_argument(definition, "select");
-        self.takes_select = may_be_argument && tool.catalog.definition(tool.index).is_some_and(has_select);
+        self.takes_select = self.arguments.has_flattened_select()
+            && tool.catalog.definition(tool.index).is_some_and(has_select);
         if self.select().is_some() && self.call.params.get("task").is_some() {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
@@ -214,10 +213,9 @@ impl Outgoing for OutgoingCall<'_> {
 impl OutgoingCall<'_> {
     /// Returns what the client gets of a result.
     async fn finish(&self, group: Upstream, result: Raw) -> Raw {
-        let program = self.select().map(|select| &*select.program);
         let tool = self.tool.as_ref().map_or(self.name, |tool| &tool.name);
-        let (group, store_above) = (&group.name, self.store_above);
-        let received = ReceivedResult { group, tool, program, store_above, result };
+        let (group, select, store_above) = (&group.name, self.select(), self.store_above);
+        let received = ReceivedResult { group, tool, select, store_above, result };
         large_results::finish(&self.call.context, received).await
     }
 

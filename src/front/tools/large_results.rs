@@ -1,6 +1,7 @@
 //! What becomes of a result before the client gets it: `select` derives another one, and what is still too large is
 //! stored.
 
+use super::arguments::SelectArgument;
 use crate::blocking;
 use crate::config::GroupName;
 use crate::front::interaction::context::{RequestContext, SessionState};
@@ -25,8 +26,8 @@ pub struct ReceivedResult<'a> {
     pub group: &'a GroupName,
     /// Its own name for the tool.
     pub tool: &'a str,
-    /// The program of `select`.
-    pub program: Option<&'a str>,
+    /// What to make of the result.
+    pub select: Option<&'a SelectArgument>,
     /// The bytes of text above which the result is stored.
     pub store_above: Option<NonZeroUsize>,
     /// The result.
@@ -68,9 +69,9 @@ impl SelectError {
 
 /// Returns what the client gets. An error, a task and anything else that is no final result stay as they are.
 pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> Raw {
-    let ReceivedResult { group, tool, program, store_above, result } = received;
+    let ReceivedResult { group, tool, select, store_above, result } = received;
     let session = &*context.session;
-    let Some(program) = program else {
+    let Some(SelectArgument { program, .. }) = select else {
         return match store_above.is_some_and(|limit| result.len() > limit.get()) {
             true => store(session, result, None, store_above).await,
             false => result,
