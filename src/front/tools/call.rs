@@ -1,9 +1,11 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
+use super::apps::AppUris;
 use super::arguments::{CallArguments, SelectArgument};
+use super::found_tool::{FoundTool, find_tool};
 use super::large_results::{self, ReceivedResult};
-use super::{argument_repair, stored_result, tool_list};
-use crate::config::OWN_GROUP;
+use super::{argument_repair, definitions, stored_result, tool_list};
+use crate::config::{GroupName, OWN_GROUP};
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
@@ -13,21 +15,19 @@ use crate::front::passthrough::tasks;
 use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
-use crate::protocol::Era;
 use crate::protocol::methods::Method;
+use crate::protocol::{Era, UI_EXTENSION};
 use crate::schema;
 use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::catalog::Tool;
 use crate::upstream::lease::Lease;
-use crate::upstream::overrides::{HiddenArg, hidden_args};
+use crate::upstream::overrides::HiddenArg;
 use crate::upstream::snapshot::Snapshot;
 use crate::wire::object::Params;
 use crate::wire::{self, Raw, Reply, raw};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
-use std::ops::Deref;
-use std::sync::Arc;
 
 /// One `tools/call` of the client.
 pub struct ToolCall {
@@ -37,6 +37,15 @@ pub struct ToolCall {
     pub params: Params,
     /// Whether only read-only tools may be called.
     pub read_only: bool,
+}
+
+impl ToolCall {
+    /// Whether it is a call of one of our tools, which a model makes, and not of the upstream's own, which an app may make.
+    fn is_by_our_tool(&self) -> bool {
+        let name = self.params.get("name");
+        let name = name.and_then(|name| serde_json::from_slice::<String>(&name).ok());
+        name.is_some_and(|name| definitions::NAMES.contains(&name.as_str()))
+    }
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
@@ -125,11 +134,24 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         }
         _ => result,
     };
+    let result = match &outgoing.tool {
+        Some(tool) if call.is_by_our_tool() => name_app(call, group, tool, result),
+        _ => result,
+    };
     let result = tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result);
     if arguments.select.is_none() && outgoing.store_above.is_none() {
         return Ok(Ok(result));
     }
     Ok(Ok(Box::pin(outgoing.finish(forwarded.group, result)).await))
+}
+
+/// Names the app of the tool in a result, for a client that shows apps.
+fn name_app(call: &ToolCall, group: &GroupName, tool: &FoundTool, result: Raw) -> Raw {
+    let shows_apps = call.context.session.client.has_extension(UI_EXTENSION);
+    match tool.catalog.definition(tool.index).filter(|_| shows_apps) {
+        Some(definition) => AppUris::new(call.context.groups()).name_in_result(group, definition, &result),
+        None => result,
+    }
 }
 
 /// A call as it is forwarded.
@@ -163,6 +185,9 @@ impl Outgoing for OutgoingCall<'_> {
         }
         let tool = find_tool(group, self.name).await?;
         refuse_changed(group, &tool)?;
+        if tool.app_only && self.call.is_by_our_tool() {
+            return Err(tool_errors::only_for_its_app(&group.name, &tool.name).into());
+        }
         let snapshot = group.snapshot();
         let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
@@ -279,67 +304,6 @@ impl OutgoingCall<'_> {
         self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
         Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
     }
-}
-
-/// A tool in a group's catalog.
-struct FoundTool {
-    catalog: Arc<Catalog>,
-    /// Its place in the catalog.
-    index: usize,
-}
-
-impl FoundTool {
-    /// The arguments that the config hides.
-    fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
-        let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
-        let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
-        else {
-            return Vec::new();
-        };
-        let definition = self.catalog.original_definition(self.index);
-        definition.map(|definition| hidden_args(definition, of_tool)).unwrap_or_default()
-    }
-}
-
-impl Deref for FoundTool {
-    type Target = Tool;
-
-    fn deref(&self) -> &Tool {
-        &self.catalog.tools[self.index]
-    }
-}
-
-/// Finds a tool in the catalog of a connected group. The catalog is read again before a name is rejected.
-///
-/// # Errors
-///
-/// The text for the model.
-async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
-    let find = || {
-        let snapshot = group.snapshot();
-        let catalog = snapshot.catalog.as_ref()?;
-        match lookup::tool(&group.name, catalog, &snapshot.rules, name) {
-            Match::None => None,
-            Match::One(index) => Some(Ok(FoundTool { catalog: catalog.clone(), index })),
-            Match::Several(indexes) => {
-                let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
-                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
-            }
-        }
-    };
-    if let Some(found) = find() {
-        return found;
-    }
-    if group.snapshot().rules.allows(name) {
-        Box::pin(group.refresh()).await;
-        if let Some(found) = find() {
-            return found;
-        }
-    }
-    let snapshot = group.snapshot();
-    let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
-    let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-    Err(lookup::unknown_tool(&group.name, name, known))
 }
 
 /// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name,
