@@ -52,6 +52,8 @@ mod modes;
 // The browser is a shell script.
 #[cfg(unix)]
 mod oauth;
+// They tell the directories of the state and of the cache apart, which are one on Windows.
+#[cfg(unix)]
 mod pins;
 mod protocol;
 mod reload;
