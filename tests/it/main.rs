@@ -16,6 +16,7 @@
 //! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
+//! - `packages`: archives, npm packages and the like that packaging/ makes;
 //! - `docs`: the tables, links, configs and commands in README.md and docs;
 //! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
@@ -38,6 +39,7 @@ mod limits;
 mod matrix;
 mod modes;
 mod oauth;
+mod packages;
 mod pins;
 mod protocol;
 mod reload;
