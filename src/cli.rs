@@ -22,6 +22,7 @@ pub mod cache;
 pub mod check;
 pub mod completions;
 pub mod demo;
+mod hidden_input;
 pub mod import;
 pub mod instances;
 pub mod login;

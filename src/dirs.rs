@@ -2,7 +2,7 @@
 //!
 //! They follow the XDG Base Directory Specification: a variable such as `XDG_CONFIG_HOME` counts only if it is an
 //! absolute path, and without it the directory lies below the home directory. On Windows `%APPDATA%` holds the
-//! configuration and the state, and `%LOCALAPPDATA%` everything else.
+//! configuration, and `%LOCALAPPDATA%` everything else, because it concerns this machine alone.
 //!
 //! [`Env::config_dir`] and [`Env::data_dir`] are beside the variables, because the config needs them.
 //!
@@ -12,16 +12,22 @@ use std::path::PathBuf;
 
 use crate::config::vars::Env;
 
-/// The directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`.
+/// The directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`; on Windows
+/// `%LOCALAPPDATA%\dynamic-mcp\cache`.
 pub fn cache_dir(env: &Env) -> Option<PathBuf> {
-    env.app_dir(if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" }, ".cache")
+    match cfg!(windows) {
+        true => Some(env.data_dir()?.join("cache")),
+        false => env.app_dir("XDG_CACHE_HOME", ".cache"),
+    }
 }
 
 /// The directory of what this machine has seen, such as the definitions of tools: `$XDG_STATE_HOME/dynamic-mcp`, else
-/// `~/.local/state/dynamic-mcp`.
+/// `~/.local/state/dynamic-mcp`; on Windows `%LOCALAPPDATA%\dynamic-mcp\state`.
 pub fn state_dir(env: &Env) -> Option<PathBuf> {
-    // On Windows the cache has the other directory, and clearing it would remove these files.
-    env.app_dir(if cfg!(windows) { "APPDATA" } else { "XDG_STATE_HOME" }, ".local/state")
+    match cfg!(windows) {
+        true => Some(env.data_dir()?.join("state")),
+        false => env.app_dir("XDG_STATE_HOME", ".local/state"),
+    }
 }
 
 /// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
@@ -44,6 +50,24 @@ mod tests {
         dir(&Env::new(variables.iter().copied(), "/"))
     }
 
+    #[cfg(windows)]
+    #[test]
+    fn each_directory_is_in_the_profile() {
+        let variables = [("AppData", r"C:\r"), ("LOCALAPPDATA", r"C:\l"), ("USERPROFILE", r"C:\u")];
+        let cases: [(Dir, &str, &str); 4] = [
+            (Env::config_dir, r"C:\r\dynamic-mcp", r"C:\u\AppData\Roaming\dynamic-mcp"),
+            (cache_dir, r"C:\l\dynamic-mcp\cache", r"C:\u\AppData\Local\dynamic-mcp\cache"),
+            (data_dir, r"C:\l\dynamic-mcp", r"C:\u\AppData\Local\dynamic-mcp"),
+            (state_dir, r"C:\l\dynamic-mcp\state", r"C:\u\AppData\Local\dynamic-mcp\state"),
+        ];
+        for (dir, named, in_home) in cases {
+            assert_eq!(dir_under(dir, &variables).as_deref(), Some(Path::new(named)));
+            assert_eq!(dir_under(dir, &variables[2..]).as_deref(), Some(Path::new(in_home)));
+            assert_eq!(dir_under(dir, &[]), None);
+        }
+    }
+
+    #[cfg(unix)]
     #[test]
     fn without_a_variable_each_directory_is_below_the_home_directory() {
         let cases: [(Dir, &str); 4] = [
@@ -81,7 +105,8 @@ mod tests {
     fn the_default_config_file_is_the_one_that_the_environment_names() {
         let file = |variables: &[(&str, &str)]| dir_under(default_config_file, variables);
         assert_eq!(file(&[("DYNAMIC_MCP_CONFIG", "x.json"), ("HOME", "/h")]), Some("x.json".into()));
-        let in_home = Some("/h/.config/dynamic-mcp/servers.json".into());
+        let dir = if cfg!(windows) { "/h/AppData/Roaming" } else { "/h/.config" };
+        let in_home = Some(Path::new(dir).join("dynamic-mcp").join("servers.json"));
         assert_eq!(file(&[("DYNAMIC_MCP_CONFIG", ""), ("HOME", "/h")]), in_home);
         assert_eq!(file(&[("HOME", "/h")]), in_home);
         assert_eq!(file(&[]), None);

@@ -9,11 +9,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
+#[cfg(unix)]
 use std::time::Duration;
 
 /// How long a FIFO is read.
+#[cfg(unix)]
 const FIFO_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of a FIFO is read, in bytes.
+#[cfg(unix)]
 const FIFO_BYTES: u64 = 1 << 20;
 /// The largest config file, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 16 << 20;
@@ -35,6 +38,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         FileKind::Regular => read_to_limit(file, limit),
         #[cfg(unix)]
         FileKind::Fifo => fifo::read(file, limit.min(FIFO_BYTES)),
+        #[cfg(unix)]
         FileKind::Null => Ok(Vec::new()),
         kind => Err(io::Error::other(format!("{kind}, not a file"))),
     }
@@ -87,9 +91,12 @@ fn open(path: &Path) -> io::Result<File> {
 enum FileKind {
     Regular,
     Directory,
+    #[cfg(unix)]
     Fifo,
+    #[cfg(unix)]
     Socket,
     /// `/dev/null`.
+    #[cfg(unix)]
     Null,
     Device,
 }
@@ -126,9 +133,13 @@ impl std::fmt::Display for FileKind {
         f.write_str(match self {
             Self::Regular => "it is a regular file",
             Self::Directory => "it is a directory",
+            #[cfg(unix)]
             Self::Fifo => "it is a FIFO",
+            #[cfg(unix)]
             Self::Socket => "it is a socket",
-            Self::Null | Self::Device => "it is a device",
+            #[cfg(unix)]
+            Self::Null => "it is a device",
+            Self::Device => "it is a device",
         })
     }
 }

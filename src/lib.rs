@@ -22,6 +22,7 @@ pub mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod groups;
+#[cfg(unix)]
 pub mod host;
 pub mod memory;
 pub mod pins;

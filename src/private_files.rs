@@ -1,21 +1,35 @@
 //! Our own files in the user's directories: the cache, logins and locks. They are checked before they are trusted.
 //!
 //! A file counts only if it is a regular file of the user that we run as, and no other user can read or write it
-//! (mode 0600). Its directory has to be the user's own too, and not writable by others (0700 if we make it). A file is
-//! never opened through a symbolic link; a directory may be one that the user made. Whatever else is found there is
+//! (mode 0600). Its directory has to be the user's own too, and not writable by others (0700 if we make it). On Windows
+//! the owners and the access lists are checked, and what we make admits the user and the system only. A file is never opened through a symbolic link; a directory may be one that the user made. Whatever else is found there is
 //! refused, and the error says how to repair it: another user may have put it there to feed us a forged login or a
 //! forged tool.
 //!
 //! Files are replaced atomically: written to a temporary file beside them and renamed. A process that is killed leaves
 //! its temporary file, which [`remove_stale_temporaries`] removes later.
 //!
-//! Owners and modes are checked on Unix only. Windows gives the directories of a user's profile to that user alone.
+//! `unix` and `windows` have the checks, `error` and `access` what they share with this file.
 
 use crate::files;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use access::Access;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
+#[cfg(unix)]
+use unix as platform;
+#[cfg(windows)]
+use windows as platform;
+
+mod access;
+mod error;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+pub mod windows;
+
+pub use error::PrivateFileError;
 
 /// The extension of temporary files.
 const TEMPORARY: &str = "tmp";
@@ -24,50 +38,6 @@ const STALE_AFTER: Duration = Duration::from_secs(3600);
 
 /// The interval between attempts to take a lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Why a file or directory of ours cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PrivateFileError {
-    /// A system call failed.
-    #[error("{}: {error}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// Another user may have made or changed it, or can read it.
-    #[error("{} {problem}, so it is not used: {remedy}", path.display())]
-    Untrusted {
-        /// The file or directory.
-        path: PathBuf,
-        /// What is wrong with it, after its name.
-        problem: String,
-        /// What the user can do.
-        remedy: String,
-    },
-}
-
-impl PrivateFileError {
-    fn io(path: &Path, error: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), error }
-    }
-
-    #[cfg(unix)]
-    fn untrusted(path: &Path, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Untrusted { path: path.to_owned(), problem: problem.into(), remedy: remedy.into() }
-    }
-
-    /// Whether the file or its directory does not exist, or cannot be reached: then we never wrote it.
-    pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Io { path, .. } if fs::symlink_metadata(path).is_err())
-    }
-
-    /// Whether a person has to repair something.
-    pub fn is_untrusted(&self) -> bool {
-        matches!(self, Self::Untrusted { .. })
-    }
-}
 
 /// Reads a file of ours of at most `limit` bytes, after a check of the file and its directory.
 ///
@@ -86,7 +56,7 @@ pub fn read_private(path: &Path, limit: u64) -> Result<Vec<u8>, PrivateFileError
 /// Fails if the file cannot be opened, or cannot be trusted.
 fn open_private(path: &Path) -> Result<File, PrivateFileError> {
     check_parent(path)?;
-    open_checked(path, File::options().read(true))
+    open_checked(path, Access::Read)
 }
 
 /// Opens a file of ours that processes lock, and makes it and its directory if they do not exist.
@@ -98,7 +68,7 @@ pub fn open_lock(path: &Path) -> Result<File, PrivateFileError> {
     if let Some(dir) = path.parent() {
         private_dir(dir)?;
     }
-    open_checked(path, File::options().create(true).truncate(false).write(true))
+    open_checked(path, Access::Write)
 }
 
 /// Opens a file of ours to append to it, and makes it if it does not exist.
@@ -108,7 +78,7 @@ pub fn open_lock(path: &Path) -> Result<File, PrivateFileError> {
 /// Fails if the file cannot be opened or made, or cannot be trusted.
 pub fn open_append(path: &Path) -> Result<File, PrivateFileError> {
     check_parent(path)?;
-    open_checked(path, File::options().create(true).append(true))
+    open_checked(path, Access::Append)
 }
 
 /// Locks a file of ours, as [`open_lock`] opens it, until the returned file is dropped. Blocks. `None` if another process
@@ -137,13 +107,7 @@ pub fn check_owned(path: &Path) -> Result<(), PrivateFileError> {
     check_parent(path)?;
     let file = fs::canonicalize(path).map_err(|error| PrivateFileError::io(path, error))?;
     check_parent(&file)?;
-    #[cfg(unix)]
-    {
-        let metadata = fs::metadata(&file).map_err(|error| PrivateFileError::io(path, error))?;
-        check_owner(&file, &metadata)?;
-        check_mode(&file, &metadata, 0o022, 0o600)?;
-    }
-    Ok(())
+    platform::check_unwritable(&file)
 }
 
 /// Makes a directory that only its owner can enter, unless it exists. Checks one that exists.
@@ -152,12 +116,40 @@ pub fn check_owned(path: &Path) -> Result<(), PrivateFileError> {
 ///
 /// Fails if the directory cannot be made, or cannot be trusted.
 pub fn private_dir(dir: &Path) -> Result<(), PrivateFileError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir).map_err(|error| PrivateFileError::io(dir, error))?;
+    make_dirs(dir).map_err(|error| PrivateFileError::io(dir, error))?;
     check_dir(dir)
+}
+
+/// Makes a directory that only its owner can enter, and those above it, unless they exist.
+///
+/// # Errors
+///
+/// Fails if one cannot be made.
+pub fn make_dirs(dir: &Path) -> io::Result<()> {
+    match make_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make_dirs(dir.parent().filter(|parent| *parent != Path::new("")).ok_or(error)?)?;
+            make_dirs(dir)
+        }
+        // Another process may have been faster.
+        Err(error) => {
+            if dir.is_dir() {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Makes a directory that only its owner can enter.
+///
+/// # Errors
+///
+/// Fails if it exists, or cannot be made.
+pub fn make_dir(dir: &Path) -> io::Result<()> {
+    platform::make_dir(dir)
 }
 
 /// Replaces a file of ours atomically. With `durable`, its content is on the disk before the old one is gone. The
@@ -173,7 +165,7 @@ pub fn replace(path: &Path, content: &[u8], durable: bool) -> Result<(), Private
     let temporary = path.with_extension(format!("{}.{TEMPORARY}", std::process::id()));
     // An earlier process with our pid may have left one.
     fs::remove_file(&temporary).ok();
-    let written = private_options(File::options().write(true).create_new(true)).open(&temporary);
+    let written = platform::open(&temporary, Access::CreateNew);
     let written = written.and_then(|mut file| {
         file.write_all(content)?;
         if durable {
@@ -194,7 +186,7 @@ pub fn remove_stale_temporaries(dir: &Path) {
     let now = SystemTime::now();
     let is_stale = |metadata: &Metadata| {
         let age = metadata.modified().ok().and_then(|modified| now.duration_since(modified).ok());
-        metadata.is_file() && is_own(metadata) && age.is_some_and(|age| age > STALE_AFTER)
+        metadata.is_file() && platform::is_own(metadata) && age.is_some_and(|age| age > STALE_AFTER)
     };
     for entry in entries.flatten() {
         let path = entry.path();
@@ -207,37 +199,10 @@ pub fn remove_stale_temporaries(dir: &Path) {
     }
 }
 
-fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<File, PrivateFileError> {
-    let file = private_options(options).open(path).map_err(|error| open_error(path, error))?;
-    let metadata = file.metadata().map_err(|error| PrivateFileError::io(path, error))?;
-    check_file(path, &metadata)?;
+fn open_checked(path: &Path, access: Access) -> Result<File, PrivateFileError> {
+    let file = platform::open(path, access).map_err(|error| platform::open_error(path, error))?;
+    platform::check_file(path, &file)?;
     Ok(file)
-}
-
-/// Options that make files which only their owner can use, and that never follow a link or wait for a FIFO.
-fn private_options(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    }
-    options
-}
-
-/// The error of an open that failed. What is there may say more than the error of the system.
-#[cfg(unix)]
-fn open_error(path: &Path, error: io::Error) -> PrivateFileError {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) => {
-            check_file(path, &metadata).err().unwrap_or_else(|| PrivateFileError::io(path, error))
-        }
-        Err(_) => PrivateFileError::io(path, error),
-    }
-}
-
-#[cfg(not(unix))]
-fn open_error(path: &Path, error: io::Error) -> PrivateFileError {
-    PrivateFileError::io(path, error)
 }
 
 /// Checks the directory of a file. One that is missing is no error here: opening the file then fails.
@@ -248,83 +213,17 @@ fn check_parent(path: &Path) -> Result<(), PrivateFileError> {
     }
 }
 
-#[cfg(unix)]
-fn is_own(metadata: &Metadata) -> bool {
-    std::os::unix::fs::MetadataExt::uid(metadata) == nix::unistd::geteuid().as_raw()
-}
-
-#[cfg(not(unix))]
-fn is_own(_metadata: &Metadata) -> bool {
-    true
-}
-
-#[cfg(unix)]
-fn check_file(path: &Path, metadata: &Metadata) -> Result<(), PrivateFileError> {
-    let untrusted = |problem: &str, remedy: String| Err(PrivateFileError::untrusted(path, problem, remedy));
-    if metadata.is_symlink() {
-        return untrusted("is a symbolic link", "delete it, or put the file itself in its place".to_owned());
-    }
-    if !metadata.is_file() {
-        return untrusted("is not a regular file", "delete it".to_owned());
-    }
-    check_owner(path, metadata)?;
-    check_mode(path, metadata, 0o077, 0o600)
-}
-
-#[cfg(unix)]
+/// Checks a directory. The user may keep it elsewhere, behind a link.
 fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     // A relative file without a directory.
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let failed = |error| PrivateFileError::io(dir, error);
-    let link = fs::symlink_metadata(dir).map_err(failed)?;
-    check_owner(dir, &link)?;
-    // The user may keep the directory elsewhere. Nobody else can make a link that belongs to the user.
-    let metadata = if link.is_symlink() { fs::metadata(dir).map_err(failed)? } else { link };
-    if !metadata.is_dir() {
-        return Err(PrivateFileError::untrusted(dir, "is not a directory", "delete it"));
-    }
-    check_owner(dir, &metadata)?;
-    check_mode(dir, &metadata, 0o022, 0o700)
-}
-
-#[cfg(unix)]
-fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), PrivateFileError> {
-    if is_own(metadata) {
-        return Ok(());
-    }
-    let (owner, own) = (std::os::unix::fs::MetadataExt::uid(metadata), nix::unistd::geteuid());
-    let shown = path.display();
-    let problem = format!("belongs to another user (uid {owner} instead of {own})");
-    let remedy = format!("delete it, or run `sudo chown {own} {shown}` if you trust it");
-    Err(PrivateFileError::untrusted(path, problem, remedy))
-}
-
-/// Checks that no bit of `forbidden` is set; `wanted` is the mode that repairs it.
-#[cfg(unix)]
-fn check_mode(path: &Path, metadata: &Metadata, forbidden: u32, wanted: u32) -> Result<(), PrivateFileError> {
-    let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
-    if mode & forbidden == 0 {
-        return Ok(());
-    }
-    let can = if mode & 0o022 == 0 { "read" } else { "changed" };
-    let problem = format!("can be {can} by other users (mode {mode:o})");
-    Err(PrivateFileError::untrusted(path, problem, format!("run `chmod {wanted:o} {}`", path.display())))
-}
-
-#[cfg(not(unix))]
-fn check_file(_path: &Path, _metadata: &Metadata) -> Result<(), PrivateFileError> {
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
-    fs::metadata(dir).map(drop).map_err(|error| PrivateFileError::io(dir, error))
+    platform::check_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })
 }
 
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::path::PathBuf;
 
     use super::*;
 

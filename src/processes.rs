@@ -11,9 +11,10 @@
 //! Everything here blocks. Servers can be read whole; of our own processes only what is not protected (`main.rs`).
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
+#[cfg(unix)]
+use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 
 pub mod duplicates;
 
@@ -88,7 +89,7 @@ pub fn name(pid: u32) -> Option<String> {
 pub fn arguments(pid: u32) -> Vec<OsString> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
+    words.map(os_string).collect()
 }
 
 /// The environment that a process of this user was started with. `None` if it may not be read.
@@ -96,10 +97,21 @@ pub fn environment(pid: u32) -> Option<BTreeMap<OsString, OsString>> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok().filter(|bytes| !bytes.is_empty())?;
     let variable = |text: &[u8]| {
         let at = text.iter().position(|byte| *byte == b'=')?;
-        let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-        Some((part(&text[..at]), part(&text[at + 1..])))
+        Some((os_string(&text[..at]), os_string(&text[at + 1..])))
     };
     Some(bytes.split(|byte| *byte == 0).filter_map(variable).collect())
+}
+
+#[cfg(unix)]
+fn os_string(bytes: &[u8]) -> OsString {
+    let text: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(bytes);
+    text.to_owned()
+}
+
+/// Nothing calls this, because there is no /proc.
+#[cfg(not(unix))]
+fn os_string(bytes: &[u8]) -> OsString {
+    String::from_utf8_lossy(bytes).into_owned().into()
 }
 
 fn process_memory(pid: u32) -> Option<u64> {

@@ -11,6 +11,7 @@
 //! - `remote` is the transport to a server that speaks HTTP.
 //! - `shared` is the transport to a process that other instances use as well.
 //! - `secrets` fetches the values that a server's config names, before its transport is opened.
+//! - On Windows, `job` takes the place of `warden`, and `unshared` that of `shared`, under the same names.
 //! - `connection` and `error` hold the types that all share.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
@@ -32,14 +33,37 @@ use warden::{StopTimeouts, Warden};
 pub mod child;
 pub mod connection;
 pub mod error;
+#[cfg(windows)]
+mod job;
 pub mod launch;
+#[cfg(unix)]
 mod own_program;
 pub mod remote;
 pub mod secrets;
 pub mod server_log;
+#[cfg(unix)]
 pub mod shared;
 pub mod stderr;
+mod stop_timeouts;
+#[cfg(windows)]
+mod unshared;
+#[cfg(unix)]
 pub mod warden;
+
+/// Starts and ends processes on Windows.
+#[cfg(windows)]
+pub mod warden {
+    pub use super::job::{
+        JobError as SpawnError, JobExit as Exit, JobHandle as ProcessHandle, Jobs as Warden,
+    };
+    pub use super::stop_timeouts::StopTimeouts;
+}
+
+/// Shares no servers: Windows has no host.
+#[cfg(windows)]
+pub mod shared {
+    pub use super::unshared::{NoSession as SharedTransport, NoSharedServers as SharedServers};
+}
 
 pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 pub use error::OpenError;

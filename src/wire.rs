@@ -48,6 +48,7 @@ pub mod peer;
 pub mod percent;
 #[cfg(unix)]
 pub mod pipe_size;
+mod pollable_fd;
 pub mod raw;
 pub mod scan;
 pub mod stdio;

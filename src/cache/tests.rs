@@ -51,6 +51,7 @@ async fn a_catalog_is_read_back_byte_for_byte() {
     assert!(cache.get(&key(9)).is_none());
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn files_are_readable_only_by_their_owner() {
     use std::os::unix::fs::PermissionsExt;

@@ -2,21 +2,35 @@
 //!
 //! # Theory of operation
 //!
-//! Each instance listens on a socket of its own, `instance-PID.sock` in the runtime directory
-//! (`transport/shared/runtime_dir.rs`), which is closed to other users. A command connects to every socket there, sends
-//! one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a command;
-//! `selection` chooses the instances that a command means.
+//! Each instance listens on an endpoint of its own, which is closed to other users. A command connects to all of them,
+//! sends one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a
+//! command; `selection` chooses the instances that a command means.
 //!
-//! An instance that cannot create its socket works without it; commands do not find it then.
+//! An endpoint is a socket (`unix_sockets`), or on Windows a named pipe (`named_pipes`). Either has a file by which
+//! commands find it. An instance that cannot create its endpoint works without it; commands do not find it then.
 
+use crate::config::vars::Env;
 use crate::transport::server_log::{LogCursor, LogPage};
+#[cfg(windows)]
+use named_pipes as endpoint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
+#[cfg(unix)]
+use unix_sockets as endpoint;
 
+#[cfg(windows)]
+mod named_pipes;
 pub mod query;
 pub mod selection;
 pub mod socket;
+#[cfg(unix)]
+mod unix_sockets;
+
+/// Returns the directory that endpoints are found in, or that which has it.
+pub fn endpoint_base(env: &Env) -> Option<PathBuf> {
+    endpoint::base(env)
+}
 
 /// What a command asks an instance.
 #[derive(Debug, Serialize, Deserialize)]

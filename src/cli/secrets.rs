@@ -1,5 +1,6 @@
 //! `dynamic-mcp secret set|list|remove`.
 
+use super::hidden_input::HiddenInput;
 use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::secret_store;
 use super::signals::EndSignals;
@@ -121,39 +122,5 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
         0 => Err(io::Error::other("the value is empty")),
         1..=MAX_VALUE_BYTES => Ok(Some(Secret::new(text))),
         _ => Err(io::Error::other(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))),
-    }
-}
-
-/// While it lives, the terminal does not show what is typed.
-struct HiddenInput {
-    #[cfg(unix)]
-    before: nix::sys::termios::Termios,
-}
-
-#[cfg(unix)]
-impl HiddenInput {
-    fn start() -> io::Result<Self> {
-        use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
-        let before = tcgetattr(io::stdin())?;
-        let mut hidden = before.clone();
-        hidden.local_flags.remove(LocalFlags::ECHO);
-        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &hidden)?;
-        Ok(Self { before })
-    }
-}
-
-#[cfg(unix)]
-impl Drop for HiddenInput {
-    fn drop(&mut self) {
-        use nix::sys::termios::{SetArg, tcsetattr};
-        // Fails only if the terminal is gone.
-        tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before).ok();
-    }
-}
-
-#[cfg(not(unix))]
-impl HiddenInput {
-    fn start() -> io::Result<Self> {
-        Err(io::Error::other("a value cannot be typed here without being shown; pipe it to stdin"))
     }
 }

@@ -9,7 +9,7 @@
 
 use super::Cli;
 use super::cache::cache_dir;
-use super::instances::socket::{self, InstanceInfo};
+use super::instances::{self, socket, socket::InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::config_files;
 use super::signals::EndSignals;
@@ -179,8 +179,8 @@ async fn run_session(
     let (mut lines, output, writer) = stdio;
     let InstanceParts { groups, clients, logins, process_env } =
         InstanceParts::new(config, cache, cli, env, ambient, startup);
-    let runtime_base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let info = InstanceInfo { runtime_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
+    let endpoint_base = instances::endpoint_base(env);
+    let info = InstanceInfo { endpoint_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
     let config = groups.config();
     tokio::select! {
         ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}

@@ -1,4 +1,5 @@
-//! The signals that end the process: SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the end of the terminal).
+//! The signals that end the process: SIGTERM, SIGINT (Ctrl-C) and SIGHUP (the end of the terminal), or the events of the
+//! console on Windows.
 
 use std::io;
 
@@ -33,22 +34,43 @@ impl EndSignals {
     }
 }
 
-/// Receives Ctrl-C.
-#[cfg(not(unix))]
-pub(super) struct EndSignals(());
+/// Receives the events of the console: Ctrl-C, Ctrl-Break, and the end of the console, the login or the system. After the
+/// last three the system waits a few seconds for us to exit.
+#[cfg(windows)]
+pub(super) struct EndSignals {
+    interrupt: tokio::signal::windows::CtrlC,
+    break_: tokio::signal::windows::CtrlBreak,
+    close: tokio::signal::windows::CtrlClose,
+    logoff: tokio::signal::windows::CtrlLogoff,
+    shutdown: tokio::signal::windows::CtrlShutdown,
+}
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 impl EndSignals {
-    /// Does nothing: the first `next` starts to receive Ctrl-C.
+    /// Starts to receive the events, which then no longer end the process by themselves.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they cannot be handled.
     pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self(()))
+        use tokio::signal::windows;
+        Ok(Self {
+            interrupt: windows::ctrl_c()?,
+            break_: windows::ctrl_break()?,
+            close: windows::ctrl_close()?,
+            logoff: windows::ctrl_logoff()?,
+            shutdown: windows::ctrl_shutdown()?,
+        })
     }
 
-    /// Waits for Ctrl-C.
+    /// Waits for the next event and returns its name. Cancel-safe.
     pub(super) async fn next(&mut self) -> &'static str {
-        match tokio::signal::ctrl_c().await {
-            Ok(()) => "Ctrl-C",
-            Err(_) => std::future::pending().await,
+        tokio::select! {
+            _ = self.interrupt.recv() => "CTRL_C_EVENT",
+            _ = self.break_.recv() => "CTRL_BREAK_EVENT",
+            _ = self.close.recv() => "CTRL_CLOSE_EVENT",
+            _ = self.logoff.recv() => "CTRL_LOGOFF_EVENT",
+            _ = self.shutdown.recv() => "CTRL_SHUTDOWN_EVENT",
         }
     }
 }

@@ -7,8 +7,7 @@
 
 use super::Cli;
 use crate::config::nearest::nearest;
-use crate::transport::launch::ANCESTORS_VAR;
-use crate::transport::warden::OWNER_VAR;
+use crate::transport::launch::{ANCESTORS_VAR, OWNER_VAR};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, CommandFactory, Error, FromArgMatches};
 use std::error::Error as _;

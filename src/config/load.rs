@@ -84,7 +84,7 @@ fn use_profile(
 ) {
     // A file that cannot be read may have the servers that a profile is about.
     if config.errors.is_empty() {
-        config.warnings.extend(profiles.warnings(servers));
+        config.warnings.extend(profiles.warnings(servers, overrides.profile.as_deref()));
     }
     config.profiles = profiles.names();
     let Some(wanted) = &overrides.profile else { return };

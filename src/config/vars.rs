@@ -68,15 +68,22 @@ impl Env {
         ["HOME", "USERPROFILE"].iter().find_map(|name| self.get_non_empty(name)).map(Path::new)
     }
 
-    /// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`.
+    /// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`; on Windows
+    /// `%APPDATA%\dynamic-mcp`.
     pub fn config_dir(&self) -> Option<PathBuf> {
-        self.app_dir(if cfg!(windows) { "APPDATA" } else { "XDG_CONFIG_HOME" }, ".config")
+        match cfg!(windows) {
+            true => self.app_dir("APPDATA", r"AppData\Roaming"),
+            false => self.app_dir("XDG_CONFIG_HOME", ".config"),
+        }
     }
 
     /// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else
-    /// `~/.local/share/dynamic-mcp`.
+    /// `~/.local/share/dynamic-mcp`; on Windows `%LOCALAPPDATA%\dynamic-mcp`.
     pub fn data_dir(&self) -> Option<PathBuf> {
-        self.app_dir(if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_DATA_HOME" }, ".local/share")
+        match cfg!(windows) {
+            true => self.app_dir("LOCALAPPDATA", r"AppData\Local"),
+            false => self.app_dir("XDG_DATA_HOME", ".local/share"),
+        }
     }
 
     /// Our directory in the base directory that `variable` names, else in `below_home` of the home directory. A variable

@@ -31,6 +31,7 @@ pub mod input_required;
 pub mod invocation;
 pub mod list_changes;
 pub mod listener;
+pub mod log_level;
 pub mod login_offer;
 pub mod open_tasks;
 pub mod question_limit;

@@ -1,6 +1,8 @@
 //! Tests what processes that share a state directory make of what they see and approve.
 
-use super::changes::{RefusedTools, WhyRefused};
+use super::changes::RefusedTools;
+#[cfg(unix)]
+use super::changes::WhyRefused;
 use super::definition::DefinitionDigest;
 use super::group::{ApproveError, approve};
 use super::record::NotApproved;
@@ -10,6 +12,7 @@ use crate::config::load::load;
 use crate::config::tool_rules::ToolOverrides;
 use crate::config::vars::Env;
 use crate::wire::Raw;
+#[cfg(unix)]
 use std::path::Path;
 
 /// A directory with a config and the state of its processes.

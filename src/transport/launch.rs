@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +29,10 @@ mod child_env;
 mod launcher_vars;
 mod path;
 mod process_env;
+#[cfg(any(windows, test))]
+pub(super) mod windows_command;
 
-pub use child_env::{ANCESTORS_VAR, withheld_vars};
+pub use child_env::{ANCESTORS_VAR, OWNER_VAR, withheld_vars};
 pub use path::PathList;
 pub use process_env::ProcessEnv;
 
@@ -105,9 +107,7 @@ pub enum LaunchError {
         count: usize,
     },
     /// The file of the command exists and is not executable.
-    #[error(
-        "command {path:?} is not an executable file; run chmod +x on it, or set its interpreter as \"command\""
-    )]
+    #[error("command {path:?} is not an executable file; {NOT_EXECUTABLE_ADVICE}")]
     NotExecutable {
         /// The absolute path of the file.
         path: PathBuf,
@@ -122,10 +122,26 @@ pub enum LaunchError {
         /// Why it cannot be used.
         reason: io::Error,
     },
+    /// An argument cannot be passed to the program, or the program cannot be run.
+    #[cfg(windows)]
+    #[error("command {program:?} cannot be run: {reason}")]
+    CommandLine {
+        /// The absolute path of the program.
+        program: PathBuf,
+        /// Why. It names an argument by its position.
+        reason: String,
+    },
     /// The directories of PATH or the working directory could not be looked at.
     #[error("the search for the command {0}")]
     Lookup(#[from] BlockingError),
 }
+
+/// What to do about a file that is not executable.
+const NOT_EXECUTABLE_ADVICE: &str = if cfg!(windows) {
+    "Windows runs .exe, .com, .cmd, .bat and .ps1; set its interpreter as \"command\""
+} else {
+    "run chmod +x on it, or set its interpreter as \"command\""
+};
 
 impl LaunchError {
     /// The error in a few words, for lists.
@@ -135,6 +151,8 @@ impl LaunchError {
             Self::HasArguments { .. } => "its command has arguments in it",
             Self::NotExecutable { .. } => "its command is not executable",
             Self::Cwd { .. } => "its working directory cannot be used",
+            #[cfg(windows)]
+            Self::CommandLine { .. } => "its arguments cannot be passed to it",
             Self::Lookup(_) => "its command could not be searched for",
         }
     }
@@ -179,7 +197,7 @@ pub async fn find_broken<'s>(
 
 /// The command as errors show it: without what may be arguments, which may hold secrets.
 fn without_arguments(command: &str) -> String {
-    let is_path = command.starts_with(['/', '~', '.']);
+    let is_path = command.starts_with(['/', '~', '.']) || Path::new(command).is_absolute();
     // A path may contain spaces.
     let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
     end.map_or_else(|| command.to_owned(), |end| format!("{} …", &command[..end]))
@@ -224,22 +242,34 @@ fn prepare_blocking(
     let cwd = usable_working_dir(stdio, process_env)?;
     let searched = PathList::parse(get_var(&env, "PATH").unwrap_or_default());
     let program = find_program(&stdio.command, searched, &cwd, process_env)?;
-    let args = stdio.args.iter().map(OsString::from).collect();
+    let args: Vec<_> = stdio.args.iter().map(OsString::from).collect();
+    #[cfg(windows)]
+    windows_command::check(&program, &args)
+        .map_err(|error| LaunchError::CommandLine { program: program.clone(), reason: error.to_string() })?;
     Ok(Launch { program, args, env: env.into_iter().collect(), cwd })
 }
 
 /// Returns the working directory of the server that `stdio` configures, which may not exist.
 ///
-/// Without a `cwd` in the config entry it is ours, or the home directory if ours is the root, where desktops start
-/// programs.
+/// Without a `cwd` in the config entry it is ours, or the home directory if ours is where desktops start programs: the
+/// root, or the directory of the system's programs on Windows.
 pub fn working_dir(stdio: &StdioConfig, process_env: &ProcessEnv) -> PathBuf {
     match &stdio.cwd {
         Some(cwd) => process_env.cwd.join(expand_tilde(cwd, process_env)),
-        None if process_env.cwd.parent().is_none() => {
+        None if process_env.cwd.parent().is_none() || is_system_dir(process_env) => {
             process_env.home().unwrap_or_else(|| process_env.cwd.clone())
         }
         None => process_env.cwd.clone(),
     }
+}
+
+/// Returns whether our working directory is that of the system's programs on Windows.
+fn is_system_dir(process_env: &ProcessEnv) -> bool {
+    let system = process_env.var("SystemRoot").filter(|_| cfg!(windows));
+    system.is_some_and(|root| {
+        let system = Path::new(root).join("System32");
+        process_env.cwd.as_os_str().eq_ignore_ascii_case(system)
+    })
 }
 
 /// Returns [`working_dir`] if it is a directory.
@@ -263,21 +293,21 @@ fn find_program(
     process_env: &ProcessEnv,
 ) -> Result<PathBuf, LaunchError> {
     let expanded = expand_tilde(Path::new(command), process_env);
-    if let Some(program) = searched.find(&expanded, cwd) {
+    if let Some(program) = searched.find(&expanded, cwd, process_env) {
         return Ok(program);
     }
     let mut words = command.split_whitespace();
     if let (Some(first), count @ 1..) = (words.next(), words.count()) {
         let program = expand_tilde(Path::new(first), process_env);
-        let is_program = searched.find(&program, cwd).is_some()
-            || path::fallback_dirs(process_env).find(&program, cwd).is_some();
+        let is_program = searched.find(&program, cwd, process_env).is_some()
+            || path::fallback_dirs(process_env).find(&program, cwd, process_env).is_some();
         if is_program {
             return Err(LaunchError::HasArguments { program: first.to_owned(), count });
         }
     }
     let file = match expanded.components().count() {
         // A directory of PATH may have a file of that name that is not executable.
-        1 if !command.contains('/') => {
+        1 if !command.contains(is_separator) => {
             searched.0.iter().map(|dir| dir.join(&expanded)).find(|file| file.is_file())
         }
         _ => Some(cwd.join(&expanded)),
@@ -286,7 +316,7 @@ fn find_program(
         Some(path) if path.exists() => Err(LaunchError::NotExecutable { path }),
         Some(path) => Err(LaunchError::NoSuchFile { command: command.to_owned(), path }),
         None => {
-            let found = path::fallback_dirs(process_env).find(&expanded, cwd);
+            let found = path::fallback_dirs(process_env).find(&expanded, cwd, process_env);
             Err(LaunchError::NotFound { command: command.to_owned(), searched, found })
         }
     }

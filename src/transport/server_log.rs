@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+/// The request by which an instance reads the log of a shared server, `{after}`, which the host answers with a
+/// [`LogPage`].
+pub const READ_LOG: &str = "dynamic-mcp/log";
 /// The bytes that are kept.
 const MAX_BYTES: usize = 64 << 10;
 

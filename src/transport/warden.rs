@@ -41,6 +41,7 @@ use tokio::time::timeout;
 
 use super::launch::Launch;
 use super::own_program::own_program;
+pub use super::stop_timeouts::StopTimeouts;
 use crate::wire::pipe_size::grow;
 use client::WardenClient;
 use handle::ClientCommand;
@@ -88,8 +89,6 @@ mod rlimit_mark {
 }
 
 pub use handle::{Exit, ProcessHandle};
-pub use owner_mark::OWNER_VAR;
-pub use protocol::StopTimeouts;
 pub use spawn_error::SpawnError;
 pub use supervisor::run;
 

@@ -9,6 +9,7 @@
 
 use super::Frame;
 use super::cork::{self, Corked};
+pub use super::pollable_fd::PollableFd;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -16,15 +17,11 @@ use std::sync::Arc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-#[cfg(unix)]
-use tokio::net::{UnixStream, unix::pipe};
-
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.
 const HIGH_WATER: usize = 64 << 10;
 /// The largest number of parts of frames in one write: `IOV_MAX` of Linux and macOS.
 const MAX_PARTS_PER_WRITE: usize = 1024;
-
 /// Sends frames. Cheap to clone.
 #[derive(Clone)]
 pub struct Output(Arc<Shared>);
@@ -55,47 +52,6 @@ struct Queue {
     overflowed: bool,
     /// The descriptor, if it is a non-blocking one and the writer has not ended.
     direct: Option<Arc<PollableFd>>,
-}
-
-/// A non-blocking descriptor.
-#[cfg(unix)]
-pub enum PollableFd {
-    /// The writing end of a pipe.
-    Pipe(pipe::Sender),
-    /// A Unix socket.
-    Socket(Arc<UnixStream>),
-}
-
-/// A non-blocking descriptor. This system has none.
-#[cfg(not(unix))]
-pub enum PollableFd {}
-
-#[cfg(unix)]
-impl PollableFd {
-    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Pipe(pipe) => pipe.try_write_vectored(slices),
-            Self::Socket(socket) => socket.try_write_vectored(slices),
-        }
-    }
-
-    async fn writable(&self) -> io::Result<()> {
-        match self {
-            Self::Pipe(pipe) => pipe.writable().await,
-            Self::Socket(socket) => socket.writable().await,
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl PollableFd {
-    fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
-        match *self {}
-    }
-
-    async fn writable(&self) -> io::Result<()> {
-        match *self {}
-    }
 }
 
 /// Writes the queue. The owner of the connection runs it.
@@ -364,8 +320,11 @@ fn try_write(direct: &PollableFd, batch: &VecDeque<Frame>) -> io::Result<usize> 
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
+    #[cfg(unix)]
+    use tokio::net::unix::pipe;
     use tokio::time::{Duration, timeout};
 
+    #[cfg(unix)]
     fn frame(n: usize) -> Frame {
         Frame::notification(&format!("n{n}"), None)
     }

@@ -2,10 +2,16 @@
 //!
 //! tokio's stdin reads in a blocking thread, which costs some 80 µs per message. A shell gives its children pipes, and
 //! Node gives them sockets; both can be read without blocking. Anything else (a file, a terminal) is read by tokio.
+//!
+//! On Windows nothing that is inherited can be used without blocking. There, stdin and stdout have a thread each
+//! (`threads`).
 
 use super::lines::LineReader;
 use super::output::{Output, Writer};
 use tokio::io::AsyncRead;
+
+#[cfg(any(windows, test))]
+mod threads;
 
 /// A reader of any kind.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
@@ -82,16 +88,18 @@ mod platform {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 mod platform {
     use super::super::output::{Output, Writer};
-    use super::Input;
+    use super::{Input, threads};
 
+    /// Reads stdin in a thread; `None` if the system refuses one.
     pub(super) fn stdin() -> Option<Input> {
-        None
+        Some(Box::new(threads::reader(std::io::stdin()).ok()?))
     }
 
+    /// Writes stdout in a thread; `None` if the system refuses one.
     pub(super) fn stdout() -> Option<(Output, Writer)> {
-        None
+        Some(Output::any(threads::writer(std::io::stdout()).ok()?))
     }
 }

@@ -1,15 +1,16 @@
 //! `dynamic-mcp check`.
 
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
+#[cfg(unix)]
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
-use crate::support::{
-    InputRecord, config_of, merged, output_of, scripted_upstream, scripted_upstream_program, wait_for_child,
-    wait_until,
-};
+use crate::support::{InputRecord, config_of, merged, output_of, scripted_upstream};
+#[cfg(unix)]
+use crate::support::{scripted_upstream_program, wait_for_child, wait_until};
 
 #[test]
 fn each_server_is_started_and_each_failure_says_what_to_do() {
@@ -141,6 +142,8 @@ fn the_entry_of_a_client_gives_variables_and_the_config() {
     assert!(stdout.contains("the entry is not known: ") && stdout.contains("mcp.json:1:"), "{stdout}");
 }
 
+// It needs /proc.
+#[cfg(unix)]
 #[test]
 fn a_client_that_runs_shows_its_path() {
     let shell = Shell::new(&config_of([("g", json!({"command": "a-tool"}))]));

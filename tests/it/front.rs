@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{
     Proxy, ProxyCommand, TEST_TIMEOUT, merged, pure_config, scripted_config, scripted_upstream,
 };
+#[cfg(unix)]
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -99,6 +100,8 @@ fn all_requests_allowed_during_operation() {
     assert_eq!(proxy.call_text("g", "echo", json!({"text": "hello"})), "hello");
 }
 
+// It needs a signal.
+#[cfg(unix)]
 #[test]
 fn shutdown_rejects_all_requests() {
     let mut proxy = Proxy::new(&scripted_config(&["--ignore-eof", "--ignore-term"]));

@@ -26,7 +26,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "memory", "protocol", "text", "wire"]),
+    ("transport", &["blocking", "config", "files", "memory", "protocol", "random", "text", "wire"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),
     (
@@ -96,6 +96,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
             "private_files",
             "processes",
             "protocol",
+            "random",
             "telemetry",
             "text",
             "transport",

@@ -25,19 +25,33 @@
 
 mod calls;
 mod check;
+// Shells complete.
+#[cfg(unix)]
 mod completions;
 mod config;
 mod demo;
+// Commands of a shell, and checks of the pages, which are the same on every system.
+#[cfg(unix)]
 mod docs;
 mod fidelity;
 mod front;
+// The files of clients are in other places on Windows, and the snapshots have paths of Unix.
+#[cfg(unix)]
 mod import;
+// Users and modes.
+#[cfg(unix)]
 mod isolation;
 mod layers;
+// Signals, and processes that are found in /proc. `.ci/cross` has the tests for Windows.
+#[cfg(unix)]
 mod lifetime;
+// FIFOs, devices, limits of the system, and /proc.
+#[cfg(unix)]
 mod limits;
 mod matrix;
 mod modes;
+// The browser is a shell script.
+#[cfg(unix)]
 mod oauth;
 mod packages;
 mod pins;
@@ -45,13 +59,21 @@ mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+// Shell scripts, modes and a D-Bus.
+#[cfg(unix)]
 mod secrets;
 mod security_doc;
 mod servers;
 mod setup;
+// Windows has no host.
+#[cfg(unix)]
 mod sharing;
 mod shell;
+// Processes that are found in /proc.
+#[cfg(unix)]
 mod soak;
 mod support;
 mod upstreams;
+// Windows has no warden: `transport/job/tests.rs` has the tests of what takes its place.
+#[cfg(unix)]
 mod warden;

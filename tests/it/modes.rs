@@ -231,6 +231,8 @@ fn a_start_reads_only_the_index_of_the_cache() {
     assert_eq!(second.group_status("g")["cached"], true);
 }
 
+// It needs a shell.
+#[cfg(unix)]
 #[test]
 fn a_tool_that_the_cache_lacks_is_looked_up_at_the_server() {
     let cache = TempDir::new().unwrap();
@@ -259,8 +261,11 @@ fn a_broken_cache_is_ignored_and_no_cache_writes_no_file() {
     let dir = cache.path().join("dynamic-mcp");
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("index.json"), "{half").unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(dir.join("index.json"), mode).unwrap();
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(dir.join("index.json"), mode).unwrap();
+    }
     let mut proxy = start_with_cache(&default_mode_config(&[]), cache.path());
     proxy.wait_for_state("g", "discovered");
     assert!(!proxy.log().contains("cache"), "{}", proxy.log());
@@ -312,8 +317,7 @@ fn a_failed_start_is_retried_and_callers_wait_for_it() {
 fn an_eager_group_reconnects_when_its_process_dies() {
     let mut proxy = Proxy::new(&config_of([("g", upstream_in_mode(&[], "eager"))]));
     let first = proxy.upstream_pid("g");
-    let pid = nix::unistd::Pid::from_raw(first.cast_signed());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    crate::support::kill(first);
     wait_until("the group is connected again", || {
         let group = proxy.group_status("g");
         group["state"] == "connected" && group["attempts"] == 0 && proxy.log().contains("connection lost")

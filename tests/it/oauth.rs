@@ -18,6 +18,8 @@ use fixture::{Fixture, get};
 mod attacks;
 pub(crate) mod auth_server;
 mod fixture;
+// The other systems have a keyring of their own.
+#[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod keyring;
 mod long_session;
 mod offered_logins;

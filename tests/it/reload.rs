@@ -5,6 +5,7 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -154,6 +155,8 @@ fn a_deleted_file_is_ignored_until_it_exists_again() {
     wait_for_groups(&mut proxy, &["new"]);
 }
 
+// It needs links.
+#[cfg(unix)]
 #[test]
 fn changed_symlinks_to_the_file_and_its_directory_are_followed() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,6 +185,8 @@ fn changed_symlinks_to_the_file_and_its_directory_are_followed() {
     wait_for_groups(&mut proxy, &["c"]);
 }
 
+// It needs modes.
+#[cfg(unix)]
 #[test]
 fn a_file_that_cannot_be_read_changes_nothing() {
     let mut proxy = start(&two_groups(scripted_upstream(&[])));

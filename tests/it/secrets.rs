@@ -337,7 +337,7 @@ fn values_are_literal_outside_of_the_users_own_file_and_its_credentials() {
 
 #[test]
 fn a_command_that_hangs_is_killed_with_its_descendants() {
-    let _guard = crate::warden::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner);
+    let _guard = crate::support::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner);
     let home = TempDir::new().unwrap();
     let script = home.path().join("hang");
     let pids = home.path().join("pids");

@@ -1,19 +1,24 @@
 //! `dynamic-mcp tools`, `search`, `call`, `resources` and `prompts`.
 
+#[cfg(unix)]
 use std::fs::File;
+#[cfg(unix)]
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+#[cfg(unix)]
+use std::process::Child;
+use std::process::{Command, Stdio};
 
+#[cfg(unix)]
 use nix::sys::signal::{Signal, kill};
+#[cfg(unix)]
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{
-    DISABLED_DBUS, InputRecord, config_of, full_upstream, merged, output_of, scripted_upstream,
-    wait_for_child, write_all,
-};
+use crate::support::{InputRecord, base_env, config_of, full_upstream, merged, output_of, scripted_upstream};
+#[cfg(unix)]
+use crate::support::{wait_for_child, write_all};
 
 /// The commands of one user, on one config.
 pub(crate) struct Shell {
@@ -42,8 +47,9 @@ impl Shell {
     /// A command with the config that it finds by itself.
     pub(crate) fn plain_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.env("XDG_RUNTIME_DIR", self.home.path()).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
+        // The defaults of the XDG directories, so that the commands use the log and the cache as a user does.
+        let env = base_env(self.home.path()).into_iter().filter(|(name, _)| !name.ends_with("_HOME"));
+        command.env_clear().envs(env);
         command.current_dir(self.home.path()).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -56,6 +62,7 @@ impl Shell {
     }
 
     /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+    #[cfg(unix)]
     pub(crate) fn run_at_terminal(&self, args: &[&str], answers: &str) -> (i32, String) {
         at_terminal(self.command(args), answers)
     }
@@ -86,6 +93,7 @@ fn tool(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
 }
 
+#[cfg(unix)]
 fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
 }
@@ -189,6 +197,8 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
     assert!(stderr.starts_with("dynamic-mcp: broken: its process exited with code 3"), "{stderr}");
 }
 
+// It needs a terminal.
+#[cfg(unix)]
 #[test]
 fn a_call_that_has_to_be_confirmed_asks_at_the_terminal_and_is_refused_without_one() {
     let record = InputRecord::new();
@@ -206,6 +216,8 @@ fn a_call_that_has_to_be_confirmed_asks_at_the_terminal_and_is_refused_without_o
     assert_eq!(record.lines_of("tools/call").len(), 1);
 }
 
+// It needs a signal.
+#[cfg(unix)]
 #[test]
 fn ctrl_c_cancels_the_call() {
     let record = InputRecord::new();

@@ -17,10 +17,13 @@ pub(crate) use crate::scripted::program as scripted_upstream_program;
 pub(crate) use config::{config_of, full_upstream, merged, pure_config, scripted_config, scripted_upstream};
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
-use pipes::wait_for_events;
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
-pub(crate) use processes::{Processes, is_alive};
-pub(crate) use proxy_process::{DISABLED_DBUS, NOBODY, Proxy, ProxyCommand};
+pub(crate) use processes::{Processes, is_alive, kill};
+#[cfg(unix)]
+pub(crate) use proxy_process::unix::NOBODY;
+#[cfg(unix)]
+pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
+pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
 
 mod config;
 mod input_record;
@@ -29,7 +32,8 @@ mod pipes;
 mod processes;
 mod proxy_client;
 mod proxy_process;
-#[cfg(not(target_os = "macos"))]
+// The other systems have a keyring of their own.
+#[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod session_bus;
 pub(crate) mod stateless;
 

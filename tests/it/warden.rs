@@ -9,8 +9,8 @@ use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use dynamic_mcp::transport::launch::Launch;
@@ -24,16 +24,13 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::support::TEST_TIMEOUT;
+use crate::support::{ORPHANS_LOCK, TEST_TIMEOUT};
 
 mod killed;
 mod silent;
 
 const SHORT_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::from_millis(200), sigkill_after: Duration::from_millis(400) };
-
-/// A test that makes orphaned processes holds this for writing, because the warden of any other test would end them.
-pub(crate) static ORPHANS_LOCK: RwLock<()> = RwLock::new(());
 
 /// Runs a test beside others.
 fn run(test: impl Future<Output = ()>) {

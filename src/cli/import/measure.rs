@@ -30,6 +30,7 @@ use crate::front::interaction::clients::ClientRegistry;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;
+use crate::private_files;
 use crate::processes::ProcessTree;
 use crate::text::{CHARACTERS_PER_TOKEN, name, shorten, visible};
 use crate::transport::Transport;
@@ -270,10 +271,7 @@ impl TemporaryFiles {
         let id = std::process::id();
         let dir = std::env::temp_dir().join(format!("dynamic-mcp-measure-{id}"));
         // This fails if the directory exists, so that no other user can have prepared it.
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        private_files::make_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let config = match target.exists() {
             // Its relative paths start there.
             true => target.with_file_name(format!(".measured-{id}.json")),

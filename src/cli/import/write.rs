@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use crate::private_files;
 
 /// The path without `.` and `..`, and as it is if there is nothing.
 pub(in crate::cli) fn absolute(path: &Path) -> PathBuf {
@@ -24,11 +25,7 @@ pub(in crate::cli) fn absolute(path: &Path) -> PathBuf {
 pub(in crate::cli) fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
     let target = check_unchanged(path, old)?;
     let dir = target.parent().unwrap_or_else(|| Path::new("."));
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)?;
+    private_files::make_dirs(dir)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
     let written = write_temporary(&temporary, &target, old.is_some(), new).and_then(|()| {

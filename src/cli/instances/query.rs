@@ -1,19 +1,18 @@
 //! Asks the running instances of this user.
 
+use super::endpoint;
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
 use crate::config::vars::Env;
 use crate::transport::server_log::{LogCursor, LogPage};
-use crate::transport::shared::runtime_dir::RuntimeDir;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long an instance may take to answer. One that hangs is left out.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A running instance and the path of its socket.
+/// A running instance and the file of its endpoint.
 pub struct RunningInstance {
     /// What it says of itself.
     pub status: InstanceStatus,
@@ -36,21 +35,14 @@ pub enum LogReply {
     NoSuchGroup,
 }
 
-/// Returns the instances that answer, the oldest first. Removes the sockets of those that were killed.
+/// Returns the instances that answer, the oldest first. Removes the files of those that were killed.
 ///
 /// # Errors
 ///
-/// Fails if the runtime directory cannot be used.
+/// Fails if the directory of the endpoints cannot be used.
 pub fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
-    let base = env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(Path::new);
-    let dir = RuntimeDir::open(base)?;
-    let files = fs::read_dir(dir.path())?.flatten().map(|file| file.path());
-    let is_instance = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("instance-") && name.ends_with(".sock")
-    };
     let mut instances = Vec::new();
-    for socket in files.filter(is_instance) {
+    for socket in endpoint::find(endpoint::base(env).as_deref())? {
         match ask(&socket, &InstanceRequest::Status) {
             Ok(InstanceReply::Status(status)) => instances.push(RunningInstance { status: *status, socket }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -92,11 +84,6 @@ impl RunningInstance {
 }
 
 fn ask(socket: &Path, request: &InstanceRequest) -> io::Result<InstanceReply> {
-    let mut socket = UnixStream::connect(socket)?;
-    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.write_all((serde_json::to_string(request)? + "\n").as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(socket).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    let line = serde_json::to_string(request)? + "\n";
+    Ok(serde_json::from_str(&endpoint::exchange(socket, &line, ANSWER_TIMEOUT)?)?)
 }

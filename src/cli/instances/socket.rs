@@ -1,19 +1,17 @@
-//! The socket on which an instance answers commands.
+//! The endpoint on which an instance answers commands.
 
+use super::endpoint::{OwnEndpoint, check_peer};
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
 use crate::config::GroupName;
 use crate::front::tools::status;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
-use crate::transport::shared::runtime_dir::RuntimeDir;
 use crate::wire::lines::LineReader;
 use std::future::pending;
 use std::io;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
 /// A client that only probes the program has ended it before this, and no file is made.
@@ -27,8 +25,8 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What an instance says of itself.
 pub struct InstanceInfo {
-    /// `$XDG_RUNTIME_DIR`.
-    pub runtime_base: Option<PathBuf>,
+    /// See [`endpoint_base`](super::endpoint_base).
+    pub endpoint_base: Option<PathBuf>,
     /// The working directory.
     pub cwd: PathBuf,
     /// The config files.
@@ -39,17 +37,21 @@ pub struct InstanceInfo {
 pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
     let started = Instant::now();
     sleep(START_DELAY).await;
-    let (listener, _socket_file) = match listen(info.runtime_base.as_deref()) {
-        Ok(listening) => listening,
+    let mut endpoint = match OwnEndpoint::listen(info.endpoint_base.as_deref()) {
+        Ok(endpoint) => endpoint,
         Err(error) => {
             tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");
             return pending().await;
         }
     };
     loop {
-        match listener.accept().await {
-            Ok((socket, _)) => {
-                let answered = timeout(COMMAND_TIMEOUT, answer(socket, &info, groups, started)).await;
+        match endpoint.accept().await {
+            Ok(socket) => {
+                let answered = async {
+                    check_peer(&socket)?;
+                    answer(socket, &info, groups, started).await
+                };
+                let answered = timeout(COMMAND_TIMEOUT, answered).await;
                 if let Ok(Err(error)) = answered {
                     tracing::debug!(%error, "a command was not answered");
                 }
@@ -59,40 +61,13 @@ pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
     }
 }
 
-/// Removes a file when it is dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).ok();
-    }
-}
-
-fn listen(runtime_base: Option<&Path>) -> io::Result<(UnixListener, SocketFile)> {
-    let dir = RuntimeDir::open(runtime_base)?;
-    let path = dir.path().join(format!("instance-{}.sock", std::process::id()));
-    // A process that had this pid before and was killed has left its file. In another pid namespace it may still live.
-    if StdUnixStream::connect(&path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-        std::fs::remove_file(&path)?;
-    }
-    // It gets its name when it listens: before that it refuses connections, and commands remove a socket that does.
-    let unnamed = path.with_extension("new");
-    std::fs::remove_file(&unnamed).ok();
-    let listener = UnixListener::bind(&unnamed)?;
-    std::fs::rename(&unnamed, &path)?;
-    Ok((listener, SocketFile(path)))
-}
-
 async fn answer(
-    socket: UnixStream,
+    socket: impl AsyncRead + AsyncWrite,
     info: &InstanceInfo,
     groups: &GroupManager,
     started: Instant,
 ) -> io::Result<()> {
-    if socket.peer_cred()?.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    let (input, mut output) = socket.into_split();
+    let (input, mut output) = tokio::io::split(socket);
     let line = LineReader::new(input, MAX_REQUEST_BYTES).next().await;
     let Some(Ok(line)) = line else { return Err(io::ErrorKind::UnexpectedEof.into()) };
     let reply = match serde_json::from_slice(&line)? {
@@ -117,5 +92,6 @@ async fn answer(
         },
     };
     let line = serde_json::to_string(&reply)? + "\n";
-    output.write_all(line.as_bytes()).await
+    output.write_all(line.as_bytes()).await?;
+    output.flush().await
 }

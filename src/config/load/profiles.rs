@@ -109,13 +109,14 @@ impl Profiles {
         self.0.iter().map(|profile| profile.name.clone()).collect()
     }
 
-    /// A warning for each glob that matches no server.
-    pub(super) fn warnings(&self, servers: &[NamedEntry]) -> Vec<ConfigError> {
+    /// A warning for each glob that matches no server. Clients see warnings, so with a profile in use only those about it
+    /// are made, and they name no server that it may leave out.
+    pub(super) fn warnings(&self, servers: &[NamedEntry], in_use: Option<&str>) -> Vec<ConfigError> {
         let names = || servers.iter().map(|server| server.name.as_str());
         let mut warnings = Vec::new();
-        for profile in &self.0 {
+        for profile in self.0.iter().filter(|profile| in_use.is_none_or(|name| profile.name == name)) {
             for glob in profile.globs.iter().filter(|glob| !names().any(|name| glob.glob.matches(name))) {
-                let hint = nearest(&glob.written, names());
+                let hint = nearest(&glob.written, names()).filter(|_| in_use.is_none());
                 let hint = hint.map(|name| format!("did you mean {}?", text::quoted(name)));
                 let message = format!("profile {}: this matches no server", text::name(&profile.name));
                 warnings.push(profile.text.error(glob.offset, message, hint));
@@ -271,7 +272,11 @@ mod tests {
 
     #[test]
     fn a_glob_that_matches_no_server_is_a_warning() {
-        let config = load_profiles(r#"{"p": ["githbu", "docs"], "q": ["zzz*"]}"#, Some("p"));
+        let profiles = r#"{"p": ["githbu", "docs"], "q": ["zzz*"]}"#;
+        // The names of servers that are left out are not told to the client that uses the profile.
+        let in_use = load_profiles(profiles, Some("p"));
+        assert_eq!(messages(&in_use), ["c.json:1:21: profile p: this matches no server"]);
+        let config = load_profiles(profiles, None);
         assert_eq!(
             messages(&config),
             [

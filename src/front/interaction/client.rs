@@ -6,6 +6,7 @@
 
 use super::input_channels::InputChannels;
 use super::listener::{Listener, is_at_or_below, with_uri};
+use super::log_level::{check_log_level, is_severe_enough};
 use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::protocol::methods::notification;
@@ -17,9 +18,6 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-/// The severities of log messages, the least severe first (RFC 5424).
-const LOG_LEVELS: [&str; 8] =
-    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 /// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;
 /// How many tasks of one client are remembered. The oldest are forgotten.
@@ -373,25 +371,6 @@ impl ClientState {
 /// The JSON object with these members.
 pub fn object_of(members: &[(String, Raw)]) -> Raw {
     members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| raw::set(&object, key, value))
-}
-
-/// Checks that `level` is a log level.
-///
-/// # Errors
-///
-/// Names the levels.
-pub fn check_log_level(level: &str) -> Result<(), String> {
-    match LOG_LEVELS.contains(&level) {
-        true => Ok(()),
-        false => Err(format!("unknown log level {level:?}: one of {}", LOG_LEVELS.join(", "))),
-    }
-}
-
-/// Returns whether a log message is at least as severe as `wanted`. It is if either level is missing or unknown.
-fn is_severe_enough(message: Option<&Raw>, wanted: Option<&str>) -> bool {
-    let rank = |level: &str| LOG_LEVELS.iter().position(|known| *known == level);
-    let has = message.and_then(|params| raw::get_str(params, "level")).and_then(|level| rank(&level));
-    has.zip(wanted.and_then(rank)).is_none_or(|(has, wanted)| has >= wanted)
 }
 
 /// Adds to `known` what `declared` has of one capability.

@@ -2,7 +2,7 @@
 //! answer must have.
 
 use crate::front::errors::{self, RpcError};
-use crate::front::interaction::client::check_log_level;
+use crate::front::interaction::log_level::check_log_level;
 use crate::protocol::methods::Method;
 use crate::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
 use crate::wire::object::Params;

@@ -54,8 +54,10 @@ const SAFE_WINDOWS_VARS: &[&str] = &[
     "APPDATA",
     "COMMONPROGRAMFILES",
     "COMMONPROGRAMFILES(X86)",
+    "COMMONPROGRAMW6432",
     "COMPUTERNAME",
     "COMSPEC",
+    "DRIVERDATA",
     "HOMEDRIVE",
     "HOMEPATH",
     "LOCALAPPDATA",
@@ -63,10 +65,15 @@ const SAFE_WINDOWS_VARS: &[&str] = &[
     "OS",
     "PATHEXT",
     "PROCESSOR_ARCHITECTURE",
+    "PROCESSOR_ARCHITEW6432",
+    "PROCESSOR_IDENTIFIER",
+    "PROCESSOR_LEVEL",
+    "PROCESSOR_REVISION",
     "PROGRAMDATA",
     "PROGRAMFILES",
     "PROGRAMFILES(X86)",
     "PROGRAMW6432",
+    "PSMODULEPATH",
     "PUBLIC",
     "SYSTEMDRIVE",
     "SYSTEMROOT",
@@ -84,6 +91,9 @@ const OWN_PREFIX: &str = "DYNAMIC_MCP_";
 /// Names the dynamic-mcp instances that a process descends from: hashes of their configs, the outermost first, separated
 /// by colons. A dynamic-mcp that runs as a child must not start itself again.
 pub const ANCESTORS_VAR: &str = "DYNAMIC_MCP_ANCESTORS";
+
+/// Names the instance that started a process, and which of its upstreams that is. Set by the warden.
+pub const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
 
 /// How many withheld variables an error names.
 const MAX_WITHHELD: usize = 8;
@@ -105,10 +115,10 @@ pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVar
 fn is_inherited(name: &OsStr, value: &OsStr, rule: &InheritEnv) -> bool {
     // The config file cannot name a variable whose name is not Unicode, so only `All` includes it.
     let Some(name) = name.to_str() else { return *rule == InheritEnv::All };
-    if name.starts_with(OWN_PREFIX) {
-        return name == ANCESTORS_VAR;
+    if has_prefix(name, OWN_PREFIX) {
+        return is_same_var(name, ANCESTORS_VAR);
     }
-    if WINDOW_VARS.contains(&name) {
+    if WINDOW_VARS.iter().any(|other| is_same_var(name, other)) {
         return false;
     }
     match rule {
@@ -122,9 +132,14 @@ fn is_inherited(name: &OsStr, value: &OsStr, rule: &InheritEnv) -> bool {
     }
 }
 
+/// Returns whether the variable's name begins so.
+fn has_prefix(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| is_same_var(start, prefix))
+}
+
 fn is_safe(name: &str) -> bool {
     SAFE_VARS.iter().any(|safe| is_same_var(name, safe))
-        || SAFE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || SAFE_PREFIXES.iter().any(|prefix| has_prefix(name, prefix))
         || cfg!(windows) && SAFE_WINDOWS_VARS.iter().any(|safe| is_same_var(name, safe))
 }
 
@@ -145,7 +160,7 @@ pub fn withheld_vars(
         |name: &str| contains_word(stderr_tail, name) || is_credential(name) && is_named_like(name, &words);
     let names = process_env.vars.keys().filter_map(|name| name.to_str());
     names
-        .filter(|name| !name.starts_with(OWN_PREFIX) && !SHELL_VARS.contains(name))
+        .filter(|name| !has_prefix(name, OWN_PREFIX) && !SHELL_VARS.contains(name))
         .filter(|name| get_var(&child_env, name).is_none() && is_wanted(name))
         .take(MAX_WITHHELD)
         .map(str::to_owned)

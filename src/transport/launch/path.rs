@@ -56,8 +56,15 @@ impl PathList {
     }
 
     /// Returns the executable for `command`. A command with a slash is resolved against `cwd` and not searched for.
-    pub fn find(&self, command: &Path, cwd: &Path) -> Option<PathBuf> {
+    #[cfg(not(windows))]
+    pub fn find(&self, command: &Path, cwd: &Path, _process_env: &ProcessEnv) -> Option<PathBuf> {
         which::which_in(command, self.to_path(), cwd).ok()
+    }
+
+    /// Returns the executable for `command`. A command with a separator is resolved against `cwd` and not searched for.
+    #[cfg(windows)]
+    pub fn find(&self, command: &Path, cwd: &Path, process_env: &ProcessEnv) -> Option<PathBuf> {
+        super::windows_command::find(command, &self.0, cwd, process_env.var("PATHEXT"))
     }
 
     /// Joins the directories to the value of a PATH; `None` if it would be empty.

@@ -12,9 +12,6 @@ pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// notification of this name.
 pub const SERVER_ENDED: &str = "notifications/dynamic-mcp/server_ended";
 
-/// The request by which an instance reads the log of the server, `{after}`, which the host answers with a `LogPage`.
-pub const READ_LOG: &str = "dynamic-mcp/log";
-
 /// What a shared server finds in `DYNAMIC_MCP_ANCESTORS`, in the place of an instance's hash. A dynamic-mcp with it among its
 /// ancestors shares nothing.
 pub const SHARED_ANCESTOR: &str = "shared";

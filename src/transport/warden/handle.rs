@@ -9,7 +9,8 @@ use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::protocol::{LostUpstreams, SpawnStep, StopTimeouts};
+use super::protocol::{LostUpstreams, SpawnStep};
+use crate::transport::stop_timeouts::StopTimeouts;
 
 /// How long a caller waits for a stop after its SIGKILL. The warden process gives up 3 s after its first SIGKILL.
 const STOP_SLACK: Duration = Duration::from_secs(4);

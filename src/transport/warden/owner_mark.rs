@@ -8,9 +8,7 @@ use std::ffi::OsString;
 
 use super::procfs::{self, ProcStat};
 use super::rlimit_mark;
-
-/// The environment variable of the first mark.
-pub const OWNER_VAR: &str = "DYNAMIC_MCP_OWNER";
+pub(super) use crate::transport::launch::OWNER_VAR;
 
 /// Identifies a dynamic-mcp process among all that ever ran on this machine. Pids and even start times are reused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::transport::launch::Launch;
+use crate::transport::stop_timeouts::StopTimeouts;
 
 /// Changes with every change of a frame. It is the first field of the first message in each direction, so that every
 /// version can read it.
@@ -21,24 +22,6 @@ pub(super) const VERSION: u32 = 2;
 
 /// Far above what exec accepts (6 MB on Linux), and small enough to keep in memory.
 pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
-
-/// When a stop sends its signals, counted from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopTimeouts {
-    /// The time until SIGTERM.
-    pub sigterm_after: Duration,
-    /// The time until SIGKILL.
-    pub sigkill_after: Duration,
-}
-
-impl StopTimeouts {
-    /// For a single upstream.
-    pub const ORDINARY: Self =
-        Self { sigterm_after: Duration::from_secs(2), sigkill_after: Duration::from_secs(3) };
-    /// For our own shutdown: clients kill us 2 s after they closed our stdin.
-    pub const FAST: Self =
-        Self { sigterm_after: Duration::from_millis(300), sigkill_after: Duration::from_secs(1) };
-}
 
 /// The step of a spawn that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,12 +28,13 @@ use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
 use super::owner_mark::OwnerId;
 use super::procfs::ProcStat;
-use super::protocol::{StopTimeouts, VERSION, WardenEvent, WardenRequest};
+use super::protocol::{VERSION, WardenEvent, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
 use super::{older_wardens, orphans, setup};
 use crate::memory;
+use crate::transport::stop_timeouts::StopTimeouts;
 
 /// When our process has died, no client waits for answers of the upstreams.
 const OWNER_LOST_TIMEOUTS: StopTimeouts =

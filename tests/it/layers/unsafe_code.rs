@@ -14,7 +14,7 @@ fn collect(root: &Path, dir: &Path, files: &mut BTreeSet<String>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
             if text.lines().any(has_unsafe_code) {
-                files.insert(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+                files.insert(path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/"));
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Logins in a keyring: GNOME Keyring, on a bus of its own. Where its programs are not installed, these tests print
 //! `SKIPPED` and pass; with `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` they fail instead.
-#![cfg(not(target_os = "macos"))]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -192,8 +192,7 @@ impl Stream for Socket {
     }
 
     fn reset(&mut self) {
-        let no_linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        nix::sys::socket::setsockopt(&self.stream, nix::sys::socket::sockopt::Linger, &no_linger).unwrap();
+        socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
         self.is_reset = true;
     }
 }

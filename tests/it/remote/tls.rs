@@ -9,7 +9,9 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 
 use super::{Server, remote};
-use crate::support::{Proxy, ProxyCommand, pure_config, text_of, wait_until};
+#[cfg(unix)]
+use crate::support::wait_until;
+use crate::support::{Proxy, ProxyCommand, pure_config, text_of};
 
 /// A server with a self-signed certificate, and that certificate as PEM.
 pub(super) fn self_signed_server() -> (Server, String) {
@@ -107,6 +109,8 @@ fn an_unusable_ca_file_is_named() {
     }
 }
 
+// It needs a FIFO.
+#[cfg(unix)]
 #[test]
 fn a_ca_file_that_blocks_delays_only_its_own_group() {
     let (server, _) = self_signed_server();

@@ -1,13 +1,16 @@
 //! What is wrong on the command line or in the variables of its options is reported while a client is served, and is a
 //! usage error otherwise.
 
+#[cfg(unix)]
 use std::ffi::OsStr;
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use serde_json::json;
 
+#[cfg(unix)]
 use crate::shell::Shell;
 use crate::support::{ProxyCommand, output_of, pure_config, scripted_config, scripted_upstream, text_of};
 
@@ -88,6 +91,8 @@ fn without_a_client_and_in_commands_they_are_usage_errors() {
     }
 }
 
+// It needs a terminal.
+#[cfg(unix)]
 #[test]
 fn on_a_terminal_and_in_commands_a_wrong_option_or_variable_is_a_usage_error() {
     let shell = Shell::new(&scripted_config(&[]));

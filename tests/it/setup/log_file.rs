@@ -1,7 +1,6 @@
 //! The log file that is kept by default, and the errors that name it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
@@ -12,11 +11,16 @@ fn a_log_file_is_kept_and_every_error_names_it() {
     let config =
         pure_config([("broken", json!({"command": "no-such-command"})), ("good", scripted_upstream(&[]))]);
     let mut proxy = ProxyCommand::new().config(&config).start_initialized();
-    let path = proxy.home().join(".local/state/dynamic-mcp/log/dynamic-mcp.log");
+    let state = if cfg!(windows) { r"data\dynamic-mcp\state" } else { ".local/state/dynamic-mcp" };
+    let path = proxy.home().join(state).join("log").join("dynamic-mcp.log");
     wait_until("the log file has the start", || {
         fs::read_to_string(&path).is_ok_and(|text| text.contains("is ready"))
     });
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
     let failure = proxy.call_failure("broken", "echo", json!({}));
     assert!(failure.ends_with(&format!("\nLog: {}", path.display())), "{failure}");
     let status = proxy.call_meta_tool("get_status", json!({}));

@@ -5,7 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
-use crate::support::{ProxyCommand, config_of, merged, pure_config, scripted_upstream, text_of};
+#[cfg(unix)]
+use crate::support::config_of;
+use crate::support::{ProxyCommand, merged, pure_config, scripted_upstream, text_of};
 
 /// Three servers, and these profiles.
 fn config(profiles: Value) -> Value {
@@ -119,6 +121,8 @@ fn commands_use_the_profile_and_an_unknown_one_is_a_usage_error() {
     }
 }
 
+// It needs a terminal.
+#[cfg(unix)]
 #[test]
 fn without_a_client_and_on_a_terminal_an_unknown_profile_is_a_usage_error() {
     let mut proxy = ProxyCommand::new().args(&["--profile", "wrok"]).config(&config(json!({}))).start_ready();

@@ -1,49 +1,29 @@
 //! Processes and their pipes, each wait with a deadline: a test fails if an answer does not come, instead of hanging.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use tokio::time::Instant;
 
+pub(super) use self::readiness::wait_readable;
+use self::readiness::{Pipe, wait_writable};
 use super::{TEST_TIMEOUT, wait_until};
+
+#[cfg_attr(windows, path = "pipes/windows.rs")]
+#[cfg_attr(unix, path = "pipes/unix.rs")]
+mod readiness;
 
 /// What a pipe accepts without blocking once it is writable (pipe(7): `PIPE_BUF`).
 const WRITE_SIZE: usize = 4096;
-
-/// Waits until one of these events is on `fd`.
-///
-/// # Errors
-///
-/// There is none within `TEST_TIMEOUT`.
-pub(super) fn wait_for_events(fd: &impl AsFd, events: PollFlags) -> io::Result<()> {
-    let deadline = Instant::now() + TEST_TIMEOUT;
-    loop {
-        let timeout = PollTimeout::try_from(deadline.saturating_duration_since(Instant::now())).unwrap();
-        match poll(&mut [PollFd::new(fd.as_fd(), events)], timeout) {
-            Ok(0) => {
-                let message = format!("not within {TEST_TIMEOUT:?}: {events:?}");
-                return Err(io::Error::new(ErrorKind::TimedOut, message));
-            }
-            Ok(_) => return Ok(()),
-            // A signal, such as SIGCHLD.
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
 
 /// Writes all of `bytes`.
 ///
 /// # Errors
 ///
 /// The other end is closed, or reads nothing for `TEST_TIMEOUT`.
-pub(crate) fn write_all(pipe: &mut (impl Write + AsFd), bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_all(pipe: &mut (impl Write + Pipe), bytes: &[u8]) -> io::Result<()> {
     bytes.chunks(WRITE_SIZE).try_for_each(|chunk| {
-        wait_for_events(pipe, PollFlags::POLLOUT)?;
+        wait_writable(pipe)?;
         pipe.write_all(chunk)
     })
 }
@@ -55,7 +35,7 @@ pub(crate) struct PipeReader<R> {
     buffer: Vec<u8>,
 }
 
-impl<R: Read + AsFd> PipeReader<R> {
+impl<R: Read + Pipe> PipeReader<R> {
     pub(crate) fn new(pipe: R) -> Self {
         Self { pipe, buffer: Vec::new() }
     }
@@ -85,7 +65,7 @@ impl<R: Read + AsFd> PipeReader<R> {
 
     /// Reads more. Returns false at the end.
     fn fill(&mut self) -> bool {
-        wait_for_events(&self.pipe, PollFlags::POLLIN).unwrap();
+        wait_readable(&self.pipe).unwrap();
         let mut chunk = vec![0; 64 << 10];
         let length = self.pipe.read(&mut chunk).unwrap();
         self.buffer.extend_from_slice(&chunk[..length]);

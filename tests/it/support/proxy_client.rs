@@ -2,10 +2,10 @@
 
 use std::io::Read;
 
-use nix::poll::PollFlags;
 use serde_json::{Value, json};
 
-use super::{Message, Proxy, text_of, wait_for_events, wait_until};
+use super::pipes::wait_readable;
+use super::{Message, Proxy, text_of, wait_until};
 
 /// Requests and notifications of the client.
 impl Proxy {
@@ -124,7 +124,7 @@ impl Proxy {
             }
             let stdout = self.stdout.as_mut().unwrap();
             let mut chunk = vec![0; 64 << 10];
-            let read = wait_for_events(stdout, PollFlags::POLLIN).and_then(|()| stdout.read(&mut chunk));
+            let read = wait_readable(stdout).and_then(|()| stdout.read(&mut chunk));
             match read {
                 Err(error) => panic!("nothing on stdout: {error}; the log:\n{}", self.log()),
                 Ok(0) => {

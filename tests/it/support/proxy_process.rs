@@ -2,18 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -21,16 +18,18 @@ use tokio::time::Instant;
 use super::{Message, wait_until, write_all};
 
 /// A D-Bus address without a bus, so that no test uses the keyring of the developer.
+#[cfg(unix)]
 pub(crate) const DISABLED_DBUS: &str = "disabled:";
 
-/// The user that has no rights.
-pub(crate) const NOBODY: u32 = 65534;
+#[cfg(unix)]
+pub(crate) mod unix;
 
 /// A command that starts the program in a home directory of its own.
 pub(crate) struct ProxyCommand {
     command: Command,
     home: TempDir,
     /// The user and group that it runs as, if these are others than those of the tests.
+    #[cfg(unix)]
     user: Option<u32>,
 }
 
@@ -40,50 +39,15 @@ impl ProxyCommand {
         Self::of(Path::new(env!("CARGO_BIN_EXE_dynamic-mcp")), TempDir::new().unwrap())
     }
 
-    /// As a user that is not root, because root may do what this user may not: as `nobody` if the tests run as root.
-    /// `None`, with a line that says so, if root cannot become that user here.
-    pub(crate) fn unprivileged() -> Option<Self> {
-        if !geteuid().is_root() {
-            return Some(Self::new());
-        }
-        // A copy, because the user may not be able to reach the target directory.
-        let home = TempDir::new().unwrap();
-        let program = home.path().join("dynamic-mcp");
-        std::fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), &program).unwrap();
-        Self::of(&program, home).into_nobody()
-    }
-
-    /// A copy of the program, as a user that is not root.
-    pub(crate) fn unprivileged_copy(program: &Path) -> Option<Self> {
-        Self::of(program, TempDir::new().unwrap()).into_nobody()
-    }
-
-    fn into_nobody(mut self) -> Option<Self> {
-        if !geteuid().is_root() {
-            return Some(self);
-        }
-        if !Command::new("true").uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: root cannot become user {NOBODY} here");
-            return None;
-        }
-        chown(self.home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        self.command.uid(NOBODY).gid(NOBODY);
-        self.user = Some(NOBODY);
-        Some(self)
-    }
-
     fn of(program: &Path, home: TempDir) -> Self {
         let mut command = Command::new(program);
-        command.env_clear().env("HOME", home.path()).env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        for (name, dir) in
-            [("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache"), ("XDG_DATA_HOME", "data")]
-        {
-            command.env(name, home.path().join(dir));
+        command.env_clear().envs(base_env(home.path())).current_dir(home.path());
+        Self {
+            command,
+            home,
+            #[cfg(unix)]
+            user: None,
         }
-        // Its sockets go there.
-        command.env("XDG_RUNTIME_DIR", home.path());
-        command.env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS).current_dir(home.path());
-        Self { command, home, user: None }
     }
 
     /// Its home and working directory.
@@ -98,33 +62,6 @@ impl ProxyCommand {
 
     pub(crate) fn args(mut self, args: &[&str]) -> Self {
         self.command.args(args);
-        self
-    }
-
-    /// Lets another program, such as `prlimit`, start it: the program with its arguments follows `command`.
-    pub(crate) fn started_by(mut self, command: &[&str]) -> Self {
-        // Its environment has another PATH than the tests.
-        let dirs = std::env::var_os("PATH").unwrap_or_default();
-        let mut paths = std::env::split_paths(&dirs).map(|dir| dir.join(command[0]));
-        let mut outer = Command::new(paths.find(|path| path.is_file()).unwrap_or_else(|| command[0].into()));
-        outer.args(&command[1..]).arg(self.command.get_program()).args(self.command.get_args());
-        outer.env_clear().current_dir(self.home.path());
-        outer.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        if let Some(user) = self.user {
-            outer.uid(user).gid(user);
-        }
-        self.command = outer;
-        self
-    }
-
-    /// The same, but the other program runs as the user of the tests.
-    pub(crate) fn started_by_tester(mut self, command: &[&str]) -> Self {
-        self.user = None;
-        self.started_by(command)
-    }
-
-    pub(crate) fn in_own_process_group(mut self) -> Self {
-        self.command.process_group(0);
         self
     }
 
@@ -166,13 +103,6 @@ impl ProxyCommand {
         }
     }
 
-    /// Starts it and waits until it handles signals.
-    pub(crate) fn start_ready(self) -> Proxy {
-        let proxy = self.start();
-        proxy.wait_for_log("is ready");
-        proxy
-    }
-
     /// Starts it and makes the handshake.
     pub(crate) fn start_initialized(self) -> Proxy {
         let mut proxy = self.start();
@@ -180,6 +110,33 @@ impl ProxyCommand {
         proxy
     }
 }
+
+/// The environment of the program in this home directory.
+#[cfg(unix)]
+pub(crate) fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
+    vec![
+        ("HOME", home.into()),
+        ("PATH", "/usr/local/bin:/usr/bin:/bin".into()),
+        ("XDG_CONFIG_HOME", home.join("config").into()),
+        ("XDG_CACHE_HOME", home.join("cache").into()),
+        ("XDG_DATA_HOME", home.join("data").into()),
+        // Its sockets go there.
+        ("XDG_RUNTIME_DIR", home.into()),
+        ("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS.into()),
+    ]
+}
+
+/// The environment of the program in this home directory, and what no program can do without.
+#[cfg(windows)]
+pub(crate) fn base_env(home: &Path) -> Vec<(&'static str, OsString)> {
+    let own = ["SystemRoot", "SystemDrive", "ComSpec", "PATH", "PATHEXT", "TEMP", "TMP"];
+    let own = own.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let dirs = [("USERPROFILE", ""), ("APPDATA", "config"), ("LOCALAPPDATA", "data")];
+    own.chain(dirs.map(|(name, dir)| (name, home.join(dir).into()))).collect()
+}
+
+/// A test that makes orphaned processes holds this for writing, because the warden of any other test would end them.
+pub(crate) static ORPHANS_LOCK: RwLock<()> = RwLock::new(());
 
 /// Some tests of the warden make orphaned processes, which the warden of any other program ends, so these tests run
 /// alone. All programs of a thread share one guard: a second guard would wait for a test that waits for the first one.
@@ -189,7 +146,7 @@ fn orphans_guard() -> Rc<RwLockReadGuard<'static, ()>> {
     }
     GUARD.with_borrow_mut(|shared| {
         shared.upgrade().unwrap_or_else(|| {
-            let guard = Rc::new(crate::warden::ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner));
+            let guard = Rc::new(ORPHANS_LOCK.read().unwrap_or_else(PoisonError::into_inner));
             *shared = Rc::downgrade(&guard);
             guard
         })
@@ -266,16 +223,8 @@ impl Proxy {
         wait_until(&format!("{text:?} in the log"), || self.log().contains(text));
     }
 
-    pub(crate) fn send_signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
-    }
-
     pub(crate) fn close_stdin(&mut self) {
         self.stdin = None;
-    }
-
-    pub(crate) fn close_stdout(&mut self) {
-        self.stdout = None;
     }
 
     pub(crate) fn has_exited(&mut self) -> bool {

@@ -1,0 +1,157 @@
+//! Endpoints that are named pipes.
+//!
+//! A name cannot be guessed, and other users can neither connect nor read it: it is in a file of ours, `instance-PID` in
+//! the folder `instances` of our state directory. Pipes are not reachable from the network.
+#![expect(unsafe_code, reason = "a pipe with an access list of its own has no safe constructor")]
+
+use crate::config::vars::Env;
+use crate::dirs;
+use crate::private_files::{self, PrivateFileError, windows::OwnerOnly};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::windows::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
+use tokio::time::Instant;
+use windows_sys::Win32::Foundation::ERROR_PIPE_BUSY;
+use windows_sys::Win32::Storage::FileSystem::SECURITY_IDENTIFICATION;
+
+/// How the name of every pipe begins.
+const PREFIX: &str = r"\\.\pipe\dynamic-mcp-instance-";
+/// The longest name of a pipe, in bytes.
+const MAX_NAME_BYTES: u64 = 256;
+/// The interval between attempts to connect to a pipe that another command uses.
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+
+pub(super) use PipeEndpoint as OwnEndpoint;
+
+/// Returns our state directory.
+pub(super) fn base(env: &Env) -> Option<PathBuf> {
+    dirs::state_dir(env)
+}
+
+fn dir(base: Option<&Path>) -> io::Result<PathBuf> {
+    let base = base.ok_or_else(|| io::Error::other("LOCALAPPDATA is not set"))?;
+    Ok(base.join("instances"))
+}
+
+/// The pipe of this instance.
+pub(super) struct PipeEndpoint {
+    name: String,
+    /// Waits for the next command.
+    pipe: NamedPipeServer,
+    /// Removed when this is dropped.
+    file: PathBuf,
+}
+
+impl Drop for PipeEndpoint {
+    fn drop(&mut self) {
+        fs::remove_file(&self.file).ok();
+    }
+}
+
+impl PipeEndpoint {
+    /// Makes it and listens.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the pipe or its file cannot be made.
+    pub(super) fn listen(base: Option<&Path>) -> io::Result<Self> {
+        let pid = std::process::id();
+        let file = dir(base)?.join(format!("instance-{pid}"));
+        let name = format!("{PREFIX}{pid}-{}", crate::random::hex_id());
+        let pipe = create(&name, true)?;
+        private_files::replace(&file, name.as_bytes(), false).map_err(io::Error::other)?;
+        Ok(Self { name, pipe, file })
+    }
+
+    /// Waits for the next command.
+    ///
+    /// # Errors
+    ///
+    /// Fails if handles are exhausted, for example.
+    pub(super) async fn accept(&mut self) -> io::Result<NamedPipeServer> {
+        self.pipe.connect().await?;
+        let next = create(&self.name, false)?;
+        Ok(std::mem::replace(&mut self.pipe, next))
+    }
+}
+
+fn create(name: &str, is_first: bool) -> io::Result<NamedPipeServer> {
+    let mut security = OwnerOnly::new()?;
+    let mut options = ServerOptions::new();
+    options.first_pipe_instance(is_first).reject_remote_clients(true);
+    // SAFETY: the attributes live until the call returns.
+    unsafe { options.create_with_security_attributes_raw(name, security.attributes()) }
+}
+
+/// Checks nothing: only the user can connect.
+///
+/// # Errors
+///
+/// None.
+pub(super) fn check_peer(_pipe: &NamedPipeServer) -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns the files of all instances, also of those that were killed.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be read.
+pub(super) fn find(base: Option<&Path>) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(dir(base)?) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let is_instance = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("instance-") && !name.contains('.')
+    };
+    Ok(entries.flatten().map(|file| file.path()).filter(is_instance).collect())
+}
+
+/// Sends a line to the pipe that a file names and returns the line that is the answer.
+///
+/// # Errors
+///
+/// Fails with `ConnectionRefused` if no process has the pipe, and if there is no answer within `limit`.
+pub(super) fn exchange(file: &Path, request: &str, limit: Duration) -> io::Result<String> {
+    let name = private_files::read_private(file, MAX_NAME_BYTES).map_err(|error| match error {
+        PrivateFileError::Io { error, .. } => error,
+        untrusted @ PrivateFileError::Untrusted { .. } => io::Error::other(untrusted),
+    })?;
+    let name = String::from_utf8(name).ok().filter(|name| name.starts_with(PREFIX));
+    let name = name.ok_or(ErrorKind::InvalidData)?;
+    let (request, deadline) = (request.to_owned(), Instant::now() + limit);
+    let (sender, reply) = mpsc::channel();
+    // A read of a pipe has no deadline, so it gets a thread, which ends with this command.
+    std::thread::Builder::new().spawn(move || sender.send(exchange_blocking(&name, &request, deadline)))?;
+    reply.recv_timeout(limit).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
+}
+
+fn exchange_blocking(name: &str, request: &str, deadline: Instant) -> io::Result<String> {
+    let mut options = File::options();
+    // Whoever has the pipe may know who we are, and not act as us.
+    options.read(true).write(true).security_qos_flags(SECURITY_IDENTIFICATION);
+    let mut pipe = loop {
+        match options.open(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(ErrorKind::ConnectionRefused.into());
+            }
+            Err(error)
+                if error.raw_os_error() == Some(ERROR_PIPE_BUSY.cast_signed())
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(BUSY_INTERVAL);
+            }
+            opened => break opened?,
+        }
+    };
+    pipe.write_all(request.as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(pipe).read_line(&mut line)?;
+    Ok(line)
+}

@@ -1,0 +1,52 @@
+//! Takes the place of `shared` where servers cannot be shared: every connection is private. A config that asks for a
+//! shared server gets a warning (`config/load/findings.rs`).
+
+use super::connection::{ConnectionEnd, OpenTransport};
+use super::launch::ProcessEnv;
+use super::server_log::ServerLog;
+use crate::config::{ServerConfig, StdioConfig};
+use crate::wire::Raw;
+use std::sync::Arc;
+
+/// Attaches to no server.
+#[derive(Clone)]
+pub struct NoSharedServers;
+
+impl NoSharedServers {
+    /// Whatever the environment is.
+    pub fn new(_process_env: Arc<ProcessEnv>) -> Self {
+        Self
+    }
+
+    /// Returns `None`: the server gets a process of its own.
+    pub async fn open(
+        &self,
+        _server: &ServerConfig,
+        _stdio: &StdioConfig,
+        _max_message_bytes: usize,
+        _log: &ServerLog,
+    ) -> Option<OpenTransport<NoSession>> {
+        None
+    }
+}
+
+/// A session with a shared server. There is none.
+#[derive(Clone)]
+pub enum NoSession {}
+
+impl NoSession {
+    /// The pid of the server's process.
+    pub fn pid(&self) -> u32 {
+        match *self {}
+    }
+
+    /// Takes a notification that the host has sent.
+    pub fn take_notification(&self, _method: &str, _params: Option<&Raw>) -> bool {
+        match *self {}
+    }
+
+    /// Returns how the session ended.
+    pub fn connection_end(&self) -> ConnectionEnd {
+        match *self {}
+    }
+}
