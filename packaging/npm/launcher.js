@@ -26,15 +26,16 @@ try {
   fail(`${program}: the package ${platform} is not installed. Install ${name} again, without --omit=optional.`);
 }
 
-const file = process.platform === "win32" ? `${program}.exe` : program;
-const child = spawn(join(folder, "bin", file), process.argv.slice(2), { stdio: "inherit", windowsHide: true });
-child.on("error", (error) => fail(`${program}: ${error.message}`));
-
 // The console sends Ctrl-C and Ctrl-Break to the binary itself, so on Windows the handler only keeps this process alive.
-const signals = process.platform === "win32" ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
+const windows = process.platform === "win32";
+const signals = windows ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
+let child;
 for (const signal of signals) {
-  process.on(signal, () => process.platform === "win32" || child.kill(signal));
+  process.on(signal, () => windows || child.kill(signal));
 }
+const file = join(folder, "bin", windows ? `${program}.exe` : program);
+child = spawn(file, process.argv.slice(2), { stdio: "inherit", windowsHide: true });
+child.on("error", (error) => fail(`${program}: ${error.message}`));
 child.on("exit", (code, signal) => {
   if (signal === null) process.exit(code);
   for (const each of signals) process.removeAllListeners(each);

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -35,7 +35,7 @@ echo "arguments $*"
 read line
 echo "stdin $line"
 [ "$1" != die ] || kill -KILL $$
-[ "$1" != wait ] || { cat <&0 >/dev/null & wait; }
+[ "$1" != wait ] || { exec 3<&0; cat <&3 >/dev/null & wait; }
 exit 7
 "#;
 
@@ -250,7 +250,7 @@ fn the_packages_agree_with_one_another_and_with_their_formats() {
 }
 
 /// The npm packages as npm lays them out, and a run of the launcher.
-fn launch(packages: &Packages, args: &[&str]) -> (Child, PipeReader) {
+fn launch(packages: &Packages, args: &[&str]) -> (Child, PipeReader<ChildStdout>) {
     let modules = packages.dir.path().join("node_modules");
     let (name, version) = (published_name(), env!("CARGO_PKG_VERSION"));
     let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
