@@ -108,6 +108,12 @@ pub mod capability {
 /// The extension of the stateless era that lets a server answer a call later.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
+/// The extension by which tools have a user interface: MCP Apps (SEP-1865).
+pub const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+
+/// The extension by which servers have skills (SEP-2640).
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
 /// The extensions of clients that upstreams are not offered. Tasks are declared in another way in each era, and the
 /// others are about the authorization of the client, which to an upstream is this proxy.
 pub const EXTENSIONS_OF_OUR_OWN: [&str; 3] = [

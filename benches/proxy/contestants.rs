@@ -58,7 +58,7 @@ fn installed_peers(peers: &Path, upstream: &[String], folder: &Path) -> Vec<Cont
     let known: [Contestant; 3] = [
         Contestant {
             name: "dynamic-mcp 1.5.0",
-            command: vec![program("bin/dynamic-mcp"), config.clone()],
+            command: vec![program("bin/dmcp"), config.clone()],
             params: group_params,
         },
         Contestant {

@@ -27,6 +27,7 @@ const SWITCHES: &[&str] = &[
     "--number-ids",
     "--prompts",
     "--protocol",
+    "--skills",
     "--resources",
     "--same-cursor",
     "--same-task-ids",

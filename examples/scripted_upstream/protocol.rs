@@ -44,6 +44,12 @@ pub(crate) struct AddedEntries {
     prompts: AtomicUsize,
 }
 
+/// The extension of `--skills`.
+pub(crate) const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
+/// The directory of the skill.
+const SKILL: &str = "skill://refunds";
+
 /// The definitions of the tools, as JSON.
 pub(crate) fn tools() -> impl Iterator<Item = String> {
     let long = format!("long_{}", "x".repeat(60));
@@ -138,6 +144,12 @@ pub(crate) fn handle(server: &Arc<Server>, id: &str, method: &str, params: &str)
             list(server, id, "resourceTemplates", params, &[template]);
         }
         "prompts/list" => list(server, id, "prompts", params, &prompts(server)),
+        "skills/list" | "skills/get" | "resources/directory/read" => {
+            if !server.flags.has("--skills") {
+                return false;
+            }
+            skills(server, id, method, params);
+        }
         "resources/read" => read(server, id, params),
         "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" => server.wire.result(id, "{}"),
         "prompts/get" => {
@@ -196,6 +208,13 @@ fn answer_with_input(
 fn read(server: &Arc<Server>, id: &str, params: &str) {
     let uri = string_member(params, "uri");
     let contents = |text: &str| format!(r#"{{"contents":[{{"uri":{},"text":{}}}]"#, quote(&uri), quote(text));
+    if server.flags.has("--skills")
+        && let Some(file) = uri.strip_prefix(SKILL)
+        && ["/SKILL.md", "/examples/email.md", "/hidden.md"].contains(&file)
+    {
+        let name = server.flags.text("--name").unwrap_or_default();
+        return server.wire.result(id, &format!("{}}}", contents(&format!("{file} of {name}"))));
+    }
     let Some(path) = uri.strip_prefix(&*uri_prefix(server)) else { return send_not_found(server, id, &uri) };
     match path.split_once('/').unwrap_or((path, "")) {
         ("weird", _) => server.wire.result(id, &format!("{},{WEIRD}}}", contents("weird"))),
@@ -218,6 +237,31 @@ fn read(server: &Arc<Server>, id: &str, params: &str) {
             server.wire.result(id, &format!("{}}}", contents(&format!("{path} of {name}"))));
         }
         _ => send_not_found(server, id, &uri),
+    }
+}
+
+/// The methods of the skills extension.
+fn skills(server: &Server, id: &str, method: &str, params: &str) {
+    let description = quote(server.flags.text("--name").unwrap_or_default());
+    let file = |path: &str| {
+        let zeros = "0".repeat(64);
+        format!(r#"{{"uri":"{SKILL}/{path}","digest":"sha256:{zeros}","size":1.0}}"#)
+    };
+    let skill = format!(
+        r#"{{"uri":"{SKILL}/SKILL.md","frontmatter":{{"name":"refunds","description":{description},"x":1.50}},"resources":[{},{}]}}"#,
+        file("SKILL.md"),
+        file("examples/email.md")
+    );
+    match (method, &*string_member(params, "uri")) {
+        ("skills/list", _) => list(server, id, "skills", params, &[skill]),
+        ("skills/get", "skill://refunds/SKILL.md") => {
+            server.wire.result(id, &format!(r#"{{"skill":{skill},"x":1.0}}"#));
+        }
+        ("resources/directory/read", "skill://refunds/examples") => {
+            let child = format!(r#"{{"uri":"{SKILL}/examples/email.md","name":"email.md","x":1.0}}"#);
+            list(server, id, "resources", params, &[child]);
+        }
+        _ => server.wire.error(id, r#"{"code":-32602,"message":"no such skill or directory"}"#),
     }
 }
 

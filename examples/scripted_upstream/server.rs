@@ -226,6 +226,13 @@ impl Server {
                 capabilities["completions"] = json!({});
             }
         }
+        if self.flags.has("--skills") {
+            let skills = json!({protocol::SKILLS_EXTENSION: {"directoryRead": true}});
+            match capabilities["extensions"].as_object_mut() {
+                Some(extensions) => extensions.extend(skills.as_object().unwrap().clone()),
+                None => capabilities["extensions"] = skills,
+            }
+        }
         if self.flags.has("--resources") {
             capabilities["resources"] = json!({"subscribe": true, "listChanged": true});
         }

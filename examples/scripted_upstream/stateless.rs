@@ -32,13 +32,15 @@ const REMOVED_METHODS: [&str; 7] = [
 ];
 
 /// Methods whose results say how long they may be cached.
-const CACHEABLE_METHODS: [&str; 6] = [
+const CACHEABLE_METHODS: [&str; 8] = [
     "server/discover",
     "tools/list",
     "prompts/list",
     "resources/list",
     "resources/templates/list",
     "resources/read",
+    "skills/list",
+    "skills/get",
 ];
 
 /// A request of this revision, as its `_meta` describes it.

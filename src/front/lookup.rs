@@ -150,6 +150,12 @@ pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
     groups.iter().filter(has).collect()
 }
 
+/// Returns whether a group's known catalog has a tool of exactly this name that apps may call.
+pub fn is_for_apps(group: &Upstream, name: &str) -> bool {
+    let snapshot = group.snapshot();
+    snapshot.catalog.as_ref().and_then(|catalog| catalog.tool(name)).is_some_and(|tool| tool.for_apps)
+}
+
 /// Returns a sentence with the nearest of the known names, or with all of them if they are few.
 fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> String {
     // Case and separators do not matter: `readOnly` is near `read_only`.

@@ -2,8 +2,8 @@
 //!
 //! # Theory of operation
 //!
-//! `resources`, `topic_subscriptions`, `prompts`, `completion` and `tasks` find the group that a request belongs to:
-//! by its `group` member, by the URI (`uri_owner`, `uri_lookup`), by an exposed name, or by the id of a task. `forward` is the
+//! `resources`, `skills`, `topic_subscriptions`, `prompts`, `completion` and `tasks` find the group that a request belongs to:
+//! by its `group` member, by the URI (`uri_owner`, `claims`, `uri_lookup`), by an exposed name, or by the id of a task. `forward` is the
 //! only loop that sends a request to an upstream: it gets a lease, sends the request, repeats it once if that is safe,
 //! and offers a missing login. Calls of tools use it, too. The params and the result pass unchanged except for what a
 //! proxy has to rewrite (names, URIs, ids).
@@ -12,12 +12,14 @@
 //! connection. Nothing is started for a list.
 
 pub mod aggregate;
+pub mod claims;
 pub mod completion;
 pub mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod prompts;
 pub mod resources;
+pub mod skills;
 mod task_call;
 pub mod tasks;
 pub mod topic_subscriptions;

@@ -139,6 +139,15 @@ pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
     )
 }
 
+/// A tool that a model calls although only its app may.
+pub fn only_for_its_app(group: &GroupName, tool: &str) -> String {
+    format!(
+        "Tool {} of group {group} is only for the user interface of the server (its `_meta.ui.visibility`), so it was not \
+         called.",
+        quoted(tool)
+    )
+}
+
 /// An argument that the config hides, in a call that has it.
 pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str) -> String {
     format!(

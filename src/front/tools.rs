@@ -8,9 +8,10 @@
 //! `get_status`, for which `duplicate_servers` finds servers that other windows run as well. `render` writes
 //! definitions, signatures and stubs within the limits of clients.
 //!
-//! `tool_list` is `tools/list`: our tools, and the upstreams' tools that the config exposes. `protocol_extensions` has
-//! additions to the protocol for programs: lazy lists and single definitions.
+//! `tool_list` is `tools/list`: our tools, and the upstreams' tools that the config exposes. `apps` names their user
+//! interfaces. `protocol_extensions` has additions to the protocol for programs: lazy lists and single definitions.
 
+pub mod apps;
 pub mod argument_repair;
 pub mod arguments;
 mod broken_groups;

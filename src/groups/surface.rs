@@ -27,7 +27,7 @@ const NEXT_TICK: Duration = Duration::from_secs(30);
 pub struct Surface {
     /// The upstream's title, or its instructions. They describe a group without a description in the config.
     pub about: Option<String>,
-    /// The names of the tools that can be called.
+    /// The names of the tools that models can call.
     pub tools: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Surface {
     /// meant to mislead.
     pub fn of(catalog: &Catalog, rules: &Rules, refused: &RefusedTools) -> Self {
         let info = &catalog.info;
-        let names = catalog.tools.iter().map(|tool| &tool.name);
+        let names = catalog.tools.iter().filter(|tool| !tool.app_only).map(|tool| &tool.name);
         let tools = names.filter(|name| rules.allows(name) && !refused.contains(name));
         Self {
             about: info.title.clone().or_else(|| info.instructions.clone()),

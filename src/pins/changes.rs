@@ -55,12 +55,10 @@ impl ToolChanges {
 
 /// The tools of a group that are refused because they changed, by the names that clients see. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct RefusedTools {
-    /// The differences; `None` if no tool is refused for one.
-    changes: Option<Arc<ToolChanges>>,
-    /// Gives the server's own names.
-    names: ToolOverrides,
-}
+pub struct RefusedTools(
+    /// The differences, and what gives the server's own names; `None` if no tool is refused for a difference.
+    Option<(Arc<ToolChanges>, ToolOverrides)>,
+);
 
 /// Why a tool is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +72,7 @@ pub enum WhyRefused<'c> {
 impl RefusedTools {
     /// Refuses the tools that differ, if the group is `pinned`.
     pub fn new(changes: Arc<ToolChanges>, pinned: bool, names: &ToolOverrides) -> Self {
-        Self { changes: pinned.then_some(changes), names: names.clone() }
+        Self(pinned.then(|| (changes, names.clone())))
     }
 
     /// Returns whether the tool is refused.
@@ -84,14 +82,15 @@ impl RefusedTools {
 
     /// Says why the tool is refused; `None` if it is not.
     pub fn why(&self, tool: &str) -> Option<WhyRefused<'_>> {
-        let changes = self.changes.as_ref()?;
+        let (changes, names) = self.0.as_ref()?;
         let changed =
-            changes.tools.get(self.names.own_name(tool)).map(|change| WhyRefused::Changed(&change.parts));
+            changes.tools.get(names.own_name(tool)).map(|change| WhyRefused::Changed(&change.parts));
         changed.or_else(|| changes.unreadable().map(WhyRefused::Unreadable))
     }
 
     /// Returns whether both were made of the same differences.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.changes.as_ref().map(Arc::as_ptr) == other.changes.as_ref().map(Arc::as_ptr)
+        let changes = |refused: &Self| refused.0.as_ref().map(|(changes, _)| Arc::as_ptr(changes));
+        changes(self) == changes(other)
     }
 }

@@ -1,7 +1,7 @@
 //! The methods that the proxy knows, in one table: which capability and era each belongs to, which timeout of the
 //! config bounds it, whether its answer may ask the client for input, and whether it may be repeated.
 
-use super::Era;
+use super::{Era, SKILLS_EXTENSION};
 use crate::protocol::capability;
 
 /// A JSON-RPC method of MCP, or one of the two that this proxy adds (`tools/describe`, `tools/describe_batch`).
@@ -31,6 +31,12 @@ pub enum Method {
     ResourcesSubscribe,
     /// Ends a `resources/subscribe`.
     ResourcesUnsubscribe,
+    /// Reads the children of a directory (an option of the skills extension).
+    ResourcesDirectoryRead,
+    /// Reads one page of the skills (the skills extension).
+    SkillsList,
+    /// Reads the entry of one skill (the skills extension).
+    SkillsGet,
     /// Asks for notifications in the stateless era. It stays open until one side ends it.
     SubscriptionsListen,
     /// Reads one page of the prompts.
@@ -129,7 +135,7 @@ const fn not_repeatable(row: MethodInfo) -> MethodInfo {
 }
 
 /// The rows of all methods, in the order of the enum.
-static METHODS: [MethodInfo; 25] = {
+static METHODS: [MethodInfo; 28] = {
     use Eras::{Both, Handshake, Stateless, ToClient};
     use Method as M;
     use TimeoutClass::{Longest, None as Own, Prompts, Resources, Tools};
@@ -155,6 +161,9 @@ static METHODS: [MethodInfo; 25] = {
         may_request_input(row(M::ResourcesRead, "resources/read", RESOURCES, Both, Resources)),
         row(M::ResourcesSubscribe, "resources/subscribe", RESOURCES, Handshake, Resources),
         row(M::ResourcesUnsubscribe, "resources/unsubscribe", RESOURCES, Handshake, Resources),
+        row(M::ResourcesDirectoryRead, "resources/directory/read", RESOURCES, Both, Resources),
+        row(M::SkillsList, "skills/list", RESOURCES, Both, Resources),
+        row(M::SkillsGet, "skills/get", RESOURCES, Both, Resources),
         row(M::SubscriptionsListen, "subscriptions/listen", None, Stateless, Own),
         row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts),
         may_request_input(row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts)),
@@ -185,6 +194,14 @@ impl Method {
     /// The name on the wire.
     pub fn name(self) -> &'static str {
         self.info().name
+    }
+
+    /// The extension that a server declares for it, in addition to the capability.
+    pub fn extension(self) -> Option<&'static str> {
+        match self {
+            Self::ResourcesDirectoryRead | Self::SkillsList | Self::SkillsGet => Some(SKILLS_EXTENSION),
+            _ => None,
+        }
     }
 
     /// Whether clients of this era may send it.

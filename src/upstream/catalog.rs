@@ -94,6 +94,12 @@ pub struct Tool {
     /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
     #[serde(default, rename = "user")]
     pub requires_user: bool,
+    /// Whether only the app of the tool may call it, and no model: `_meta.ui.visibility` (MCP Apps).
+    #[serde(default, rename = "app_only")]
+    pub app_only: bool,
+    /// Whether apps may call it: it has `_meta.ui`, which does not say otherwise.
+    #[serde(default, rename = "app")]
+    pub for_apps: bool,
 }
 
 impl Catalog {
@@ -184,13 +190,14 @@ impl Catalog {
             raws.map(|raw| String::from_utf8_lossy(raw)).collect::<Vec<_>>().join(",")
         };
         let listed = |list: &[ListEntry]| array(&mut list.iter().map(|entry| &entry.definition));
-        let OtherLists { resources, templates, prompts } = &body.lists;
+        let OtherLists { resources, templates, prompts, skills } = &body.lists;
         Some(format!(
-            r#"{{"tools":[{}],"resources":[{}],"resourceTemplates":[{}],"prompts":[{}]}}"#,
+            r#"{{"tools":[{}],"resources":[{}],"resourceTemplates":[{}],"prompts":[{}],"skills":[{}]}}"#,
             array(&mut body.tools.iter()),
             listed(resources),
             listed(templates),
-            listed(prompts)
+            listed(prompts),
+            listed(skills)
         ))
     }
 
@@ -250,6 +257,7 @@ fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
             resources: read_entries(&text, "resources", "uri"),
             templates: read_entries(&text, "resourceTemplates", "uriTemplate"),
             prompts: read_entries(&text, "prompts", "name"),
+            skills: read_entries(&text, "skills", "uri"),
         },
     };
     (body.tools.len() == tools).then_some(body)
@@ -264,6 +272,8 @@ pub struct OtherLists {
     pub templates: Vec<ListEntry>,
     /// `prompts/list`.
     pub prompts: Vec<ListEntry>,
+    /// `skills/list`.
+    pub skills: Vec<ListEntry>,
 }
 
 /// Hashes of the other lists, to notice changes without reading a cached file. 0 stands for an empty list.
@@ -348,7 +358,13 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
     let hint =
         |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
     let meta = raw::get(&definition, "_meta");
+    let ui = meta.as_ref().and_then(|meta| raw::get(meta, "ui"));
     let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
+    let visibility = ui.as_ref().and_then(|ui| raw::get(ui, "visibility"));
+    let visibility: Option<Vec<String>> = visibility.and_then(|list| serde_json::from_slice(&list).ok());
+    let is_visible_to = |whom: &str| {
+        visibility.as_ref().is_none_or(|visibility| visibility.iter().any(|known| known == whom))
+    };
     let support = raw::get(&definition, "execution").and_then(|how| raw::get_str(&how, "taskSupport"));
     let tool = Tool {
         name,
@@ -358,6 +374,8 @@ fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
         requires_task: support.as_deref() == Some("required"),
         digest: DefinitionDigest::of(&definition),
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
+        app_only: !is_visible_to("model"),
+        for_apps: ui.is_some() && is_visible_to("app"),
     };
     Some((tool, definition))
 }

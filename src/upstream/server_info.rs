@@ -1,6 +1,6 @@
 //! What a server says of itself in the handshake.
 
-use crate::protocol::Era;
+use crate::protocol::{Era, capability};
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,12 @@ impl ServerInfo {
     /// Returns whether the server declares `capability`.
     pub fn declares(&self, capability: &str) -> bool {
         self.declared().is_some_and(|declared| raw::get(&declared, capability).is_some())
+    }
+
+    /// Returns whether the server declares an extension.
+    pub fn has_extension(&self, extension: &str) -> bool {
+        let declared = self.declared().and_then(|declared| raw::get(&declared, capability::EXTENSIONS));
+        declared.is_some_and(|extensions| raw::get(&extensions, extension).is_some())
     }
 
     /// The declared capabilities, if there are any.

@@ -8,7 +8,7 @@ use super::startup_output::StartupOutput;
 use super::translate;
 use crate::config::ServerConfig;
 use crate::protocol::methods::Method;
-use crate::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, capability, code};
+use crate::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, SKILLS_EXTENSION, capability, code};
 use crate::text::{quoted, quoted_list};
 use crate::transport::TransportHandle;
 use crate::wire::peer::{CallError, CallOptions, Peer};
@@ -54,12 +54,14 @@ impl Session {
         let features = self.server.features;
         let has_resources = features.resources && info.declares(capability::RESOURCES);
         let has_prompts = features.prompts && info.declares(capability::PROMPTS);
+        let has_skills = has_resources && info.has_extension(SKILLS_EXTENSION);
         let has_tools = features.tools && info.may_have(capability::TOOLS);
-        let (tools, resources, templates, prompts) = tokio::join!(
+        let (tools, resources, templates, prompts, skills) = tokio::join!(
             self.list(Method::ToolsList, has_tools, &info),
             self.list(Method::ResourcesList, has_resources, &info),
             self.list(Method::ResourceTemplatesList, has_resources, &info),
             self.list(Method::PromptsList, has_prompts, &info),
+            self.list(Method::SkillsList, has_skills, &info),
         );
         let tools = tools?.iter().flat_map(catalog::read_tools).collect();
         let other = |list: Result<Vec<Raw>, UpstreamError>, member: &str, key: &str| {
@@ -73,6 +75,7 @@ impl Session {
             resources: other(resources, "resources", "uri"),
             templates: other(templates, "resourceTemplates", "uriTemplate"),
             prompts: other(prompts, "prompts", "name"),
+            skills: other(skills, "skills", "uri"),
         };
         let mut catalog = Catalog::new(info, tools, lists);
         catalog.offered = Some(self.offered.clone());

@@ -44,6 +44,11 @@ pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
     parsed.with(&values).join()
 }
 
+/// Makes an object of these members.
+pub fn object(members: &[(String, Raw)]) -> Raw {
+    members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| set(&object, key, value))
+}
+
 /// Removes the member `key`.
 pub fn remove(object: &Raw, key: &str) -> Raw {
     Object::parse(object).map_or_else(|| object.clone(), |parsed| parsed.without(key))

@@ -68,6 +68,17 @@ fn what_is_doubtful_about_tools_is_noted() {
     );
 }
 
+#[test]
+fn apps_that_clients_would_not_show_are_noted() {
+    let tool = r#"{"name":"chart","description":"x","inputSchema":{"type":"object","properties":{}},"_meta":{"ui":{"resourceUri":"ui://x"}}}"#;
+    let entry = |rules| merged(scripted_upstream(&["--definitions", tool]), rules);
+    let shell = Shell::new(&config_of([("g", entry(json!({}))), ("h", entry(json!({"expose": ["chart"]})))]));
+    let (code, stdout, _) = shell.run(&["check"]);
+    let text = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(code, 0, "{stdout}");
+    assert_eq!(text.matches("a user interface (MCP Apps)").count(), 1, "{stdout}");
+}
+
 /// Writes a file of a client in the home directory.
 fn client_file(shell: &Shell, name: &str, text: &str) {
     let file = shell.home().join(name);

@@ -74,6 +74,7 @@ fn initialize_response_allowed() {
         "prompts": {"listChanged": true},
         "completions": {},
         "logging": {},
+        "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": true}},
         "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
     });
     assert_eq!(result["capabilities"], capabilities);

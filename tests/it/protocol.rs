@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{InputRecord, full_upstream, merged, pure_config, scripted_upstream};
 
 mod approval;
+mod apps;
 mod client_extensions;
 mod completions;
 mod exposed_tools;
@@ -18,6 +19,7 @@ mod resource_lists;
 mod resource_reads;
 mod resource_subscriptions;
 mod server_requests;
+mod skills;
 mod stateless;
 mod stateless_subscriptions;
 mod tasks;

@@ -2,6 +2,7 @@
 
 use crate::config::secrets::SecretSource;
 use crate::front::changed_tools;
+use crate::front::passthrough::claims;
 use crate::text::{quoted, shorten, visible};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
@@ -23,6 +24,15 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
     let config = changed_tools::config_option(server);
     let mut findings = of_definitions(group.name.as_str(), &config, &definitions);
+    let hidden_apps = tools.iter().filter(|(tool, definition)| {
+        !tool.app_only && claims::app_of(definition).is_some() && !snapshot.rules.exposes(&tool.name)
+    });
+    findings.extend(named(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools, _| {
+        format!(
+            "a user interface (MCP Apps), which most clients show only for tools that they list: {tools}; put them into \
+             `expose`, unless you use the surface `flat`"
+        )
+    }));
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {

@@ -180,9 +180,8 @@ impl Client {
     /// The members of a capability that a proxy can carry: of `extensions` all but those that are about the proxy itself.
     pub fn carried_members(&self, capability: &str) -> Vec<(String, Raw)> {
         let declared = self.capability(capability).and_then(|value| raw::entries(&value));
-        let mut members = declared.unwrap_or_default();
-        members.retain(|(key, _)| !EXTENSIONS_OF_OUR_OWN.contains(&key.as_str()));
-        members
+        let members = declared.unwrap_or_default().into_iter();
+        members.filter(|(key, _)| !EXTENSIONS_OF_OUR_OWN.contains(&key.as_str())).collect()
     }
 
     /// Returns whether the client declared an extension.
@@ -366,11 +365,6 @@ impl ClientState {
     fn has_log_interest(&self, group: &GroupName, message: Option<&Raw>) -> bool {
         self.log_interests.values().any(|(of, level)| of == group && is_severe_enough(message, Some(level)))
     }
-}
-
-/// The JSON object with these members.
-pub fn object_of(members: &[(String, Raw)]) -> Raw {
-    members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| raw::set(&object, key, value))
 }
 
 /// Adds to `known` what `declared` has of one capability.

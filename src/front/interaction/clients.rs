@@ -1,6 +1,6 @@
 //! The clients in front, as upstreams know them.
 
-use super::client::{self, Client};
+use super::client::Client;
 use super::client_requests;
 use crate::config::GroupName;
 use crate::protocol::capability;
@@ -57,7 +57,7 @@ impl Clients for ClientRegistry {
             let others: Vec<_> = clients[1..].iter().map(|client| client.carried_members(name)).collect();
             let mut members = first.carried_members(name);
             members.retain(|(key, _)| others.iter().all(|other| other.iter().any(|(known, _)| known == key)));
-            (!members.is_empty()).then(|| (*name, client::object_of(&members)))
+            (!members.is_empty()).then(|| (*name, raw::object(&members)))
         });
         whole
             .chain(by_member)

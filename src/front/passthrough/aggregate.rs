@@ -52,6 +52,9 @@ impl ListKind {
     /// `prompts/list`.
     pub const PROMPTS: Self =
         Self { method: Method::PromptsList, member: "prompts", key: "name", known: |lists| &lists.prompts };
+    /// `skills/list`.
+    pub const SKILLS: Self =
+        Self { method: Method::SkillsList, member: "skills", key: "uri", known: |lists| &lists.skills };
     /// `tasks/list`. Nothing is known without a connection, because a task does not outlive its server.
     pub const TASKS: Self =
         Self { method: Method::TasksList, member: "tasks", key: "taskId", known: |_| &[] };
@@ -83,6 +86,9 @@ async fn list(group: &Upstream, kind: &ListKind) -> Option<Vec<ListEntry>> {
     let lease = group.try_lease()?;
     let catalog = group.snapshot().catalog.clone()?;
     if !kind.method.info().capability.is_some_and(|capability| catalog.info.declares(capability)) {
+        return Some(Vec::new());
+    }
+    if kind.method.extension().is_some_and(|extension| !catalog.info.has_extension(extension)) {
         return Some(Vec::new());
     }
     let (mut entries, mut cursor) = (Vec::new(), None::<Raw>);

@@ -250,6 +250,11 @@ impl Outgoing for MethodRequest {
         {
             return Err(MethodError::Unsupported(errors::lacks_capability(&group.name, capability)));
         }
+        if let (Some(catalog), Some(extension)) = (&snapshot.catalog, self.method.extension())
+            && !catalog.info.has_extension(extension)
+        {
+            return Err(MethodError::Unsupported(errors::lacks_capability(&group.name, extension)));
+        }
         let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
         let timeout = match info.timeout {
             TimeoutClass::Longest => MAX_TOTAL,

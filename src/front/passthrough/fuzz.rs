@@ -1,7 +1,7 @@
 //! Fuzz target: which group a name, a URI or a task belongs to.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
-use super::uri_owner::{self, APP_SCHEME};
+use super::uri_owner;
 use crate::config::GroupName;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::uri_origins::UriOrigins;
@@ -68,7 +68,7 @@ fn check_origin(group: &GroupName, uri: &str) {
 
 /// Every listed URI leads to its group: as it is, or rewritten.
 fn check_uris(lists: &[(GroupName, Vec<ListEntry>)]) {
-    let merged = uri_owner::merge(lists, "uri");
+    let merged = uri_owner::merge(lists, &[], "uri");
     let listed = || lists.iter().flat_map(|(group, list)| list.iter().map(move |entry| (group, entry)));
     assert_eq!(merged.len(), listed().count());
     for ((group, entry), definition) in listed().zip(&merged) {
@@ -78,8 +78,8 @@ fn check_uris(lists: &[(GroupName, Vec<ListEntry>)]) {
         let owner = uri_owner::owner(&entry.key, lists, lists);
         if uri == entry.key {
             assert_eq!(owner, Some(group));
-        } else if entry.key.starts_with(APP_SCHEME) {
-            let parsed = uri_owner::parse_rewritten_app(&uri, lists);
+        } else if uri_owner::keeps_scheme(&entry.key) {
+            let parsed = uri_owner::parse_prefixed(&uri, lists);
             assert_eq!(parsed, Some((group, entry.key.clone())));
         } else {
             let parsed = uri_owner::parse_rewritten(&uri);

@@ -3,11 +3,11 @@
 use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
 use super::uri_lookup::{self, Search};
-use super::uri_owner;
+use super::{claims, uri_owner};
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
-use crate::wire::Reply;
+use crate::wire::{Raw, Reply, raw};
 
 /// `resources/list`.
 pub async fn list(invocation: Invocation) -> Reply {
@@ -25,7 +25,11 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
         return forward_method(&invocation.context, &group, kind.method, params).await;
     }
     let lists = aggregate::current(invocation.groups(), kind).await;
-    aggregate::page(&invocation.params, kind, uri_owner::merge(&lists, kind.key))
+    let claims = match kind.method {
+        Method::ResourcesList => claims::all(invocation.groups()),
+        _ => Vec::new(),
+    };
+    aggregate::page(&invocation.params, kind, uri_owner::merge(&lists, &claims, kind.key))
 }
 
 /// `resources/read`: goes to the named group, else to the owner of the URI, else to the groups that may serve it.
@@ -45,5 +49,19 @@ pub async fn read(invocation: Invocation) -> Reply {
 
 async fn read_at(invocation: &Invocation, group: &Upstream, uri: &str) -> Reply {
     let params = invocation.params_with("uri", uri);
-    forward_method(&invocation.context, group, Method::ResourcesRead, params).await
+    let result = forward_method(&invocation.context, group, Method::ResourcesRead, params).await?;
+    let known_as = invocation.string("uri")?;
+    let is_renamed = known_as != uri && uri_owner::keeps_scheme(uri);
+    Ok(if is_renamed { renamed(&result, uri, &known_as) } else { result })
+}
+
+/// Replaces the URI of the contents by the one that the client asked for, because it compares them.
+fn renamed(result: &Raw, uri: &str, known_as: &str) -> Raw {
+    let Some(contents) = raw::elements(result, "contents") else { return result.clone() };
+    let rename = |content: &Raw| match raw::get_str(content, "uri") {
+        Some(own) if own == uri => uri_owner::set_uri(content, "uri", known_as),
+        _ => content.clone(),
+    };
+    let contents: Vec<_> = contents.iter().map(rename).collect();
+    raw::set(result, "contents", &[b"[", &contents.join(&b","[..])[..], b"]"].concat())
 }

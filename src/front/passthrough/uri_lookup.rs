@@ -6,6 +6,7 @@
 //! is nothing to find: it gets every request, and its answer is the answer.
 
 use super::aggregate::{self, GroupEntries, ListKind};
+use super::claims;
 use super::uri_owner::{self, Affinity};
 use crate::config::GroupName;
 use crate::front::errors::{self, LACKS_CAPABILITY, RpcError, UNAVAILABLE};
@@ -15,6 +16,7 @@ use crate::protocol::{capability, code};
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
 use std::cmp::Reverse;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -147,7 +149,8 @@ impl<'u> Search<'u> {
     }
 }
 
-fn code_of(error: &Raw) -> Option<i64> {
+/// The code of an error.
+pub(super) fn code_of(error: &Raw) -> Option<i64> {
     raw::get(error, "code").and_then(|code| serde_json::from_slice(&code).ok())
 }
 
@@ -233,6 +236,8 @@ pub(super) async fn candidates_of_all(
 
 /// The resources and templates that the groups are known to have.
 struct KnownUris {
+    /// The resources with what the groups claim beside them, once that is needed.
+    claimed: OnceLock<GroupEntries>,
     /// The resources of each group.
     resources: GroupEntries,
     /// The resource templates of each group.
@@ -242,6 +247,7 @@ struct KnownUris {
 impl KnownUris {
     fn new(invocation: &Invocation) -> Self {
         Self {
+            claimed: OnceLock::new(),
             resources: aggregate::known(invocation.groups(), &ListKind::RESOURCES),
             templates: aggregate::known(invocation.groups(), &ListKind::TEMPLATES),
         }
@@ -252,10 +258,13 @@ impl KnownUris {
         if let Some((group, original)) = uri_owner::parse_rewritten(uri) {
             return Some((GroupName::new(&group), original));
         }
-        if uri_owner::lister(uri, &self.resources).is_none()
-            && let Some((group, original)) = uri_owner::parse_rewritten_app(uri, &self.resources)
-        {
-            return Some((group.clone(), original));
+        if uri_owner::keeps_scheme(uri) {
+            let all = self.claimed.get_or_init(|| claims::with_resources(invocation.groups()));
+            let own = uri_owner::lister(uri, all).map(|group| (group.clone(), uri.to_owned()));
+            let prefixed = || uri_owner::parse_prefixed(uri, all).map(|(group, own)| (group.clone(), own));
+            if let Some(found) = own.or_else(prefixed) {
+                return Some(found);
+            }
         }
         let owner = uri_owner::owner(uri, &self.resources, &self.templates).cloned();
         let origin = || invocation.context.session.uri_origins.lock().group(uri).cloned();

@@ -1,7 +1,8 @@
 //! Which group a URI belongs to, and under which URI clients see it. Pure.
 //!
 //! URIs stay verbatim. If two groups list the same URI, it belongs to the first one in config order, and the other
-//! group's is rewritten: to `dynamic-mcp://GROUP/ENCODED-URI`, or for MCP Apps to `ui://GROUP/…`.
+//! group's is rewritten: to `dynamic-mcp://GROUP/ENCODED-URI`, or for MCP Apps and skills to `ui://GROUP/…` and
+//! `skill://GROUP/…`: hosts look for the first scheme, and the path of a skill has a meaning.
 
 use crate::config::GroupName;
 use crate::upstream::catalog::ListEntry;
@@ -14,28 +15,56 @@ const SCHEME: &str = "dynamic-mcp://";
 /// The scheme of MCP Apps, which hosts look for.
 pub const APP_SCHEME: &str = "ui://";
 
-/// Merges the lists of all groups, in config order. A URI that an earlier group lists is rewritten.
-pub fn merge(lists: &[(GroupName, Vec<ListEntry>)], key: &str) -> Vec<Raw> {
+/// The schemes that rewritten URIs keep: those of MCP Apps and of skills.
+const KEPT_SCHEMES: [&str; 2] = [APP_SCHEME, SKILL_SCHEME];
+/// The conventional scheme of skills.
+const SKILL_SCHEME: &str = "skill://";
+/// The name of the file that makes a directory a skill.
+const SKILL_FILE: &str = "/SKILL.md";
+
+/// Returns whether a URI has a scheme that rewritten ones keep.
+pub fn keeps_scheme(uri: &str) -> bool {
+    KEPT_SCHEMES.iter().any(|scheme| uri.starts_with(scheme))
+}
+
+/// Merges the lists of all groups, in config order. A URI that an earlier group lists or claims is rewritten.
+pub fn merge(
+    lists: &[(GroupName, Vec<ListEntry>)],
+    claims: &[(GroupName, Vec<ListEntry>)],
+    key: &str,
+) -> Vec<Raw> {
     let mut claimed = HashSet::new();
     let mut merged = Vec::new();
-    for (group, list) in lists {
+    for (index, (group, list)) in lists.iter().enumerate() {
+        let earlier = &lists[..index];
+        let is_of_earlier_skill = |uri: &str| {
+            let claims = claims.iter().filter(|(name, _)| earlier.iter().any(|(group, _)| group == name));
+            uri.starts_with(SKILL_SCHEME) && earlier.iter().chain(claims).any(|(_, list)| has(list, uri))
+        };
         for listed in list {
-            merged.push(if claimed.insert(listed.key.clone()) {
+            merged.push(if claimed.insert(listed.key.clone()) && !is_of_earlier_skill(&listed.key) {
                 listed.definition.clone()
             } else {
-                let uri = serde_json::Value::from(rewrite(group, &listed.key)).to_string();
-                raw::set(&listed.definition, key, uri.as_bytes())
+                set_uri(&listed.definition, key, &rewrite(group, &listed.key))
             });
         }
+        let of_group = claims.iter().filter(|(name, _)| name == group).flat_map(|(_, list)| list);
+        claimed.extend(of_group.map(|claim| claim.key.clone()));
     }
     merged
 }
 
+/// Replaces a member that is a URI.
+pub fn set_uri(object: &Raw, key: &str, uri: &str) -> Raw {
+    raw::set(object, key, serde_json::Value::from(uri).to_string().as_bytes())
+}
+
 /// Rewrites `uri` of `group` so that it names the group.
-fn rewrite(group: &GroupName, uri: &str) -> String {
+pub fn rewrite(group: &GroupName, uri: &str) -> String {
     let group = encode(group.as_str());
-    match uri.strip_prefix(APP_SCHEME) {
-        Some(rest) => format!("{APP_SCHEME}{group}/{rest}"),
+    let kept = KEPT_SCHEMES.iter().find_map(|scheme| Some((scheme, uri.strip_prefix(scheme)?)));
+    match kept {
+        Some((scheme, rest)) => format!("{scheme}{group}/{rest}"),
         None => format!("{SCHEME}{group}/{}", encode(uri)),
     }
 }
@@ -50,19 +79,29 @@ pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, Vec<Lis
 
 /// Returns the first group that lists `uri`.
 pub fn lister<'a>(uri: &str, resources: &'a [(GroupName, Vec<ListEntry>)]) -> Option<&'a GroupName> {
-    let found = resources.iter().find(|(_, list)| list.iter().any(|listed| listed.key == uri));
-    found.map(|(group, _)| group)
+    resources.iter().find(|(_, list)| has(list, uri)).map(|(group, _)| group)
 }
 
-/// Parses a rewritten URI of an MCP App: the group and its own URI, if the group lists that.
-pub fn parse_rewritten_app<'a>(
+/// Returns whether a list has a URI, or a skill to whose directory the URI belongs.
+fn has(list: &[ListEntry], uri: &str) -> bool {
+    let is_in = |directory: &str| {
+        uri.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let is_of_skill = |listed: &ListEntry| listed.key.strip_suffix(SKILL_FILE).is_some_and(is_in);
+    list.iter().any(|listed| listed.key == uri)
+        || (uri.starts_with(SKILL_SCHEME) && list.iter().any(is_of_skill))
+}
+
+/// Parses a rewritten URI of an MCP App or a skill: the group and its own URI, if the group lists that.
+pub fn parse_prefixed<'a>(
     uri: &str,
     resources: &'a [(GroupName, Vec<ListEntry>)],
 ) -> Option<(&'a GroupName, String)> {
-    let (group, rest) = uri.strip_prefix(APP_SCHEME)?.split_once('/')?;
-    let (group, original) = (decode(group)?, format!("{APP_SCHEME}{rest}"));
+    let kept = KEPT_SCHEMES.iter().find_map(|scheme| Some((scheme, uri.strip_prefix(scheme)?)));
+    let (scheme, (group, rest)) = kept.and_then(|(scheme, rest)| Some((scheme, rest.split_once('/')?)))?;
+    let (group, original) = (decode(group)?, format!("{scheme}{rest}"));
     let (group, list) = resources.iter().find(|(name, _)| name.as_str() == group)?;
-    list.iter().any(|listed| listed.key == original).then_some((group, original))
+    has(list, &original).then_some((group, original))
 }
 
 /// Returns whether a URI has the scheme of rewritten ones.
@@ -166,7 +205,7 @@ mod tests {
     #[test]
     fn a_uri_belongs_to_the_first_group_and_the_others_are_reachable() {
         let lists = [list("a", &["file:///x", "a://1"]), list("b", &["file:///x"])];
-        let merged = merge(&lists, "uri");
+        let merged = merge(&lists, &[], "uri");
         assert_eq!(merged[0], r#"{"uri":"file:///x","x":1.0}"#);
         let ours = raw::get_str(&merged[2], "uri").unwrap();
         assert_eq!(parse_rewritten(&ours), Some(("b".to_owned(), "file:///x".to_owned())));
@@ -177,10 +216,10 @@ mod tests {
     #[test]
     fn rewritten_apps_stay_in_their_scheme() {
         let lists = [list("a", &["ui://x/1"]), list("b c", &["ui://x/1", "ui://y"])];
-        let ours = raw::get_str(&merge(&lists, "uri")[1], "uri").unwrap();
+        let ours = raw::get_str(&merge(&lists, &[], "uri")[1], "uri").unwrap();
         assert_eq!(ours, "ui://b%20c/x/1");
-        assert_eq!(parse_rewritten_app(&ours, &lists), Some((&lists[1].0, "ui://x/1".to_owned())));
-        assert_eq!(parse_rewritten_app("ui://b%20c/z", &lists), None);
+        assert_eq!(parse_prefixed(&ours, &lists), Some((&lists[1].0, "ui://x/1".to_owned())));
+        assert_eq!(parse_prefixed("ui://b%20c/z", &lists), None);
         assert_eq!(client_uri(&lists[1].0, "ui://x/1", &lists), ours);
         assert_eq!(client_uri(&lists[1].0, "ui://y", &lists), "ui://y");
     }
@@ -225,7 +264,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_uri_survives_rewriting(group in "\\PC{1,12}", uri in "\\PC{0,40}") {
-            prop_assume!(!uri.starts_with(APP_SCHEME));
+            prop_assume!(!keeps_scheme(&uri));
             let ours = rewrite(&GroupName::new(&group), &uri);
             prop_assert!(ours.is_ascii());
             prop_assert_eq!(parse_rewritten(&ours), Some((group, uri)));

@@ -10,7 +10,7 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::interaction::login_offer;
 use crate::front::interaction::subscriptions::Subscriptions;
 use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedCalls};
-use crate::front::passthrough::{resources, tasks, topic_subscriptions};
+use crate::front::passthrough::{resources, skills, tasks, topic_subscriptions};
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
@@ -139,6 +139,9 @@ impl Dispatcher {
             Method::ResourcesList => Box::pin(resources::list(invocation)),
             Method::ResourceTemplatesList => Box::pin(resources::templates(invocation)),
             Method::ResourcesRead => Box::pin(resources::read(invocation)),
+            Method::ResourcesDirectoryRead => Box::pin(skills::read_directory(invocation)),
+            Method::SkillsList => Box::pin(skills::list(invocation)),
+            Method::SkillsGet => Box::pin(skills::get(invocation)),
             Method::ResourcesSubscribe => {
                 Box::pin(topic_subscriptions::subscribe(subscriptions(), invocation))
             }
@@ -235,6 +238,12 @@ impl Dispatcher {
                 Err(text) => Ok(DirectTarget::Ambiguous(text)),
             },
             (None, several) => {
+                // An app names the tools of its server without the group.
+                let for_apps: Vec<_> =
+                    several.iter().filter(|group| lookup::is_for_apps(group, name)).collect();
+                if let [group] = for_apps[..] {
+                    return Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned()));
+                }
                 let names = several.iter().map(|group| &group.name);
                 Ok(DirectTarget::Ambiguous(tool_errors::ambiguous(name, names)))
             }

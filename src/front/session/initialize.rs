@@ -5,7 +5,9 @@ use crate::front::interaction::client::Client;
 use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
 use crate::groups::startup::log_line;
-use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, TASKS_EXTENSION, meta};
+use crate::protocol::{
+    HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, meta,
+};
 use crate::upstream::clients::LogLevel;
 use crate::wire::{Raw, raw};
 use rmcp::model::{
@@ -70,6 +72,9 @@ pub fn initialize_result(revision: &str, groups: &GroupManager, offers: Offers) 
     result.instructions = Some(tool_list::instructions(groups));
     let mut result = json!(result);
     result["protocolVersion"] = json!(revision);
+    if offers.resources {
+        result["capabilities"]["extensions"] = json!({ SKILLS_EXTENSION: { "directoryRead": true } });
+    }
     if offers.tasks {
         result["capabilities"]["tasks"] =
             json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
@@ -81,6 +86,9 @@ pub fn initialize_result(revision: &str, groups: &GroupManager, offers: Offers) 
 pub fn discover_result(groups: &GroupManager, offers: Offers) -> Raw {
     let mut capabilities = json!(capabilities(offers));
     capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
+    if offers.resources {
+        capabilities["extensions"][SKILLS_EXTENSION] = json!({ "directoryRead": true });
+    }
     let result = json!({
         "supportedVersions": REVISIONS,
         "capabilities": capabilities,

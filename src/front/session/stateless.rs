@@ -89,6 +89,8 @@ fn has_cache_hints(method: Method) -> bool {
             | Method::ResourcesList
             | Method::ResourceTemplatesList
             | Method::ResourcesRead
+            | Method::SkillsList
+            | Method::SkillsGet
     )
 }
 

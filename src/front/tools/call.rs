@@ -1,7 +1,9 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
+use super::apps::AppUris;
 use super::arguments::CallArguments;
-use super::{argument_repair, tool_list};
+use super::{argument_repair, definitions, tool_list};
+use crate::config::GroupName;
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
@@ -11,8 +13,8 @@ use crate::front::passthrough::tasks;
 use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
-use crate::protocol::Era;
 use crate::protocol::methods::Method;
+use crate::protocol::{Era, UI_EXTENSION};
 use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, Tool};
@@ -33,6 +35,15 @@ pub struct ToolCall {
     pub params: Params,
     /// Whether only read-only tools may be called.
     pub read_only: bool,
+}
+
+impl ToolCall {
+    /// Whether it is a call of one of our tools, which a model makes, and not of the upstream's own, which an app may make.
+    fn is_by_our_tool(&self) -> bool {
+        let name = self.params.get("name");
+        let name = name.and_then(|name| serde_json::from_slice::<String>(&name).ok());
+        name.is_some_and(|name| definitions::NAMES.contains(&name.as_str()))
+    }
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
@@ -109,7 +120,20 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         }
         _ => result,
     };
+    let result = match &outgoing.tool {
+        Some(tool) if call.is_by_our_tool() => name_app(call, group, tool, result),
+        _ => result,
+    };
     Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
+}
+
+/// Names the app of the tool in a result, for a client that shows apps.
+fn name_app(call: &ToolCall, group: &GroupName, tool: &FoundTool, result: Raw) -> Raw {
+    let shows_apps = call.context.session.client.has_extension(UI_EXTENSION);
+    match tool.catalog.definition(tool.index).filter(|_| shows_apps) {
+        Some(definition) => AppUris::new(call.context.groups()).name_in_result(group, definition, &result),
+        None => result,
+    }
 }
 
 /// A call as it is forwarded.
@@ -139,6 +163,9 @@ impl Outgoing for OutgoingCall<'_> {
         }
         let tool = find_tool(group, self.name).await?;
         refuse_changed(group, &tool)?;
+        if tool.app_only && self.call.is_by_our_tool() {
+            return Err(tool_errors::only_for_its_app(&group.name, &tool.name).into());
+        }
         let snapshot = group.snapshot();
         let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
@@ -242,9 +269,12 @@ impl FoundTool {
     /// The arguments that the config hides.
     fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
         let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
-        let of_tool = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)));
-        let found = of_tool.zip(self.catalog.original_definition(self.index));
-        found.map(|(of_tool, definition)| hidden_args(definition, of_tool)).unwrap_or_default()
+        let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
+        else {
+            return Vec::new();
+        };
+        let definition = self.catalog.original_definition(self.index);
+        definition.map(|definition| hidden_args(definition, of_tool)).unwrap_or_default()
     }
 }
 

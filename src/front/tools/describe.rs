@@ -97,7 +97,8 @@ enum Answer {
 
 fn answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {
     let snapshot = group.snapshot();
-    let tools: Vec<_> = catalog.tools.iter().filter(|tool| snapshot.rules.allows(&tool.name)).collect();
+    let is_shown = |tool: &&Tool| snapshot.rules.allows(&tool.name) && !tool.app_only;
+    let tools: Vec<_> = catalog.tools.iter().filter(is_shown).collect();
     let (mut chosen, mut missing) = choose(catalog, &tools, arguments.tools.as_deref(), group);
     let left_out = changed_tools::left_out(group, chosen.iter().copied());
     let refused = snapshot.refused();

@@ -75,7 +75,9 @@ impl IndexedGroup {
 
     /// The tools that may be called, with their definitions. If the cache has lost a definition, its summary replaces it.
     fn tools(&self) -> Vec<(&Tool, Raw)> {
-        let is_allowed = |tool: &Tool| self.rules.allows(&tool.name) && !self.refused.contains(&tool.name);
+        let is_allowed = |tool: &Tool| {
+            self.rules.allows(&tool.name) && !tool.app_only && !self.refused.contains(&tool.name)
+        };
         let Some(catalog) = &self.catalog else { return Vec::new() };
         match catalog.definitions() {
             Some(all) => {

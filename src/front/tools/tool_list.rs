@@ -3,13 +3,12 @@
 //! The list depends on the config and on the surface of each group, never on calls that were made. Its bytes stay equal
 //! while nothing changes, because clients' prompt caches depend on them.
 
+use super::apps::AppUris;
 use super::definitions::{self, GroupLine};
 use crate::config::{GroupName, Mode, SurfaceKind};
 use crate::front::errors::{self, RpcError};
 use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::list_changes::ListContents;
-use crate::front::passthrough::aggregate::{self, ListKind};
-use crate::front::passthrough::uri_owner;
 use crate::groups::GroupManager;
 use crate::groups::surface::Note;
 use crate::pins::definition::HINTS;
@@ -19,7 +18,6 @@ use crate::upstream::Upstream;
 use crate::upstream::catalog::{ListHashes, Tool};
 use crate::upstream::error::UpstreamError;
 use crate::wire::{Raw, raw};
-use memchr::memmem;
 use serde_json::{Value, json};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -104,7 +102,7 @@ fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
 fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
     let surfaces = groups.surfaces();
     let is_listed = |group: &Upstream, tool: &Tool, rules: &Rules| {
-        surfaces.get(&group.name).is_some_and(|surface| surface.tools.contains(&tool.name))
+        surfaces.get(&group.name).is_some_and(|surface| tool.app_only || surface.tools.contains(&tool.name))
             && (!exposed_only || rules.exposes(&tool.name))
     };
     let definitions = known_definitions(groups, is_listed);
@@ -122,7 +120,7 @@ pub fn known_definitions(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool,
 ) -> Vec<Raw> {
-    let names = exposed_names(groups);
+    let (names, apps) = (exposed_names(groups), AppUris::new(groups));
     let mut definitions = Vec::new();
     for group in groups.all() {
         let snapshot = group.snapshot();
@@ -141,26 +139,13 @@ pub fn known_definitions(
             match definition::validate(definition) {
                 Ok(()) => {
                     let definition = with_trusted_hints(definition, &tool.name, rules);
-                    definitions.push(with_name(&with_client_app_uri(groups, &group.name, &definition), name));
+                    definitions.push(with_name(&apps.set_in(&group.name, &definition), name));
                 }
                 Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
             }
         }
     }
     definitions
-}
-
-/// Replaces the URI of the definition's app by the one that clients can read.
-fn with_client_app_uri(groups: &GroupManager, group: &GroupName, definition: &Raw) -> Raw {
-    if memmem::find(definition, uri_owner::APP_SCHEME.as_bytes()).is_none() {
-        return definition.clone();
-    }
-    let ui = raw::get(definition, "_meta").and_then(|meta| raw::get(&meta, "ui"));
-    let uri = ui.as_ref().and_then(|ui| raw::get_str(ui, "resourceUri"));
-    let (Some(ui), Some(uri)) = (ui, uri) else { return definition.clone() };
-    let uri = uri_owner::client_uri(group, &uri, &aggregate::known(groups, &ListKind::RESOURCES));
-    let ui = raw::set(&ui, "resourceUri", json!(uri).to_string().as_bytes());
-    raw::set_in(definition, "_meta", "ui", &ui)
 }
 
 /// Removes the hints of a server whose annotations do not count from a definition, because clients act on them. What the

@@ -15,7 +15,7 @@ enum Route {
 }
 
 /// The row of the table, the method, the members of the params, and the route.
-const REQUESTS: [(&str, &str, &str, Route); 8] = [
+const REQUESTS: [(&str, &str, &str, Route); 11] = [
     (
         "`tools/call` by `call_dynamic_tool`",
         "tools/call",
@@ -34,9 +34,17 @@ const REQUESTS: [(&str, &str, &str, Route); 8] = [
         r#""ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":"A"}"#,
         Route::Group,
     ),
+    ("`skills/list`", "skills/list", "", Route::Group),
+    ("`skills/get`", "skills/get", r#""uri":"skill://refunds/SKILL.md""#, Route::Group),
+    (
+        "`resources/directory/read`",
+        "resources/directory/read",
+        r#""uri":"skill://refunds/examples""#,
+        Route::Group,
+    ),
 ];
 
-pub(super) const METHODS: [&str; 13] = [
+pub(super) const METHODS: [&str; 16] = [
     "`ping`",
     "`tools/list`, through `get_dynamic_tools`",
     REQUESTS[0].0,
@@ -47,6 +55,9 @@ pub(super) const METHODS: [&str; 13] = [
     REQUESTS[5].0,
     REQUESTS[6].0,
     REQUESTS[7].0,
+    REQUESTS[8].0,
+    REQUESTS[9].0,
+    REQUESTS[10].0,
     "`logging/setLevel`, or `logLevel`",
     "errors",
     "`notifications/roots/list_changed`",

@@ -15,7 +15,7 @@ const CAPABILITIES: &str = r#"{"roots":{"listChanged":true},"sampling":{},"elici
 fn upstream_flags(revision: &'static str) -> Vec<&'static str> {
     let era = if is_stateless(revision) { vec!["--stateless"] } else { vec!["--version", revision] };
     let tasks = super::tasks::exist_in(revision).then_some("--tasks");
-    [vec!["--protocol", "--asks"], era].concat().into_iter().chain(tasks).collect()
+    [vec!["--protocol", "--asks", "--skills"], era].concat().into_iter().chain(tasks).collect()
 }
 
 /// A client of one revision. The program has one group for each revision, which is the group's name.

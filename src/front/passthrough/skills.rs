@@ -1,0 +1,99 @@
+//! The skills extension (SEP-2640): `skills/list`, `skills/get` and `resources/directory/read`.
+//!
+//! The skills of all groups are one list. If two groups have a skill with the same URI, the later group's gets the name
+//! of its group in front of its path, in its entry and wherever its files are named.
+
+use super::aggregate::{self, ListKind};
+use super::forward::forward_method;
+use super::uri_lookup::{self, Search};
+use super::{claims, uri_owner};
+use crate::config::GroupName;
+use crate::front::interaction::invocation::Invocation;
+use crate::protocol::code;
+use crate::protocol::methods::Method;
+use crate::wire::{Raw, Reply, raw};
+
+/// `skills/list`.
+pub async fn list(invocation: Invocation) -> Reply {
+    let kind = &ListKind::SKILLS;
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        return forward_method(&invocation.context, &group, kind.method, params).await;
+    }
+    let lists = aggregate::current(invocation.groups(), kind).await;
+    let claims = claims::with_resources(invocation.groups());
+    let mut merged = Vec::new();
+    for (group, skills) in &lists {
+        for skill in skills {
+            let is_owner = uri_owner::lister(&skill.key, &claims).is_none_or(|owner| owner == group);
+            merged.push(match is_owner {
+                true => skill.definition.clone(),
+                false => with_group(group, &skill.definition),
+            });
+        }
+    }
+    aggregate::page(&invocation.params, kind, merged)
+}
+
+/// `skills/get`.
+pub async fn get(invocation: Invocation) -> Reply {
+    let name = |group: &GroupName, result: &Raw| match raw::get(result, "skill") {
+        Some(skill) => raw::set(result, "skill", &with_group(group, &skill)),
+        None => result.clone(),
+    };
+    ask_owner(&invocation, Method::SkillsGet, name).await
+}
+
+/// `resources/directory/read`.
+pub async fn read_directory(invocation: Invocation) -> Reply {
+    ask_owner(&invocation, Method::ResourcesDirectoryRead, with_group_in_files).await
+}
+
+/// Forwards a request about a URI to its group, or to those that may have it. `rename` puts the name of the group into the
+/// URIs of a result, if it is in the URI of the request.
+async fn ask_owner(
+    invocation: &Invocation,
+    method: Method,
+    rename: impl Fn(&GroupName, &Raw) -> Raw,
+) -> Reply {
+    let known_as = invocation.string("uri")?;
+    let candidates = uri_lookup::candidates(invocation, &known_as).await?;
+    let mut search = Search::new(&known_as);
+    for candidate in &candidates {
+        let params = invocation.params_with("uri", &candidate.uri);
+        let asked = async {
+            let result = forward_method(&invocation.context, &candidate.group, method, params).await?;
+            let is_renamed = candidate.uri != known_as;
+            Ok(if is_renamed { rename(&candidate.group.name, &result) } else { result })
+        };
+        if let Some(reply) = search.ask(candidate, asked).await {
+            return reply;
+        }
+    }
+    // The extension has one code for what does not exist, in every revision.
+    search.end().map_err(|error| match uri_lookup::code_of(&error) {
+        Some(code::RESOURCE_NOT_FOUND) => {
+            raw::set(&error, "code", code::INVALID_PARAMS.to_string().as_bytes())
+        }
+        _ => error,
+    })
+}
+
+/// Puts the name of a group into the URIs of a skill's entry.
+fn with_group(group: &GroupName, skill: &Raw) -> Raw {
+    with_group_in_files(group, &renamed(group, skill))
+}
+
+/// Puts the name of a group into the URIs of `resources`.
+fn with_group_in_files(group: &GroupName, of: &Raw) -> Raw {
+    let Some(files) = raw::elements(of, "resources") else { return of.clone() };
+    let files: Vec<_> = files.iter().map(|file| renamed(group, file)).collect();
+    raw::set(of, "resources", &[b"[", &files.join(&b","[..])[..], b"]"].concat())
+}
+
+fn renamed(group: &GroupName, object: &Raw) -> Raw {
+    match raw::get_str(object, "uri") {
+        Some(uri) => uri_owner::set_uri(object, "uri", &uri_owner::rewrite(group, &uri)),
+        None => object.clone(),
+    }
+}
