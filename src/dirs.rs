@@ -57,7 +57,7 @@ mod tests {
         let cases: [(Dir, &str, &str); 4] = [
             (Env::config_dir, r"C:\r\dynamic-mcp", r"C:\u\AppData\Roaming\dynamic-mcp"),
             (cache_dir, r"C:\l\dynamic-mcp\cache", r"C:\u\AppData\Local\dynamic-mcp\cache"),
-            (data_dir, r"C:\l\dynamic-mcp", r"C:\u\AppData\Local\dynamic-mcp"),
+            (Env::data_dir, r"C:\l\dynamic-mcp", r"C:\u\AppData\Local\dynamic-mcp"),
             (state_dir, r"C:\l\dynamic-mcp\state", r"C:\u\AppData\Local\dynamic-mcp\state"),
         ];
         for (dir, named, in_home) in cases {

@@ -172,7 +172,7 @@ pub fn replace(path: &Path, content: &[u8], durable: bool) -> Result<(), Private
             file.sync_all()?;
         }
         drop(file);
-        fs::rename(&temporary, path)
+        platform::rename(&temporary, path)
     });
     written.map_err(|error| {
         fs::remove_file(&temporary).ok();

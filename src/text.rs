@@ -118,17 +118,23 @@ pub fn shorten(text: &str, max: usize) -> String {
     format!("{}…", whole_words.trim_end_matches([' ', ',', ';', ':', '-', '(']))
 }
 
-/// Quotes a word for a POSIX shell, if it needs that. `None` if it is not one plain line, or looks like an option.
+/// Quotes a word for a POSIX shell, or on Windows for `cmd.exe` and PowerShell, if it needs that. `None` if it is not one
+/// plain line, looks like an option, or cannot be quoted.
 pub fn shell_word(word: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    let plain = if cfg!(windows) { r"_-./:\+" } else { "_-./:@%+=," };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || plain.contains(c);
     if word.is_empty() || word.starts_with('-') || !word.chars().all(|c| c == ' ' || is_visible(c)) {
         return None;
     }
-    Some(if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    })
+    if word.chars().all(is_plain) {
+        return Some(word.to_owned());
+    }
+    if cfg!(windows) {
+        // One of the shells interprets these between quotation marks.
+        let is_safe = !word.contains(['"', '%', '$', '`', '!']) && !word.ends_with('\\');
+        return is_safe.then(|| format!("\"{word}\""));
+    }
+    Some(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
 /// Returns whether the character is shown as it is when a text is quoted.
@@ -214,9 +220,10 @@ mod tests {
     fn a_word_of_a_command_is_quoted_if_a_shell_would_read_it_otherwise() {
         for (word, expected) in [
             ("read_file", Some("read_file")),
-            ("/a b/c.json", Some("'/a b/c.json'")),
-            ("it's", Some(r"'it'\''s'")),
-            ("$(rm)", Some("'$(rm)'")),
+            ("/a b/c.json", Some(if cfg!(windows) { "\"/a b/c.json\"" } else { "'/a b/c.json'" })),
+            ("it's", Some(if cfg!(windows) { "\"it's\"" } else { r"'it'\''s'" })),
+            ("$(rm)", (!cfg!(windows)).then_some("'$(rm)'")),
+            (r"C:\a.json", Some(if cfg!(windows) { r"C:\a.json" } else { r"'C:\a.json'" })),
             ("", None),
             ("-x", None),
             ("a\nb", None),

@@ -17,6 +17,11 @@ pub(super) fn open(path: &Path, access: Access) -> io::Result<File> {
     access.options(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
+/// Renames a file, also to the name of another one.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
 /// The error of an open that failed. What is there may say more than the error of the system.
 pub(super) fn open_error(path: &Path, error: io::Error) -> PrivateFileError {
     let found = fs::symlink_metadata(path).ok().and_then(|metadata| check_metadata(path, &metadata).err());

@@ -15,6 +15,9 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::Path;
 use std::ptr;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use windows_sys::Win32::Foundation::{
     GENERIC_ALL, GENERIC_READ, GENERIC_WRITE, INVALID_HANDLE_VALUE, LocalFree,
@@ -31,6 +34,11 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::Storage::FileSystem as fs_sys;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
+
+/// How long a file may be in the way of its replacement.
+const RENAME_TIMEOUT: Duration = Duration::from_millis(500);
+/// The interval between attempts to replace it.
+const RENAME_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Rights that change a file or a directory, or who may.
 const WRITES: u32 = fs_sys::FILE_WRITE_DATA
@@ -94,6 +102,20 @@ fn create(path: &Path) -> io::Result<()> {
     // SAFETY: the handle is new and ours.
     drop(unsafe { OwnedHandle::from_raw_handle(handle) });
     Ok(())
+}
+
+/// Renames a file, also to the name of another one. A scanner for viruses, or another process, may have either open for a
+/// moment.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + RENAME_TIMEOUT;
+    loop {
+        match fs::rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && Instant::now() < deadline => {
+                std::thread::sleep(RENAME_INTERVAL);
+            }
+            renamed => return renamed,
+        }
+    }
 }
 
 /// The error of an open that failed.

@@ -53,7 +53,11 @@ mod modes;
 // The browser is a shell script.
 #[cfg(unix)]
 mod oauth;
+// Modes of files, signals, and tools of Unix.
+#[cfg(unix)]
 mod packages;
+// They tell the directories of the state and of the cache apart, which are one on Windows.
+#[cfg(unix)]
 mod pins;
 mod protocol;
 mod reload;

@@ -218,7 +218,7 @@ fn a_start_reads_only_the_index_of_the_cache() {
     first.close_stdin();
     first.wait_for_exit();
     // A process that opened one of these pipes would block.
-    for file in std::fs::read_dir(cache.path().join("dynamic-mcp")).unwrap() {
+    for file in std::fs::read_dir(crate::support::cache_dir_in(cache.path())).unwrap() {
         let path = file.unwrap().path();
         if !["index.json", "lock"].contains(&path.file_name().unwrap().to_str().unwrap()) {
             std::fs::remove_file(&path).unwrap();
@@ -258,8 +258,8 @@ fn a_tool_that_the_cache_lacks_is_looked_up_at_the_server() {
 #[test]
 fn a_broken_cache_is_ignored_and_no_cache_writes_no_file() {
     let cache = TempDir::new().unwrap();
-    let dir = cache.path().join("dynamic-mcp");
-    std::fs::create_dir(&dir).unwrap();
+    let dir = crate::support::cache_dir_in(cache.path());
+    std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("index.json"), "{half").unwrap();
     #[cfg(unix)]
     {
@@ -290,7 +290,7 @@ fn no_secret_of_the_config_is_in_the_cache() {
     proxy.close_stdin();
     proxy.wait_for_exit();
     let mut files = 0;
-    for file in std::fs::read_dir(cache.path().join("dynamic-mcp")).unwrap() {
+    for file in std::fs::read_dir(crate::support::cache_dir_in(cache.path())).unwrap() {
         files += 1;
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         assert!(!text.contains("s3cr3t-canary"));
@@ -299,6 +299,7 @@ fn no_secret_of_the_config_is_in_the_cache() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn a_failed_start_is_retried_and_callers_wait_for_it() {
     // The first start fails, later ones succeed.
     let dir = TempDir::new().unwrap();

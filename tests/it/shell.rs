@@ -69,6 +69,7 @@ impl Shell {
 }
 
 /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
+#[cfg(unix)]
 pub(crate) fn at_terminal(mut command: Command, answers: &str) -> (i32, String) {
     let terminal = nix::pty::openpty(None, None).unwrap();
     command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
@@ -143,6 +144,7 @@ fn a_tool_is_found_by_its_own_name() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "the command is quoted for another shell")]
 fn the_command_that_approves_a_tool_can_be_pasted() {
     let record = InputRecord::new();
     let file = record.path("definitions");

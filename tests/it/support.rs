@@ -14,7 +14,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(crate) use crate::scripted::program as scripted_upstream_program;
-pub(crate) use config::{config_of, full_upstream, merged, pure_config, scripted_config, scripted_upstream};
+pub(crate) use config::{
+    cache_dir_in, config_of, full_upstream, merged, pure_config, scripted_config, scripted_upstream,
+};
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};

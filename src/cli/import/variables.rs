@@ -198,7 +198,11 @@ mod tests {
             (Braces, "$A ${a b} ${env:A} $${A}", "$A $${a b} $${env:A} $$${A}"),
             (Dollar, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN}, ${A}"),
             (Dollar, "pa$sword$word$$5", "pa$sword${word}$$$5"),
-            (Editor, "${env:A}:${userHome}${/}x", "${A}:${HOME}/x"),
+            (
+                Editor,
+                "${env:A}:${userHome}${/}x",
+                if cfg!(windows) { r"${A}:${USERPROFILE}\x" } else { "${A}:${HOME}/x" },
+            ),
             (Editor, "${input:api-key} ${workspaceFolder}", "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER}"),
             (OpenCode, "{env:A} {file:./t} {file:~/t} ${A} {a}", "${A} {file:/c/./t} {file:~/t} $${A} {a}"),
             (Ours, "$$ ${A}", "$$ ${A}"),

@@ -23,10 +23,11 @@ impl ProcessEnv {
         get_var(&self.vars, name)
     }
 
-    /// Returns the user's home directory, if the environment names one.
+    /// Returns the user's home directory, if the environment names one: `HOME`, else `USERPROFILE`.
     pub fn home(&self) -> Option<PathBuf> {
-        let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-        self.var(name).filter(|home| !home.is_empty()).map(PathBuf::from)
+        let names = if cfg!(windows) { &["HOME", "USERPROFILE"][..] } else { &["HOME"] };
+        let mut homes = names.iter().filter_map(|name| self.var(name));
+        homes.find(|home| !home.is_empty()).map(PathBuf::from)
     }
 }
 

@@ -21,7 +21,7 @@ fn stdio(command: &str) -> StdioConfig {
 
 /// Creates an executable file and its directory.
 fn executable(dir: &Path, name: &str) -> PathBuf {
-    let file = dir.join(name);
+    let file = dir.join(name).with_extension(std::env::consts::EXE_EXTENSION);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "#!/bin/sh\n").unwrap();
     #[cfg(unix)]

@@ -157,7 +157,7 @@ fn the_next_process_searches_the_cached_tools_and_starts_no_group() {
     assert_eq!(second.group_status("g")["state"], "discovered");
     second.close_stdin();
     second.wait_for_exit();
-    for file in std::fs::read_dir(cache.path().join("dynamic-mcp")).unwrap() {
+    for file in std::fs::read_dir(crate::support::cache_dir_in(cache.path())).unwrap() {
         let path = file.unwrap().path();
         if path.file_name().unwrap() != "index.json" {
             std::fs::remove_file(path).unwrap();

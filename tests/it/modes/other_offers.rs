@@ -68,6 +68,7 @@ fn the_flat_list_is_there_at_once_and_becomes_the_servers_own() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn a_borrowed_catalog_answers_but_refuses_nothing() {
     let (cache, config) = (TempDir::new().unwrap(), config("pure"));
     let mut first = start(&config, &cache, &[], json!({}));

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::{ProxyCommand, pure_config};
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn launchers_get_their_variables_and_a_failed_start_names_what_was_withheld() {
     let command = ProxyCommand::new();
     let seen = command.home().join("seen");

@@ -10,6 +10,7 @@ fn script(text: &str) -> Value {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn the_error_shows_what_a_program_printed_that_never_spoke_mcp() {
     let listening =
         "echo 'INFO: Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)' >&2; exec sleep 60";
@@ -55,6 +56,7 @@ fn the_error_shows_what_a_program_printed_that_never_spoke_mcp() {
 
 /// A line about a port is certain only on stdout, and even there only once: a server that answers late is used.
 #[test]
+#[cfg_attr(windows, ignore = "sockets of a process are known on Linux only")]
 fn an_http_server_is_recognized_while_it_does_not_answer() {
     let line = "INFO: Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)";
     let with_port = format!("echo '{line}' >&2; sleep 2.5; exec {}", scripted_upstream_program().display());

@@ -51,7 +51,7 @@ fn a_failed_start_is_sent_once_and_only_above_the_level_of_the_client() {
     let message = next_message(&mut proxy);
     let data = message["data"].as_str().unwrap();
     assert!(
-        data.starts_with("Group a is not available: its process exited") && data.contains("\nLog: /"),
+        data.starts_with("Group a is not available: its process exited") && data.contains("\nLog: "),
         "{data}"
     );
     assert_eq!(message["level"], "warning");

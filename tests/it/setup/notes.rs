@@ -93,6 +93,7 @@ fn a_failure_of_discovery_is_noted_when_discovery_enters_the_list() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn a_failure_of_the_last_run_is_noted_until_discovery_has_looked_again() {
     let cache = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();

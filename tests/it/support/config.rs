@@ -1,8 +1,16 @@
 //! Configs of the program, and their entries.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use super::scripted_upstream_program;
+
+/// The directory of the cache if `base` is `$XDG_CACHE_HOME`, or what takes its place on Windows.
+pub(crate) fn cache_dir_in(base: &Path) -> PathBuf {
+    let dir = base.join("dynamic-mcp");
+    if cfg!(windows) { dir.join("cache") } else { dir }
+}
 
 /// An entry for the scripted upstream.
 pub(crate) fn scripted_upstream(flags: &[&str]) -> Value {

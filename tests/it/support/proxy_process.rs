@@ -55,8 +55,10 @@ impl ProxyCommand {
         self.home.path()
     }
 
+    /// Sets a variable. On Windows, `LOCALAPPDATA` takes the place of the XDG variables for the cache, state and data.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
-        self.command.env(name, value);
+        let is_local = ["XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"].contains(&name);
+        self.command.env(if cfg!(windows) && is_local { "LOCALAPPDATA" } else { name }, value);
         self
     }
 

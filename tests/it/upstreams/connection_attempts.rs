@@ -128,6 +128,7 @@ fn an_idle_upstream_is_closed_and_restarts_on_use() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "there is no warden")]
 fn an_idle_upstream_that_ignores_signals_is_killed_with_its_children() {
     let entry = merged(
         scripted_upstream(&["--ignore-eof", "--ignore-term", "--grandchild"]),

@@ -84,6 +84,7 @@ fn unknown_fields_and_duplicates_are_reported_with_their_position() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "PATH is another one")]
 fn the_error_of_a_missing_command_names_the_searched_path() {
     let config = pure_config([
         ("name", json!({"command": "no-such-command-anywhere"})),

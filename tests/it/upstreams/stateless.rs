@@ -40,6 +40,7 @@ fn a_server_that_refuses_initialize_is_asked_with_server_discover() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn the_era_of_a_server_is_remembered_and_may_change() {
     let (cache, record) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let record = record.path().join("lines");
@@ -78,6 +79,7 @@ fn the_era_of_a_server_is_remembered_and_may_change() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn a_server_that_answers_initialize_but_then_fails_is_asked_with_server_discover() {
     let program = scripted_upstream(&[])["command"].as_str().unwrap().to_owned();
     let response =
@@ -124,6 +126,7 @@ fn a_subscription_that_the_server_cancels_is_renewed() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn a_refused_initialize_is_reported_soon_if_server_discover_gets_no_response() {
     let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such luck"}}"#;
     let script = format!("read line; case $line in *initialize*) echo '{refusal}';; esac; cat >/dev/null");

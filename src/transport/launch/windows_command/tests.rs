@@ -73,7 +73,7 @@ fn neither_the_current_directory_nor_a_relative_one_is_searched() {
 
 fn line(program: &str, args: &[&str]) -> Result<String, QuoteError> {
     let args: Vec<_> = args.iter().map(OsString::from).collect();
-    let line = command_line(Path::new(program), &args, Path::new("S:"))?;
+    let line = command_line(Path::new(program), &args, Path::new("C:/S"))?;
     Ok(line.text.into_string().unwrap())
 }
 
@@ -177,7 +177,7 @@ fn cmd_interprets(text: &str) -> bool {
 
 #[test]
 fn no_argument_of_a_batch_file_ends_its_quotes() {
-    let before = "\"S:/cmd.exe\" /e:ON /v:OFF /d /s /c \"";
+    let before = "\"C:/S/cmd.exe\" /e:ON /v:OFF /d /s /c \"";
     for arg in HOSTILE {
         let line = line("C:/dir & co/npx.cmd", &[arg, "next"]).unwrap().replace('\\', "/");
         let rest = line.strip_prefix(before).unwrap_or_else(|| panic!("{line}"));
@@ -224,6 +224,6 @@ fn a_line_that_is_too_long_is_refused() {
 #[test]
 fn a_powershell_script_is_passed_to_powershell() {
     let line = line("C:/my dir/x.ps1", &["a b"]).unwrap().replace('\\', "/");
-    let expected = "\"S:/WindowsPowerShell/v1.0/powershell.exe\" -NoLogo -NoProfile -NonInteractive -File \"C:/my dir/x.ps1\" \"a b\"";
+    let expected = "\"C:/S/WindowsPowerShell/v1.0/powershell.exe\" -NoLogo -NoProfile -NonInteractive -File \"C:/my dir/x.ps1\" \"a b\"";
     assert_eq!(line, expected);
 }
