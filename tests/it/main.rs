@@ -53,8 +53,8 @@ mod modes;
 // The browser is a shell script.
 #[cfg(unix)]
 mod oauth;
-// Modes of files, signals, and tools of Unix.
-#[cfg(unix)]
+// Packages for Linux are run.
+#[cfg(target_os = "linux")]
 mod packages;
 // They tell the directories of the state and of the cache apart, which are one on Windows.
 #[cfg(unix)]

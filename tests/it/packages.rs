@@ -172,23 +172,15 @@ fn untar(file: &Path, into: &Path, args: &[&str]) {
     assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[test]
-fn the_packages_agree_with_one_another_and_with_their_formats() {
-    if !has_interpreters() {
-        return;
-    }
-    let packages = Packages::make();
-    let version = env!("CARGO_PKG_VERSION");
-    let package = manifest()["package"].clone();
-    let (name, repository) = (published_name(), text_of(&package["repository"]));
-
-    // cargo-binstall finds the archive of each target, and the program in it.
+/// cargo-binstall finds the archive of each target, and the program in it.
+fn check_the_addresses_of_binstall(packages: &Packages, package: &toml_edit::Item) {
+    let (version, repository) = (env!("CARGO_PKG_VERSION"), text_of(&package["repository"]));
     let binstall = &package["metadata"]["binstall"];
     for target in TARGETS {
         let fill = |key: &str| {
             let own = binstall["overrides"].get(target).and_then(|fields| fields.get(key));
             let suffix = if target.contains("windows") { ".exe" } else { "" };
-            text_of(own.unwrap_or(&binstall[key]))
+            text_of(own.unwrap_or_else(|| &binstall[key]))
                 .replace("{ repo }", &repository)
                 .replace("{ version }", version)
                 .replace("{ name }", "dynamic-mcp")
@@ -208,6 +200,18 @@ fn the_packages_agree_with_one_another_and_with_their_formats() {
             assert_eq!(mode & 0o777, 0o755, "{archive}");
         }
     }
+}
+
+#[test]
+fn the_packages_agree_with_one_another_and_with_their_formats() {
+    if !has_interpreters() {
+        return;
+    }
+    let packages = Packages::make();
+    let version = env!("CARGO_PKG_VERSION");
+    let package = manifest()["package"].clone();
+    let name = published_name();
+    check_the_addresses_of_binstall(&packages, &package);
 
     // The MCP registry accepts server.json, and finds its name in the package on npm.
     let server: Value = serde_json::from_slice(&fs::read(packages.file("server.json")).unwrap()).unwrap();
@@ -253,9 +257,8 @@ fn the_packages_agree_with_one_another_and_with_their_formats() {
 fn launch(packages: &Packages, args: &[&str]) -> (Child, PipeReader<ChildStdout>) {
     let modules = packages.dir.path().join("node_modules");
     let (name, version) = (published_name(), env!("CARGO_PKG_VERSION"));
-    let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let cpu = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    for package in [name.clone(), format!("{name}-{system}-{cpu}")] {
+    for package in [name.clone(), format!("{name}-linux-{cpu}")] {
         let file = packages.file(&format!("{package}-{version}.tgz"));
         untar(&file, &modules.join(&package), &["--strip-components=1"]);
     }
@@ -267,7 +270,6 @@ fn launch(packages: &Packages, args: &[&str]) -> (Child, PipeReader<ChildStdout>
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn the_npm_launcher_is_the_program_to_its_caller() {
     if !has_interpreters() {
         return;
