@@ -57,8 +57,6 @@ mod modes;
 mod oauth;
 // Packages for Linux are run.
 #[cfg(target_os = "linux")]
-// The scripts that make the packages need a shell.
-#[cfg(unix)]
 mod packages;
 // They tell the directories of the state and of the cache apart, which are one on Windows.
 #[cfg(unix)]
