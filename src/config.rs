@@ -26,8 +26,8 @@ use std::time::Duration;
 
 pub use referenced::FileStamp;
 pub use server::{
-    Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Mode, OAuthConfig, OAuthFlow,
-    ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts,
+    Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Launcher, Mode, OAuthConfig,
+    OAuthFlow, ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts,
 };
 
 mod byte_size;

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs;
+use std::time::Duration;
 
 pub mod duplicates;
 
@@ -22,6 +23,9 @@ pub mod duplicates;
 const WARDEN: &str = "dmcp-warden";
 /// The name of the process that shared servers run in.
 const HOST: &str = "dmcp-host";
+
+/// The unit of times in /proc. It is the same for all programs of Linux.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// The processes of the machine.
 pub struct ProcessTree {
@@ -83,6 +87,18 @@ pub fn parent(pid: u32) -> Option<u32> {
 /// The name of a process.
 pub fn name(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
+}
+
+/// How long after one process another one was started. `None` if one of them has ended, or if it was not.
+pub fn start_delay(first: u32, second: u32) -> Option<Duration> {
+    let ticks = start_ticks(second)?.checked_sub(start_ticks(first)?)?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
+/// When a process was started, in clock ticks since boot, see proc_pid_stat(5).
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
 /// The words of the command line of a process.

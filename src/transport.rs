@@ -21,6 +21,7 @@ use crate::config::{Endpoint, GroupName, ServerConfig};
 use crate::wire::Raw;
 use child::ChildTransport;
 use launch::ProcessEnv;
+use launch::direct::DirectLaunches;
 use remote::Remote;
 use remote::credentials::LoginService;
 use remote::error::RemoteError;
@@ -97,6 +98,22 @@ impl TransportHandle {
         }
     }
 
+    /// Notes how the upstream's process was started, if its launcher may be left out next time. To be called once it has
+    /// answered.
+    pub async fn learn_start(&self) {
+        if let Self::Child(child) = self {
+            child.learn_start().await;
+        }
+    }
+
+    /// Forgets how to start the upstream without its launcher. Returns whether it was started so.
+    pub async fn forget_direct_start(&self) -> bool {
+        match self {
+            Self::Child(child) => child.forget_direct_start().await,
+            Self::Remote(_) | Self::Shared(_) => false,
+        }
+    }
+
     /// Waits until the upstream has ended by itself and its last output has had time to be read.
     pub async fn drained(&self) {
         match self {
@@ -160,6 +177,8 @@ pub struct Transport {
     pub process_env: Arc<ProcessEnv>,
     /// Spawns and ends the processes.
     pub warden: Warden,
+    /// Knows which launchers can be left out.
+    pub direct: DirectLaunches,
     /// Attaches to shared processes.
     pub shared: SharedServers,
     /// Provides the credentials for remote servers.
@@ -193,8 +212,11 @@ impl Transport {
         let connect_timeout = server.timeout.connect;
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
+                let written = launch::prepare(stdio, &self.process_env).await?;
+                let start = self.direct.choose(server.launcher, stdio, written).await;
+                let env = &self.process_env;
                 let opened =
-                    ChildTransport::open(&self.warden, &self.process_env, group, stdio, connect_timeout, log)
+                    ChildTransport::open(&self.warden, env, group, stdio, start, connect_timeout, log)
                         .await?;
                 Ok(opened.map_handle(TransportHandle::Child))
             }

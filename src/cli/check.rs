@@ -31,6 +31,7 @@ use tokio::time::{Instant, sleep};
 
 mod as_client;
 mod findings;
+mod launcher;
 mod overrides;
 mod table;
 
@@ -248,5 +249,6 @@ fn checked(group: &Upstream, runs: Option<String>) -> CheckedServer {
     server.tokens = Some(characters / CHARACTERS_PER_TOKEN);
     server.findings = findings::of(group, &usable);
     server.findings.extend(overrides::of(group));
+    server.findings.extend(launcher::of(group));
     server
 }

@@ -1,6 +1,7 @@
 //! Puts the parts of an instance together: logins, transport, clients and groups.
 
 use super::Cli;
+use super::cache::cache_dir;
 use super::paths::{pins_dir, secret_keyring, token_store};
 use crate::auth::OAuthLogins;
 use crate::cache::Cache;
@@ -12,6 +13,7 @@ use crate::groups::startup::Startup;
 use crate::pins::PinStore;
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::launch::direct::DirectLaunches;
 use crate::transport::secrets::SecretResolver;
 use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
@@ -44,8 +46,14 @@ impl InstanceParts {
         let shared = SharedServers::new(process_env.clone());
         let warden = Warden::new();
         let secrets = SecretResolver::new(secret_keyring(env), process_env.clone(), warden.clone());
-        let transport =
-            Transport { shared, process_env: process_env.clone(), warden, logins: logins.clone(), secrets };
+        let transport = Transport {
+            direct: DirectLaunches::new(cache_dir(cli, env).map(|dir| dir.join("launchers"))),
+            shared,
+            process_env: process_env.clone(),
+            warden,
+            logins: logins.clone(),
+            secrets,
+        };
         let clients = Arc::new(ClientRegistry::default());
         let pins = PinStore::new(pins_dir(env));
         let groups = GroupManager::new(config, transport, clients.clone(), cache, pins, startup);

@@ -137,6 +137,10 @@ pub struct ServerEntry {
     /// (`"auto"`). Has no effect if `stateful` is true.
     #[schemars(extend("default" = "auto", "examples" = ["user"]))]
     pub share: Option<ShareValue>,
+    /// Whether `npx` and `uvx` keep running beside the server that they start (`"keep"`). With `"direct"` a package of an
+    /// exact version is started without them, once they have shown how. Linux only.
+    #[schemars(extend("default" = "keep", "examples" = ["direct"]))]
+    pub launcher: Option<LauncherValue>,
     /// How long each kind of wait may take. A plain number is ignored: clients do not agree on whether it counts
     /// seconds or milliseconds, nor on what it limits.
     #[serde(default)]
@@ -193,6 +197,9 @@ pub struct SettingsEntry {
     /// Which of your windows use one process of a local server, unless the server says so itself.
     #[schemars(extend("default" = "auto", "examples" = ["client"]))]
     pub share: Option<ShareValue>,
+    /// Whether `npx` and `uvx` keep running beside the servers that they start, unless the server says so itself.
+    #[schemars(extend("default" = "keep", "examples" = ["direct"]))]
+    pub launcher: Option<LauncherValue>,
     /// How long each kind of wait may take.
     #[schemars(extend("examples" = [{"wait": "45s"}]))]
     pub timeout: Option<TimeoutEntry>,
@@ -351,6 +358,16 @@ pub enum ShareValue {
     Directory,
     /// All windows of the user.
     User,
+}
+
+/// Whether a launcher stays between dynamic-mcp and the server.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LauncherValue {
+    /// It stays.
+    Keep,
+    /// It is left out where that is possible.
+    Direct,
 }
 
 /// Which hybrid servers are asked for their tools at start.

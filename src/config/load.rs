@@ -127,6 +127,7 @@ fn merge_settings(earlier: SettingsEntry, later: SettingsEntry) -> SettingsEntry
         idle_timeout: later.idle_timeout.or(earlier.idle_timeout),
         stateful: later.stateful.or(earlier.stateful),
         share: later.share.or(earlier.share),
+        launcher: later.launcher.or(earlier.launcher),
         timeout: later.timeout.or(earlier.timeout),
         features: later.features.or(earlier.features),
         tools: later.tools.or(earlier.tools),

@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub stateful: bool,
     /// Which windows of the user use one process of the server.
     pub share: Share,
+    /// Whether `npx` or `uvx` stays between us and the server.
+    pub launcher: Launcher,
     /// Limits for waits of every kind.
     pub timeout: Timeouts,
     /// What is requested from the server.
@@ -161,6 +163,16 @@ impl Share {
             Self::User => "user",
         }
     }
+}
+
+/// Whether a server that `npx` or `uvx` starts is started through it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Launcher {
+    /// Always.
+    #[default]
+    Keep,
+    /// Only until it is known what the launcher starts; then without it.
+    Direct,
 }
 
 /// How a server is reached.

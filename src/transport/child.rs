@@ -2,10 +2,11 @@
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
-use super::launch::{self, ProcessEnv};
+use super::launch::direct::StartRecord;
+use super::launch::{self, Launch, ProcessEnv};
 use super::server_log::ServerLog;
 use super::stderr::StderrTail;
-use super::warden::{Exit, ProcessHandle, StopTimeouts, Warden};
+use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeouts, Warden};
 use crate::config::{GroupName, StdioConfig};
 use crate::wire::output::{Output, PollableFd};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ struct ChildInner {
     process_env: Arc<ProcessEnv>,
     group: GroupName,
     stdio: StdioConfig,
+    /// How it was started, if its launcher may be left out.
+    start: Option<StartRecord>,
 }
 
 impl Drop for ChildInner {
@@ -44,19 +47,19 @@ impl Drop for ChildInner {
 }
 
 impl ChildTransport {
-    /// Spawns the process that `stdio` configures.
+    /// Spawns `launch`, which starts the server of `stdio`. `start` says how that was chosen.
     ///
-    /// Fails with [`OpenError::TimedOut`] after `connect_timeout`, which does not count the query of the login shell.
+    /// Fails with [`OpenError::TimedOut`] after `connect_timeout`.
     pub async fn open(
         warden: &Warden,
         process_env: &Arc<ProcessEnv>,
         group: &GroupName,
         stdio: &StdioConfig,
+        (launch, mut start): (Launch, Option<StartRecord>),
         connect_timeout: Duration,
         log: &ServerLog,
     ) -> Result<OpenTransport<Self>, OpenError> {
-        let launch = launch::prepare(stdio, process_env).await?;
-        let spawned = timeout(connect_timeout, warden.spawn(launch)).await;
+        let spawned = timeout(connect_timeout, spawn(warden, launch, &mut start)).await;
         let spawned = spawned.map_err(|_| OpenError::TimedOut(connect_timeout))??;
         tracing::debug!(pid = spawned.pid, "process started");
         let stderr = StderrTail::default();
@@ -70,6 +73,7 @@ impl ChildTransport {
             process_env: process_env.clone(),
             group: group.clone(),
             stdio: stdio.clone(),
+            start,
         };
         Ok(OpenTransport {
             input: Box::new(spawned.stdout),
@@ -83,6 +87,20 @@ impl ChildTransport {
     /// The pid of the process.
     pub fn pid(&self) -> u32 {
         self.0.pid
+    }
+
+    /// Notes how the server was started, if its launcher may be left out next time. To be called once it has answered.
+    pub async fn learn_start(&self) {
+        if let Some(start) = &self.0.start {
+            start.learn(self.0.pid).await;
+        }
+    }
+
+    /// Forgets how to start the server without its launcher. Returns whether it was started so.
+    pub async fn forget_direct_start(&self) -> bool {
+        let Some(start) = self.0.start.as_ref().filter(|start| start.is_direct) else { return false };
+        start.forget().await;
+        true
     }
 
     /// Returns the last lines that the process wrote to stderr.
@@ -116,4 +134,19 @@ impl ChildTransport {
     pub async fn stop(&self, timeouts: StopTimeouts) {
         self.0.process.stop(timeouts).await;
     }
+}
+
+/// Spawns a process; as it is written if it cannot be executed without its launcher.
+async fn spawn(
+    warden: &Warden,
+    launch: Launch,
+    start: &mut Option<StartRecord>,
+) -> Result<SpawnedProcess, SpawnError> {
+    let spawned = warden.spawn(launch).await;
+    let Some(start) = start.as_mut().filter(|start| start.is_direct && spawned.is_err()) else {
+        return spawned;
+    };
+    start.forget().await;
+    start.is_direct = false;
+    warden.spawn(start.written()).await
 }

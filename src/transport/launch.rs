@@ -9,6 +9,7 @@
 //! - `process_env` is our own environment, which `main` reads once.
 //! - `child_env` decides which of our variables the child gets; `launcher_vars` has those of launchers.
 //! - `path` decides on the child's PATH and finds its command there.
+//! - `direct` replaces `npx` and `uvx` by what they start.
 //!
 //! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
 //! PATH, because values may be secrets.
@@ -26,6 +27,7 @@ use crate::config::{GroupName, StdioConfig};
 use process_env::{get_var, is_same_var, set_var};
 
 mod child_env;
+pub mod direct;
 mod launcher_vars;
 mod path;
 mod process_env;

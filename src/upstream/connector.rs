@@ -181,12 +181,33 @@ impl Connector {
                 }
             }
         }
-        let opened = self
-            .transport
-            .open(&self.group, server, self.max_message, &self.log)
-            .await
-            .map_err(UpstreamError::from)?;
-        self.connect_on(opened, self.clients.offered_capabilities(), era, server, limit, is_certain).await
+        let (mut outcome, mut handle) = self.open_private(era, server, limit, is_certain).await?;
+        if outcome.is_err() && handle.forget_direct_start().await {
+            tracing::debug!("the server failed without its launcher; it is started through it");
+            if let Err(EraError { failed: AttemptError { closing: Some(closing), .. }, .. }) = outcome {
+                closing.await;
+            }
+            (outcome, handle) = self.open_private(era, server, limit, is_certain).await?;
+        }
+        if outcome.is_ok() {
+            handle.learn_start().await;
+        }
+        outcome
+    }
+
+    /// Connects to a process or connection of its own. Returns the outcome of the handshake, and what it was made with.
+    async fn open_private(
+        &self,
+        era: Era,
+        server: &Arc<ServerConfig>,
+        limit: Option<Duration>,
+        is_certain: bool,
+    ) -> Result<(Result<(Connection, Catalog), EraError>, TransportHandle), EraError> {
+        let opened = self.transport.open(&self.group, server, self.max_message, &self.log).await;
+        let opened = opened.map_err(UpstreamError::from)?;
+        let handle = opened.handle.clone();
+        let offered = self.clients.offered_capabilities();
+        Ok((self.connect_on(opened, offered, era, server, limit, is_certain).await, handle))
     }
 
     /// Does the handshake on an open transport.

@@ -26,7 +26,10 @@ const LAYERS: [(&str, &[&str]); 28] = [
     ("rules", &["config"]),
     ("schema", &["text", "wire"]),
     ("search", &[]),
-    ("transport", &["blocking", "config", "files", "memory", "protocol", "random", "text", "wire"]),
+    (
+        "transport",
+        &["blocking", "config", "files", "memory", "private_files", "protocol", "random", "text", "wire"],
+    ),
     ("jq", &["transport"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),

@@ -13,6 +13,7 @@
 //! - `sharing`: servers that several windows share;
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
 //! - `check`: the command `check`;
+//! - `launcher`: servers of `npx` and `uvx` without these;
 //! - `completions`: what a shell completes, in bash, zsh and fish;
 //! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
 //! - `demo`: the command `demo`;
@@ -42,7 +43,10 @@ mod import;
 // Users and modes.
 #[cfg(unix)]
 mod isolation;
+// Only Linux shows what a launcher starts.
 mod large_results;
+#[cfg(target_os = "linux")]
+mod launcher;
 mod layers;
 // Signals, and processes that are found in /proc. `.ci/cross` has the tests for Windows.
 #[cfg(unix)]

@@ -35,6 +35,7 @@ use crate::processes::ProcessTree;
 use crate::text::{CHARACTERS_PER_TOKEN, name, shorten, visible};
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
+use crate::transport::launch::direct::DirectLaunches;
 use crate::transport::secrets::SecretResolver;
 use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
@@ -135,7 +136,8 @@ async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: P
     let warden = Warden::new();
     // The entries come from files of clients, which name no values.
     let secrets = SecretResolver::new(None, process_env.clone(), warden.clone());
-    let transport = Transport { shared, process_env, warden, logins, secrets };
+    let direct = DirectLaunches::default();
+    let transport = Transport { direct, shared, process_env, warden, logins, secrets };
     let clients = Arc::new(ClientRegistry::default());
     let (cache, pins) = (Cache::open(None), PinStore::new(None));
     let groups = GroupManager::new(config, transport, clients, cache, pins, Startup::default());

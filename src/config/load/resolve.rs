@@ -11,14 +11,14 @@ use crate::config::fields::AppliesTo;
 use crate::config::file::tools::ToolsEntry;
 use crate::config::file::values::{DurationValue, TimeoutValue, TransportType, WordList};
 use crate::config::file::{
-    FeaturesEntry, FlowValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry,
+    FeaturesEntry, FlowValue, LauncherValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry,
 };
 use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::header_value_error;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{
-    ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Mode, OAuthConfig, OAuthFlow, Overrides,
-    ServerConfig, Share, StdioConfig, Timeouts,
+    ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Launcher, Mode, OAuthConfig, OAuthFlow,
+    Overrides, ServerConfig, Share, StdioConfig, Timeouts,
 };
 
 /// Long enough for a pause in a conversation, short enough that forty servers do not run all day.
@@ -83,6 +83,7 @@ pub(super) fn resolve_server(
         idle_timeout: resolve_idle_timeout(entry.idle_timeout, defaults),
         stateful: entry.stateful.or(settings.stateful).unwrap_or_default(),
         share: entry.share.or(settings.share).map(resolve_share).unwrap_or_default(),
+        launcher: entry.launcher.or(settings.launcher).map(resolve_launcher).unwrap_or_default(),
         timeout: resolve_timeouts(entry.timeout.as_ref(), settings.timeout.as_ref()),
         features: resolve_features(entry.features, settings.features),
         tools: resolve_tool_rules(&entry, settings.tools.as_ref(), |message, hint| {
@@ -106,6 +107,13 @@ fn resolve_share(share: ShareValue) -> Share {
         ShareValue::Client => Share::Client,
         ShareValue::Directory => Share::Directory,
         ShareValue::User => Share::User,
+    }
+}
+
+fn resolve_launcher(launcher: LauncherValue) -> Launcher {
+    match launcher {
+        LauncherValue::Keep => Launcher::Keep,
+        LauncherValue::Direct => Launcher::Direct,
     }
 }
 

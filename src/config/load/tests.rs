@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::glob::Glob;
-use crate::config::{Endpoint, InheritEnv, Mode, Share, StdioConfig};
+use crate::config::{Endpoint, InheritEnv, Launcher, Mode, Share, StdioConfig};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -152,7 +152,8 @@ fn settings_are_the_defaults_for_each_key() {
             }},
             "settings": {
                 "timeout": {"tools": 5, "list": "500ms"}, "features": {"prompts": false, "resources": false},
-                "tools": {"ask": ["x"], "deny": ["y"]}, "inherit_env": ["AWS_PROFILE"], "stateful": true, "share": "user"
+                "tools": {"ask": ["x"], "deny": ["y"]}, "inherit_env": ["AWS_PROFILE"], "stateful": true, "share": "user",
+                "launcher": "direct"
             }
         }"#,
     );
@@ -167,7 +168,7 @@ fn settings_are_the_defaults_for_each_key() {
     assert!(!Glob::parse(&server.tools.deny[1]).unwrap().matches("axb"));
     assert_eq!(stdio(&config, "a").inherit_env, InheritEnv::Named(vec!["AWS_PROFILE".to_owned()]));
     assert!(server.stateful);
-    assert_eq!(server.share, Share::User);
+    assert_eq!((server.share, server.launcher), (Share::User, Launcher::Direct));
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub(super) fn is_inherited(name: &str, value: &OsStr) -> bool {
 }
 
 /// Returns whether the value contains a URL with a user, a password or a query, which may be a token.
-fn has_url_with_credentials(value: &str) -> bool {
+pub(super) fn has_url_with_credentials(value: &str) -> bool {
     value.match_indices("://").any(|(at, separator)| {
         let rest = &value[at + separator.len()..];
         let url = rest.split([' ', ',', '\t', '\n', '|']).next().unwrap_or(rest);

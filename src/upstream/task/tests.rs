@@ -5,7 +5,7 @@ use super::super::catalog::{OtherLists, ServerInfo};
 use super::super::lease::LiveConnection;
 use super::*;
 use crate::config::tool_rules::ToolRules;
-use crate::config::{Endpoint, Features, Mode, Share, StdioConfig, Timeouts};
+use crate::config::{Endpoint, Features, Launcher, Mode, Share, StdioConfig, Timeouts};
 use crate::protocol::Era;
 use crate::wire::Raw;
 use crate::wire::output::Output;
@@ -112,6 +112,7 @@ fn server_config(mode: Mode) -> ServerConfig {
         idle_timeout: Some(IDLE),
         stateful: false,
         share: Share::default(),
+        launcher: Launcher::default(),
         timeout: Timeouts::default(),
         features: Features::default(),
         tools: ToolRules::default(),

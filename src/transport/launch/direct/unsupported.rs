@@ -1,0 +1,51 @@
+//! Takes the place of `with_proc` where no /proc shows what a launcher starts: every server is started as written.
+
+use crate::config::{Launcher, StdioConfig};
+use crate::transport::launch::Launch;
+use std::path::PathBuf;
+
+/// Knows nothing.
+#[derive(Clone, Default)]
+pub struct NoDirectLaunches;
+
+/// How a server was started without its launcher. There is none.
+pub struct NoStartRecord {
+    written: Launch,
+    /// Whether the server was started without the launcher.
+    pub is_direct: bool,
+}
+
+impl NoDirectLaunches {
+    /// Keeps nothing.
+    pub fn new(_dir: Option<PathBuf>) -> Self {
+        Self
+    }
+
+    /// Returns what the config says.
+    pub async fn choose(
+        &self,
+        _launcher: Launcher,
+        _stdio: &StdioConfig,
+        written: Launch,
+    ) -> (Launch, Option<NoStartRecord>) {
+        (written, None)
+    }
+}
+
+impl NoStartRecord {
+    /// What the config says.
+    pub fn written(&self) -> Launch {
+        self.written.clone()
+    }
+
+    /// Learns nothing.
+    pub async fn learn(&self, _pid: u32) {}
+
+    /// Has nothing to forget.
+    pub async fn forget(&self) {}
+}
+
+/// Nothing is known.
+pub fn server_of_launcher(_pid: u32) -> Option<u32> {
+    None
+}

@@ -1,0 +1,160 @@
+//! `"launcher": "direct"`: servers of `npx` without `npx`. It is a script here that does with its package what npx does.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::shell::Shell;
+use crate::support::{config_of, merged, scripted_upstream_program};
+
+/// A value of the config that may be stored nowhere.
+const SECRET: &str = "s3cret-v4lue";
+/// The package, of which the cache has this version.
+const PACKAGE: &str = "@a/scripted@1.2.3";
+
+/// A user with a cache of npm.
+struct Npm {
+    shell: Shell,
+}
+
+impl Npm {
+    /// The server `g` is started by this command line of `npx`, and its entry has `more`.
+    fn new(args: &[&str], more: Value) -> Self {
+        let shell = Shell::new(&Value::Null);
+        let npm = Self { shell };
+        let write = |path: &str, text: &str| {
+            let file = npm.path(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
+        };
+        let root = npm.path("_npx/0a1b");
+        let home = npm.shell.home().display();
+        write(
+            "bin/npx",
+            &format!(
+                "#!/bin/sh\nmkdir -p {home}/records\necho x >> {home}/starts\nchmod +x {root}/node_modules/@a/scripted/main\n\
+                 shift 2\nPATH={root}/node_modules/.bin:$PATH npm_command=exec npm_config_copied=\"at $TOKEN\" \
+                 sh -c \"'scripted' $*; exit \\$?\"\nexit $?\n",
+                root = root.display(),
+            ),
+        );
+        // The path of the script follows on the command line.
+        let interpreter = format!("#!{} --instructions\n", scripted_upstream_program().display());
+        write("_npx/0a1b/node_modules/@a/scripted/main", &interpreter);
+        write(
+            "_npx/0a1b/node_modules/@a/scripted/package.json",
+            r#"{"name": "@a/scripted", "version": "1.2.3"}"#,
+        );
+        fs::create_dir_all(root.join("node_modules/.bin")).unwrap();
+        symlink("../@a/scripted/main", root.join("node_modules/.bin/scripted")).unwrap();
+        let record = npm.path("records/g").display().to_string();
+        let args = [args, &["--record", &record]].concat();
+        let entry = json!({
+            "command": npm.path("bin/npx"), "args": args, "env": {"TOKEN": SECRET}
+        });
+        fs::write(npm.path("servers.json"), config_of([("g", merged(entry, more))]).to_string()).unwrap();
+        npm
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.shell.home().join(path)
+    }
+
+    /// Starts the server, and returns its environment and how often `npx` has run until then.
+    fn start(&self) -> (BTreeMap<String, String>, usize) {
+        let (code, stdout, stderr) = self.shell.run(&["call", "g", "env"]);
+        assert_eq!(code, 0, "{stdout}{stderr}");
+        let mut env: BTreeMap<_, _> = serde_json::from_str(&stdout).unwrap();
+        // It names the process that started the server.
+        assert!(env.remove("DYNAMIC_MCP_OWNER").is_some());
+        (env, self.starts())
+    }
+
+    fn starts(&self) -> usize {
+        fs::read_to_string(self.path("starts")).unwrap().lines().count()
+    }
+
+    /// The files of what was learned.
+    fn learned(&self) -> Vec<PathBuf> {
+        let dir = self.path(".cache/dynamic-mcp/launchers");
+        let entries = fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path());
+        entries.filter(|file| file.extension().is_some_and(|extension| extension == "json")).collect()
+    }
+}
+
+#[test]
+fn a_launcher_is_left_out_once_it_has_shown_what_it_starts() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    let (through_npx, starts) = npm.start();
+    assert_eq!(starts, 1);
+    assert_eq!(through_npx["npm_config_copied"], format!("at {SECRET}"));
+    assert_eq!(npm.start(), (through_npx.clone(), 1));
+    let [file] = &*npm.learned() else { panic!("{:?}", npm.learned()) };
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains("npm_config_copied") && !text.contains(SECRET), "{text}");
+
+    // Another file of the package is another start.
+    let json = npm.path("_npx/0a1b/node_modules/@a/scripted/package.json");
+    fs::write(json, r#"{"name": "@a/scripted", "version": "1.2.3", "x": 1}"#).unwrap();
+    assert_eq!(npm.start(), (through_npx.clone(), 2));
+    assert_eq!(npm.start(), (through_npx.clone(), 2));
+    // So is another file that npx would read.
+    fs::write(npm.path(".npmrc"), "").unwrap();
+    assert_eq!(npm.start(), (through_npx, 3));
+}
+
+#[test]
+fn a_server_that_does_not_start_without_its_launcher_is_started_through_it() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    assert_eq!(npm.start().1, 1);
+    assert_eq!(npm.start().1, 1);
+    // It cannot be executed.
+    let main = npm.path("_npx/0a1b/node_modules/@a/scripted/main");
+    fs::set_permissions(main, Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(npm.start().1, 2);
+    // It starts, and ends at once.
+    fs::remove_dir_all(npm.path("records")).unwrap();
+    assert_eq!(npm.start().1, 3);
+    assert_eq!(npm.start().1, 3);
+}
+
+#[test]
+fn a_launcher_that_names_no_version_or_is_not_asked_to_go_stays() {
+    for (args, more) in [
+        (["-y", PACKAGE], json!({})),
+        (["-y", PACKAGE], json!({"launcher": "keep"})),
+        (["-y", "@a/scripted"], json!({"launcher": "direct"})),
+        (["-y", "@a/scripted@1.2.4"], json!({"launcher": "direct"})),
+    ] {
+        let npm = Npm::new(&args, more);
+        assert_eq!(npm.start().1, 1);
+        assert_eq!((npm.start().1, npm.learned()), (2, vec![]), "{args:?}");
+    }
+}
+
+#[test]
+fn check_says_what_a_launcher_costs_and_why_it_stays() {
+    let checked = |args: &[&str], more: Value| {
+        let (code, stdout, stderr) = Npm::new(args, more).shell.run(&["check"]);
+        assert_eq!(code, 0, "{stdout}{stderr}");
+        stdout
+    };
+    let kept = checked(&["-y", PACKAGE], json!({}));
+    assert!(
+        kept.contains("note: `npx` takes ")
+            && kept.contains("`\"launcher\": \"direct\"` in its entry saves both\n"),
+        "{kept}"
+    );
+    let unpinned = checked(&["-y", "@a/scripted"], json!({}));
+    assert!(unpinned.contains("an exact version and `\"launcher\": \"direct\"`"), "{unpinned}");
+    let without = checked(&["-y", "@a/scripted"], json!({"launcher": "direct"}));
+    assert!(
+        without.contains("note: `launcher` has no effect, because no exact version is named"),
+        "{without}"
+    );
+    assert!(!checked(&["-y", PACKAGE], json!({"launcher": "direct"})).contains("launcher"), "nothing to say");
+}
