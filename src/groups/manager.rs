@@ -331,6 +331,7 @@ impl GroupManager {
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
             era: KnownEra::new(era),
+            private_next: Arc::default(),
         };
         let pins = match server {
             Ok(server) => self.environment.pins.group(name, server),

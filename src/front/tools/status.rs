@@ -175,6 +175,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
+        "closesInMs": snapshot.closes_in().map(millis),
         "unreadable": snapshot.unreadable().map(|last| json!({
             "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
         })),
@@ -214,6 +215,9 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
     }
     if let Some(idle) = snapshot.idle() {
         line.push_str(&format!(", idle for {} s", idle.as_secs()));
+        if let Some(left) = snapshot.closes_in() {
+            line.push_str(&format!(", closes in {}", in_largest_unit(left)));
+        }
     }
     if let Some((p50, p95)) = group.stats.percentiles() {
         let calls = group.stats.calls();

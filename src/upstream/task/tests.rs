@@ -194,12 +194,13 @@ async fn test_record_activity_updates_timestamp() {
     drop(upstream.acquire(WAIT).await);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
+    assert_eq!(upstream.snapshot().closes_in(), Some(IDLE - Duration::from_secs(30)));
     upstream.touch();
     assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
     sleep(Duration::from_secs(10)).await;
     let lease = upstream.try_lease().unwrap();
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(upstream.snapshot().idle(), None, "it is in use");
+    assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (None, None), "it is in use");
     drop(lease);
     assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
 }
@@ -283,6 +284,7 @@ async fn test_idle_timeout_preserves_eager_servers() {
         drop(upstream.acquire(WAIT).await);
         sleep(IDLE * 100).await;
         assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
+        assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (Some(IDLE * 100), None));
     }
 }
 
