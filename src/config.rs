@@ -30,6 +30,7 @@ pub use server::{
     ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts,
 };
 
+mod byte_size;
 mod de;
 pub mod duration;
 pub(crate) mod fields;
@@ -45,6 +46,9 @@ mod server;
 pub mod tool_rules;
 pub mod vars;
 pub mod watch;
+
+/// The name of a group of our own, which no server can have: it has the tool that reads stored results.
+pub const OWN_GROUP: &str = "dynamic-mcp";
 
 /// A group's name: the key of its entry in the config. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -13,7 +13,7 @@
 //! - `interaction` asks the client for input, and sends it progress and notifications, while its requests are served.
 //!
 //! `errors` and `tool_errors` have all errors of the proxy itself. `lookup`, `exposed_names` and `uri_origins` find
-//! what a name or a URI belongs to.
+//! what a name or a URI belongs to. `results` keeps results that are too large for the client.
 
 pub mod changed_tools;
 pub mod errors;
@@ -21,6 +21,7 @@ pub mod exposed_names;
 pub mod interaction;
 pub mod lookup;
 pub mod passthrough;
+pub mod results;
 pub mod session;
 pub mod spelling;
 pub mod tool_errors;

@@ -4,7 +4,8 @@
 //! (one of them and its connection) and `transport` (its process, or HTTP). All connections use `wire`, which is JSON-RPC
 //! with bodies as bytes. `cli` wires everything together. `auth` logs in to remote servers, `config` reads the config,
 //! `cache` keeps catalogs between runs, `rules` says which tools may be called, `pins` notices definitions that change,
-//! `schema` reads the definitions of tools, `host` is the process in which shared servers run, `search` finds tools, `dirs` names the directories of our files, and
+//! `schema` reads the definitions of tools, `host` is the process in which shared servers run,
+//! `jq` runs programs of models over results, `search` finds tools, `dirs` names the directories of our files, and
 //! `private_files` checks what lies there. `files` reads files, `clock` is the time of day, `blocking` runs what may block, and `memory` configures
 //! the allocator. ARCHITECTURE.md has the map and the invariants.
 //!
@@ -24,6 +25,7 @@ pub mod fuzzing;
 pub mod groups;
 #[cfg(unix)]
 pub mod host;
+pub mod jq;
 pub mod memory;
 pub mod pins;
 pub mod private_files;

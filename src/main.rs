@@ -29,6 +29,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::jq::child::MODE_ARG) {
+        return dynamic_mcp::jq::child::run();
+    }
     memory::configure();
     #[cfg(unix)]
     if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
@@ -85,7 +88,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(command) => run_command(command, cli, &env, process_env).await,
             None => {
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
-                let startup = Startup { errors, log_file: log.file.clone() };
+                let startup = Startup { errors, log_file: log.file.clone(), ..Startup::default() };
                 match serve::serve(cli, &env, process_env, startup).await? {
                     ServeOutcome::Served => return Ok(ExitCode::SUCCESS),
                     ServeOutcome::NoClient => {}

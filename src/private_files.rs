@@ -7,7 +7,7 @@
 //! forged tool.
 //!
 //! Files are replaced atomically: written to a temporary file beside them and renamed. A process that is killed leaves
-//! its temporary file, which [`remove_stale_temporaries`] removes later.
+//! its temporary file, which [`remove_stale_temporaries`] removes later. An [`anonymous`] file leaves nothing.
 //!
 //! `unix` and `windows` have the checks, `error` and `access` what they share with this file.
 
@@ -30,6 +30,8 @@ mod unix;
 pub mod windows;
 
 pub use error::PrivateFileError;
+
+pub mod anonymous;
 
 /// The extension of temporary files.
 const TEMPORARY: &str = "tmp";

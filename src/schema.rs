@@ -31,5 +31,11 @@ pub fn of_arguments(definition: &Raw) -> Option<Raw> {
     schema("inputSchema").or_else(|| schema("parameters"))
 }
 
+/// Returns whether the schema of a tool's arguments has a property of this name.
+pub fn has_argument(definition: &Raw, name: &str) -> bool {
+    let properties = of_arguments(definition).and_then(|schema| raw::get(&schema, "properties"));
+    properties.is_some_and(|properties| raw::get(&properties, name).is_some())
+}
+
 #[cfg(test)]
 mod tests;

@@ -37,8 +37,7 @@ pub mod error;
 #[cfg(windows)]
 mod job;
 pub mod launch;
-#[cfg(unix)]
-mod own_program;
+pub mod own_program;
 pub mod remote;
 pub mod secrets;
 pub mod server_log;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what one call through dynamic-mcp takes: instructions, allocations, writes.
+"""Counts what one call through dynamic-mcp takes: instructions, allocations, writes; and the instructions of a start.
 
     benches/instructions/run.py [--check] [--program PATH]
 
@@ -36,9 +36,11 @@ ROWS = [
     ("100 B", text(100), 1, 500),
     ("100 B, with progress token", text(100), 1, 500),
     ("100 B, 64 in flight", text(100), 64, 1280),
-    ("1 MB of text", text(1_000_000), 1, 12),
+    ("1 MB of text", text(1_000_000), 1, 60),
     ("1 MB of rows", rows(1_000_000), 1, 6),
 ]
+# Starts with so many groups, to the answer of `tools/list` and the end.
+STARTS = [1, 1000]
 # The functions of the C library whose calls are counted.
 ALLOCATIONS = {"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"}
 WRITES = {"write", "writev"}
@@ -112,6 +114,22 @@ def counts_of(program, folder, row, calls):
     return read_counts(out)
 
 
+def start_instructions(program, groups):
+    """Returns the instructions of a whole run that answers `initialize` and `tools/list`."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        out, config = folder / "callgrind.out", folder / "servers.json"
+        server = {"command": "cat", "description": "A server that is not started", "lazy_startup": "pure"}
+        config.write_text(json.dumps({"mcpServers": {f"server-{n}": server for n in range(groups)}}))
+        valgrind = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}", "--log-file=/dev/null"]
+        client = Client(valgrind + [program, "--no-cache", "--config", str(config)], dict(os.environ, HOME=str(folder)))
+        client.initialize()
+        client.send("tools/list", "{}")
+        client.receive()
+        client.close()
+        return read_counts(out)[0]
+
+
 def read_counts(out):
     instructions, allocations, writes = 0, 0, 0
     callee = ""
@@ -146,7 +164,13 @@ def main():
     parser.add_argument("--only", help="only the rows whose name has this text")
     arguments = parser.parse_args()
     limits = json.loads((HERE / "limits.json").read_text())
-    too_many = []
+    wrong = []
+
+    def compare(row, what, count):
+        limit = limits.get(row, {}).get(what)
+        if limit is not None and not 0 <= count <= limit:
+            wrong.append(f"{row}: {count:,.2f} {what}, and at most {limit:,} are allowed")
+
     print("| per call | instructions | allocations | writes |\n| --- | --- | --- | --- |")
     for row in ROWS:
         if arguments.only and arguments.only not in row[0]:
@@ -154,11 +178,16 @@ def main():
         counts = measure(arguments.program, row)
         print("| %s | %s | %.1f | %.2f |" % (row[0], f"{round(counts[0]):,}", counts[1], counts[2]), flush=True)
         for what, count in zip(("instructions", "allocations", "writes"), counts):
-            limit = limits[row[0]][what]
-            if count > limit:
-                too_many.append(f"{row[0]}: {count:.2f} {what} per call, and at most {limit} are allowed")
-    if arguments.check and too_many:
-        print("\n".join(too_many), file=sys.stderr)
+            compare(row[0], what, count)
+    for groups in STARTS:
+        row = f"start, groups: {groups}"
+        if arguments.only and arguments.only not in row:
+            continue
+        count = start_instructions(arguments.program, groups)
+        print("| %s | %s | | |" % (row, f"{count:,}"), flush=True)
+        compare(row, "instructions", count)
+    if arguments.check and wrong:
+        print("\n".join(wrong), file=sys.stderr)
         sys.exit(1)
 
 

@@ -138,7 +138,7 @@ fn print_heading(what: &str, names: &[&str]) {
     println!("| --- |{}", " --- |".repeat(names.len()));
 }
 
-/// Each cell has the median of the rounds, and behind the first one, the ratio to direct.
+/// Each cell has the median of the rounds, and behind it, the ratio to direct.
 fn print_row(name: &str, figures: &[Figures], digits: usize) {
     let mut direct = None;
     let cells = figures.iter().map(|figures| {

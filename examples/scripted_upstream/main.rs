@@ -8,7 +8,7 @@
 //! | flag | effect |
 //! | --- | --- |
 //! | `--tools N` | adds N generated tools, with `$defs` and unknown keywords in their schemas |
-//! | `--definitions JSON` | adds these definitions of tools, separated by commas; they answer with their arguments; `write` is a tool that has no other definition; `--definitions-file FILE`: those in this file, which is read for each list |
+//! | `--definitions JSON` | adds these definitions of tools, separated by commas; they answer with their arguments; `write` is a tool that has no other definition, and so is `verbatim`, whose arguments are its result; `--definitions-file FILE`: those in this file, which is read for each list |
 //! | `--page N` | lists N tools per page, with opaque cursors; `--empty-cursor`: the cursor of page 2 is `""`; `--same-cursor`: every page has the cursor of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
 //! | `--resources`, `--prompts`, `--logging` | serves these as well (`mem://one`, `mem://two`; `greet`) |

@@ -204,6 +204,7 @@ impl ToolCall {
                 json!({"content": [{"type": "text", "text": message}], "isError": true}).to_string()
             }
             "weird" => WEIRD.to_owned(),
+            "verbatim" => self.arguments.clone(),
             "twice" => {
                 server.wire.result(&self.id, &text_result("first"));
                 text_result("second")

@@ -292,7 +292,7 @@ fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
         "stateful" | "trust_annotations" | "pin_tools" => "[true, false]",
         "lazy_startup" => r#"["eager", "pure"]"#,
         "share" => r#"["client", "user"]"#,
-        "idle_timeout" => "[1, 2]",
+        "idle_timeout" | "store_above" => "[1, 2]",
         "timeout" => r#"[{"wait": 1}, {"wait": 2}]"#,
         "features" => r#"[{"prompts": true}, {"prompts": false}]"#,
         "tools" => r#"[{"deny": ["y"]}, {"deny": ["z"]}]"#,

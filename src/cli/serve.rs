@@ -20,6 +20,7 @@ use crate::config::load;
 use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, ConfigError, Settings};
+use crate::dirs;
 use crate::front::session::ClientSession;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
@@ -57,7 +58,7 @@ pub async fn serve(
     cli: &Cli,
     env: &Env,
     mut ambient: ProcessEnv,
-    startup: Startup,
+    mut startup: Startup,
 ) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
@@ -67,6 +68,7 @@ pub async fn serve(
     let files = config_files(cli, env);
     let nesting = Nesting::new(ambient.var(ANCESTORS_VAR), &files, env.cwd());
     ambient.vars.extend([nesting.var_for_servers()]);
+    startup.results_dir = dirs::state_dir(env).map(|dir| dir.join("results"));
     let (mut lines, output, writer) = stdio::open(Settings::default().max_message_bytes);
     let refusal = tokio::select! {
         refusal = nesting.refusal(&mut lines) => refusal,

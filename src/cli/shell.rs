@@ -19,8 +19,10 @@ use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
+use crate::front::tools::large_results::{self, SelectError};
 use crate::front::tools::status_prompt;
 use crate::front::tools::tool_list::exposed_names;
+use crate::jq::JqRunner;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
 use crate::wire::{Raw, raw};
@@ -78,7 +80,9 @@ pub struct SearchArgs {
 /// The text of the result goes to stdout. The exit code is 5 if the tool reports an error. A call that has to be
 /// confirmed (`tools.ask` in the config) asks at the terminal; without one it is refused.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  dynamic-mcp call files read_file '{\"path\": \"notes.txt\"}'")]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp call files read_file '{\"path\": \"notes.txt\"}'\n  dynamic-mcp call files list '{}' --select '.entries[].name'"
+)]
 pub struct CallArgs {
     /// The name of the server in the config
     pub group: String,
@@ -87,6 +91,11 @@ pub struct CallArgs {
     /// The tool's arguments, as a JSON object; - reads them from stdin
     #[arg(default_value = "{}")]
     pub args: String,
+    /// Print only what this jq program makes of the result
+    ///
+    /// It runs over the structured content of the result, else over its text if that is JSON.
+    #[arg(long, value_name = "PROGRAM")]
+    pub select: Option<String>,
     /// Print the raw result
     #[arg(long)]
     pub json: bool,
@@ -189,7 +198,17 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
         let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
         // What fails before the server is asked is not the tool's error.
         let was_called = instance.groups.all().iter().any(|group| group.stats.calls() > 0);
-        Ok(Printout::result(&result, args.json, if was_called { EXIT_TOOL_ERROR } else { EXIT_FAILURE }))
+        let error_code = if was_called { EXIT_TOOL_ERROR } else { EXIT_FAILURE };
+        let Some(program) = &args.select else { return Ok(Printout::result(&result, args.json, error_code)) };
+        // Here rather than in the instance, whose texts tell a model how to read the result again.
+        Ok(match large_results::derive(&JqRunner::default(), &result, program).await {
+            Ok(Some(derived)) if args.json => Printout::result(&derived.result, true, error_code),
+            Ok(Some(derived)) => Printout::lines(derived.outputs),
+            Ok(None) => Printout::result(&result, args.json, error_code),
+            Err(SelectError { why, shape }) => Printout::failure(format!(
+                "dynamic-mcp: --select: {why}\nThe tool was called. The shape of its result: {shape}\n"
+            )),
+        })
     })
     .await
 }
@@ -279,6 +298,8 @@ async fn all_pages(
 fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
     let mut config = load_config_with(overrides, cli, env)?;
     config.settings.tools_budget = NO_BUDGET;
+    // A person sees results whole.
+    config.servers.iter_mut().flat_map(|(_, server)| server).for_each(|server| server.store_above = None);
     for error in &config.errors {
         eprintln!("dynamic-mcp: {error}");
     }

@@ -86,6 +86,7 @@ pub(crate) const SERVER: &[ConfigField] = &[
     server("expose",          &[],                              Any,    NotPart),
     server("trust_annotations", &[],                            Any,    NotPart),
     server("pin_tools",       &[],                              Any,    NotPart),
+    server("store_above",     &[],                              Any,    NotPart),
 ];
 
 const SETTINGS: &[ConfigField] = &[
@@ -99,6 +100,7 @@ const SETTINGS: &[ConfigField] = &[
     plain("expose", &[]),
     plain("trust_annotations", &[]),
     plain("pin_tools", &[]),
+    plain("store_above", &[]),
     plain("inherit_env", &[]),
     plain("surface", &[]),
     plain("tools_budget", &[]),

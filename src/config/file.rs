@@ -17,8 +17,8 @@ use serde::Deserialize;
 
 use tools::ToolsEntry;
 use values::{
-    CommandLine, DurationValue, GlobPattern, InheritEnvValue, StartupMode, TimeoutValue, TransportType,
-    WordList,
+    CommandLine, DurationValue, GlobPattern, InheritEnvValue, StartupMode, StoreAboveValue, TimeoutValue,
+    TransportType, WordList,
 };
 
 pub(super) mod tools;
@@ -172,6 +172,10 @@ pub struct ServerEntry {
     /// `dynamic-mcp approve`.
     #[schemars(extend("default" = false))]
     pub pin_tools: Option<bool>,
+    /// A result with more bytes of text is stored, and the client gets a preview of it. Parts of it are read with
+    /// `call_dynamic_tool`. False stores none.
+    #[schemars(extend("default" = false, "examples" = ["50kB", 10_000]))]
+    pub store_above: Option<StoreAboveValue>,
 }
 
 /// Defaults for every server, and settings of dynamic-mcp itself.
@@ -209,6 +213,9 @@ pub struct SettingsEntry {
     /// `dynamic-mcp approve`.
     #[schemars(extend("default" = false))]
     pub pin_tools: Option<bool>,
+    /// A result with more bytes of text is stored, and the client gets a preview of it. False stores none.
+    #[schemars(extend("default" = false, "examples" = ["50kB"]))]
+    pub store_above: Option<StoreAboveValue>,
     /// Which environment variables of dynamic-mcp local programs inherit: only safe ones, which hold no secrets
     /// (false), all (true), or the safe ones and those listed.
     #[schemars(extend("default" = false, "examples" = [["HTTP_TIMEOUT"]]))]

@@ -133,6 +133,7 @@ fn merge_settings(earlier: SettingsEntry, later: SettingsEntry) -> SettingsEntry
         expose: later.expose.or(earlier.expose),
         trust_annotations: later.trust_annotations.or(earlier.trust_annotations),
         pin_tools: later.pin_tools.or(earlier.pin_tools),
+        store_above: later.store_above.or(earlier.store_above),
         inherit_env: later.inherit_env.or(earlier.inherit_env),
         surface: later.surface.or(earlier.surface),
         tools_budget: later.tools_budget.or(earlier.tools_budget),

@@ -4,6 +4,7 @@ use super::secrets::{SecretPlace, ServerSecrets};
 use super::tool_rules::ToolRules;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct ServerConfig {
     pub trust_annotations: bool,
     /// Whether tools whose definition changed are refused until they are approved.
     pub pin_tools: bool,
+    /// The bytes of text above which a result is stored; `None`: none is.
+    pub store_above: Option<NonZeroUsize>,
     /// How the server is reached.
     pub endpoint: Endpoint,
     /// The values in `endpoint` that are fetched when the server starts.

@@ -206,6 +206,41 @@ pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
     )
 }
 
+/// A `select` of a call whose result comes later, as that of a task.
+pub const SELECT_OF_TASK: &str = "Argument \"select\" does not apply to a call that runs as a task, so the tool was not called. Leave it out.";
+
+/// A program of `select` without outputs. `tool`: the call that was made, unless a stored result was read. `kept`: how
+/// the result is read.
+pub fn select_failed(
+    tool: Option<(&GroupName, &str)>,
+    why: &str,
+    bytes: &str,
+    kept: Option<&str>,
+    shape: &str,
+) -> String {
+    let called = tool.map(|(group, tool)| {
+        let again = if kept.is_some() { ", so do not call it again for this" } else { "" };
+        format!("Tool {} of group {group} was called{again}. ", quoted(tool))
+    });
+    let kept = match kept {
+        Some(call) => format!("The result ({bytes} bytes) is kept: {call}."),
+        None => format!("The result ({bytes} bytes) is not kept."),
+    };
+    format!("select failed: {why}.\n{}{kept}\nIts shape: {shape}", called.unwrap_or_default())
+}
+
+/// A `select` of a result without JSON.
+pub const SELECT_WITHOUT_JSON: &str = "it needs JSON, and the result has none";
+
+/// A stored result that is not there.
+pub fn unknown_result(id: &str, limit: usize) -> String {
+    let id = quoted(&shorten(id, MAX_NAME));
+    format!(
+        "There is no stored result {id}. Results are kept until the session ends or newer ones need the place \
+         ({limit} at most). Call the tool that gave it again."
+    )
+}
+
 /// A result that does not exist in the client's era.
 pub fn untranslatable(group: &GroupName, tool: &str, why: &str) -> String {
     let tool = quoted(tool);

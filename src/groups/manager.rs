@@ -138,6 +138,11 @@ impl GroupManager {
         self.startup.log_file.get().map(PathBuf::as_path)
     }
 
+    /// Where results are stored that are too large for memory.
+    pub fn results_dir(&self) -> Option<PathBuf> {
+        self.startup.results_dir.clone()
+    }
+
     /// All groups, in config order.
     pub fn all(&self) -> Vec<Upstream> {
         let config = self.config();

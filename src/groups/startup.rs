@@ -10,6 +10,8 @@ pub struct Startup {
     pub errors: Vec<String>,
     /// The log file, once it is known that it can be written.
     pub log_file: Arc<OnceLock<PathBuf>>,
+    /// Where results are stored that are too large for memory; `None`: nowhere.
+    pub results_dir: Option<PathBuf>,
 }
 
 /// The line that ends an error, with a line break before it: where the log is. Empty if there is no log file.

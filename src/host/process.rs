@@ -5,15 +5,14 @@
 //! killing its whole tree. The second one closes what it inherited, listens, reports that on stdout, and serves.
 
 use super::listener::HostSocket;
+use crate::transport::own_program::close_other_descriptors;
 use crate::transport::shared::MODE_ARG;
 use crate::transport::shared::runtime_dir::RuntimeDir;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{dup2_stdout, setsid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -69,25 +68,4 @@ fn report_ready() -> io::Result<()> {
     drop(stdout.write_all(b"\n").and_then(|()| stdout.flush()));
     dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(())
-}
-
-/// Marks every descriptor but stdin, stdout and stderr to be closed at the next exec, and closes it where no next exec
-/// comes: a client may have leaked some to us.
-#[expect(unsafe_code, reason = "closes descriptors that no code of this process owns")]
-fn close_other_descriptors() {
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: called first of all; the process has opened nothing but 0 to 2 yet.
-        let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
-        if result == 0 {
-            return;
-        }
-    }
-    // Linux before 5.9 and other systems: one by one, up to a limit that takes little time.
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft.min(65_536));
-    for number in 3..i32::try_from(limit).unwrap_or(1024) {
-        // SAFETY: as above; a number that is not open gives an error.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok();
-    }
 }

@@ -46,6 +46,11 @@ impl Object {
         &self.text
     }
 
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
     /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()

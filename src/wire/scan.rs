@@ -8,6 +8,7 @@ use super::block::{self, BLOCK, Block};
 use std::ops::Range;
 
 /// A position in JSON text. A method that returns `None` has found that the text is not JSON.
+#[derive(Clone)]
 pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
@@ -77,6 +78,35 @@ impl<'a> Scanner<'a> {
         }
         self.at = skip_space(text, at + 1);
         Some(start..at + 1)
+    }
+
+    /// Moves past an array, and returns where it is. `element` gets the scanner before each element, which it has to move
+    /// past the element.
+    pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<Range<usize>> {
+        let (text, start) = (self.text, self.at);
+        if self.peek()? != b'[' {
+            return None;
+        }
+        let mut at = skip_space(text, start + 1);
+        if *text.get(at)? != b']' {
+            loop {
+                self.at = at;
+                element(self)?;
+                at = self.at;
+                match *text.get(at)? {
+                    b',' => at = skip_space(text, at + 1),
+                    b']' => break,
+                    _ => return None,
+                }
+            }
+        }
+        self.at = skip_space(text, at + 1);
+        Some(start..at + 1)
+    }
+
+    /// A part of the text that was found in it.
+    pub fn text(&self, part: Range<usize>) -> &'a [u8] {
+        self.text.get(part).unwrap_or_default()
     }
 
     /// Moves past an object, and returns where it is. Its members are added to `members`.

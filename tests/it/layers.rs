@@ -9,7 +9,7 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 27] = [
+const LAYERS: [(&str, &[&str]); 28] = [
     ("text", &[]),
     ("clock", &[]),
     ("blocking", &[]),
@@ -27,6 +27,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
     ("schema", &["text", "wire"]),
     ("search", &[]),
     ("transport", &["blocking", "config", "files", "memory", "protocol", "random", "text", "wire"]),
+    ("jq", &["transport"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
     ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),
     (
@@ -69,7 +70,9 @@ const LAYERS: [(&str, &[&str]); 27] = [
             "clock",
             "config",
             "groups",
+            "jq",
             "pins",
+            "private_files",
             "processes",
             "protocol",
             "random",
@@ -92,6 +95,7 @@ const LAYERS: [(&str, &[&str]); 27] = [
             "files",
             "front",
             "groups",
+            "jq",
             "pins",
             "private_files",
             "processes",

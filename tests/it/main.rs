@@ -4,6 +4,7 @@
 //! - `fidelity`, `matrix`: an index by the behaviors of proxies, and every revision with every other;
 //! - `upstreams`, `remote`, `oauth`: servers as processes, servers over HTTP, and logins;
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
+//! - `large_results`: `select`, and results that are stored;
 //! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
 //! - `secrets`: values that a config names instead of having them;
 //! - `pins`: definitions of tools that change;
@@ -40,6 +41,7 @@ mod import;
 // Users and modes.
 #[cfg(unix)]
 mod isolation;
+mod large_results;
 mod layers;
 // Signals, and processes that are found in /proc. `.ci/cross` has the tests for Windows.
 #[cfg(unix)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the official conformance suite's server scenarios against a stdio server.
 
-usage: conformance.py NODE SUITE PREFIX REVISION CMD ARG...
+usage: conformance.py NODE SUITE PREFIX REVISION[/SCENARIO,...] CMD ARG...
 
 The last line of the output is a JSON object: the status of each check by name, for each scenario.
 """
@@ -27,14 +27,18 @@ def checks(directory):
     return statuses
 
 
+REVISION, _, only = REVISION.partition("/")
 bridge = StatelessBridge if REVISION == "2026-07-28" else SessionBridge
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer(("127.0.0.1", 0), bridge)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 with tempfile.TemporaryDirectory() as out:
     url = f"http://localhost:{server.server_address[1]}/mcp"
-    suite = [NODE, SUITE, "server", "--url", url, "--requirements", REVISION, "-o", out]
-    output = subprocess.run(suite, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    named = [["--scenario", scenario, "--spec-version", REVISION, "--force"] for scenario in only.split(",") if scenario]
+    output = ""
+    for selected in named or [["--requirements", REVISION]]:
+        suite = [NODE, SUITE, "server", "--url", url, *selected, "-o", out]
+        output += subprocess.run(suite, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
     name = lambda directory: re.fullmatch(r"server-(.*)-\d{4}-\d\d-\d\dT.*", directory.name)[1]
     scenarios = {name(directory): checks(directory) for directory in sorted(Path(out).iterdir())}
 bridge.close()

@@ -14,6 +14,9 @@ type CheckResults = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The scenarios of one revision.
 struct Suite {
+    /// What docs/protocol.md calls it.
+    label: &'static str,
+    /// The revision; with a slash and names after it, only these scenarios.
     revision: &'static str,
     /// The script of the server.
     server: &'static str,
@@ -26,13 +29,28 @@ struct Suite {
 #[test]
 fn checks_that_pass_directly_pass_through_the_proxy() {
     let server = "conformance_handshake.py";
-    run(&Suite { revision: "2025-11-25", server, python: "python1", passing: (31, 74) });
+    run(&Suite { label: "2025-11-25", revision: "2025-11-25", server, python: "python1", passing: (31, 74) });
 }
 
 #[test]
 fn checks_that_pass_directly_pass_through_the_proxy_without_a_handshake() {
     let server = "conformance_stateless.py";
-    run(&Suite { revision: "2026-07-28", server, python: "python2", passing: (49, 197) });
+    run(&Suite {
+        label: "2026-07-28",
+        revision: "2026-07-28",
+        server,
+        python: "python2",
+        passing: (49, 197),
+    });
+}
+
+/// The first scenario waits for the list of skills, so that the others find a connected server.
+#[test]
+fn checks_of_the_skills_extension_pass_through_the_proxy() {
+    let revision =
+        "2026-07-28/sep-2640-skills-enumeration,sep-2640-skills-manifest,sep-2640-skills-directory";
+    let server = "conformance_skills.py";
+    run(&Suite { label: "skills", revision, server, python: "python2", passing: (3, 45) });
 }
 
 fn run(suite: &Suite) {
@@ -54,7 +72,7 @@ fn run(suite: &Suite) {
     assert!(failed.is_empty(), "failed only through the proxy: {failed:#?}");
     let scenarios = direct.values().filter(|checks| passes(checks)).count();
     assert_eq!((scenarios, passed(&direct).count()), suite.passing, "the server itself: {direct:#?}");
-    assert_documented(suite.revision, &summary(&direct));
+    assert_documented(suite.label, &summary(&direct));
     workspace.assert_no_process_left();
 }
 
@@ -93,16 +111,17 @@ fn summary(results: &CheckResults) -> String {
     let others: Vec<_> = others.iter().map(|(name, _)| format!("`{name}`")).collect();
     let (count, checks) = (scenarios.len(), passed(results).count());
     let (scenarios, others) = (scenarios.join(", "), others.join(", "));
-    format!("{count} of {} scenarios, {checks} checks: {scenarios}. Not: {others}.\n", results.len())
+    let others = if others.is_empty() { others } else { format!(" Not: {others}.") };
+    format!("{count} of {} scenarios, {checks} checks: {scenarios}.{others}\n", results.len())
 }
 
 /// Compares the summary with that in docs/protocol.md, or writes it if `UPDATE_DOCS` is set.
-fn assert_documented(revision: &str, summary: &str) {
-    // The tests of both revisions write to the file.
+fn assert_documented(label: &str, summary: &str) {
+    // The tests of all suites write to the file.
     static FILE_LOCK: Mutex<()> = Mutex::new(());
     let _lock = FILE_LOCK.lock();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.md");
-    let begin = format!("<!-- conformance, {revision}: written by tests/real/conformance.rs -->\n");
+    let begin = format!("<!-- conformance, {label}: written by tests/real/conformance.rs -->\n");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once(&begin).unwrap();
     let (documented, after) = rest.split_once("<!-- end -->\n").unwrap();

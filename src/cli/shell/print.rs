@@ -31,6 +31,19 @@ impl Printout {
         Self { stdout: text.into(), ..Self::default() }
     }
 
+    /// An answer, with a line end.
+    pub(super) fn lines(mut text: String) -> Self {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        Self::text(text)
+    }
+
+    /// Nothing but what went wrong, in lines.
+    pub(super) fn failure(stderr: String) -> Self {
+        Self { stderr, exit_code: EXIT_FAILURE, ..Self::default() }
+    }
+
     /// The result of a tool: its text, or with `is_raw` its bytes. `error_code` is the exit code if it is an error.
     pub(super) fn result(result: &Raw, is_raw: bool, error_code: u8) -> Self {
         let parsed: Value = serde_json::from_slice(result).unwrap_or_default();

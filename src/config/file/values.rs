@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
+use crate::config::byte_size;
 use crate::config::duration;
 use crate::config::glob::Glob;
 use crate::config::{InheritEnv, Mode};
@@ -128,6 +130,26 @@ impl TryFrom<FieldValue> for DurationValue {
             _ => return Err(value.expected(duration::EXPECTED)),
         };
         duration.map(Self).ok_or_else(|| format!("expected {}", duration::EXPECTED))
+    }
+}
+
+/// The size above which results are stored; `None`: none is.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "FieldValue")]
+pub struct StoreAboveValue(pub Option<NonZeroUsize>);
+
+impl TryFrom<FieldValue> for StoreAboveValue {
+    type Error = String;
+
+    fn try_from(value: FieldValue) -> Result<Self, String> {
+        let size = match &value {
+            FieldValue::Bool(false) => return Ok(Self(None)),
+            FieldValue::Number(bytes) => byte_size::from_bytes(*bytes),
+            FieldValue::String(text) => byte_size::parse(text),
+            FieldValue::Bool(true) => None,
+            FieldValue::List(_) => return Err(value.expected(byte_size::EXPECTED)),
+        };
+        size.map(|size| Self(Some(size))).ok_or_else(|| format!("expected {}", byte_size::EXPECTED))
     }
 }
 
@@ -252,6 +274,7 @@ schema!(CommandLine, {"type": ["string", "array"], "items": {"type": "string"}, 
 schema!(WordList, {"type": ["string", "array"], "items": {"type": "string"}});
 schema!(DurationValue, {"type": ["number", "string"], "minimum": 0, "maximum": 31_536_000});
 schema!(TimeoutValue, {"type": ["number", "string"], "exclusiveMinimum": 0, "maximum": 31_536_000});
+schema!(StoreAboveValue, {"type": ["boolean", "number", "string"], "exclusiveMinimum": 0});
 schema!(StartupMode, {"enum": [false, "false", "eager", "pure", "hybrid"]});
 schema!(InheritEnvValue, {"type": ["boolean", "array"], "items": {"type": "string"}});
 schema!(TransportType, {

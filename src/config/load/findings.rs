@@ -8,9 +8,9 @@ use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use serde::de::DeserializeOwned;
 
 use super::source_text::SourceText;
-use crate::config::ConfigError;
 use crate::config::de::ValueReader;
 use crate::config::vars::{Env, ExpandContext};
+use crate::config::{ConfigError, OWN_GROUP};
 
 /// How many errors of one entry are reported.
 const MAX_ERRORS: usize = 20;
@@ -46,6 +46,15 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
         "not valid JSON: a `{missing}` is missing; the {what} that begins at {line}:{column} is not closed"
     );
     text.error(text.as_str().trim_end().len(), message, None)
+}
+
+/// What is wrong with the name of a server, and what to do about it.
+pub(super) fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<String>)> {
+    if name.trim().is_empty() {
+        return Some(("the server's name is empty".to_owned(), None));
+    }
+    let message = format!("the name `{OWN_GROUP}` is reserved for dynamic-mcp itself");
+    (name == OWN_GROUP && !is_disabled).then(|| (message, Some("rename the server".to_owned())))
 }
 
 /// Reads an entry, and whatever is right in it if it has errors. Each error is found by reading the entry again

@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use super::client_files::{self, GeminiLists};
 use super::codex;
 use super::entry::{EntrySource, FieldSource, NamedEntry};
-use super::findings::{CAN_SHARE, read_entry, share_without_effect, unexpanded_args, unknown_field};
+use super::findings::{
+    CAN_SHARE, name_error, read_entry, share_without_effect, unexpanded_args, unknown_field,
+};
 use super::json_text::{expected_an_object, parse_json};
 use super::profiles::{self, NamedProfile};
 use super::secret_refs;
@@ -194,8 +196,8 @@ impl FileParser<'_> {
         let name = member.name.as_str().to_owned();
         let mut wrong = Vec::new();
         let mut secrets = ServerSecrets::default();
-        let (entry, errors) = if name.trim().is_empty() {
-            (None, vec![self.text.error(member.name.start(), "the server's name is empty", None)])
+        let (entry, errors) = if let Some((message, hint)) = name_error(&name, is_disabled(&member.value)) {
+            (None, vec![self.text.error(member.name.start(), message, hint)])
         } else if is_disabled(&member.value)
             || self.gemini_lists.as_ref().is_some_and(|lists| !lists.allow(&name))
         {

@@ -91,6 +91,7 @@ pub(super) fn resolve_server(
         expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),
         trust_annotations: resolve_trust_annotations(&entry, settings),
         pin_tools: entry.pin_tools.or(settings.pin_tools).unwrap_or_default(),
+        store_above: entry.store_above.or(settings.store_above).and_then(|size| size.0),
         launch_text: source.launch_text.clone(),
         secrets: source.secrets.clone(),
         origin: source.origin.clone(),

@@ -9,9 +9,11 @@ use super::open_tasks::OpenTasks;
 use super::question_limit::TooManyQuestions;
 use super::subscription_order::SubscriptionOrder;
 use crate::config::GroupName;
+use crate::front::results::ResultStore;
 use crate::front::uri_origins::UriOrigins;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
+use crate::jq::JqRunner;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, capability, meta};
 use crate::schema::validate::ArgumentValidator;
@@ -45,12 +47,18 @@ pub struct SessionState {
     pub uri_origins: Mutex<UriOrigins>,
     /// Checks arguments against the schemas of tools.
     pub validator: ArgumentValidator,
+    /// The results that are read in parts.
+    pub results: ResultStore,
+    /// Runs the programs of `select`.
+    pub jq: JqRunner,
 }
 
 impl SessionState {
     /// Creates the state of a new session.
     pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
         let state = Arc::new(Self {
+            results: ResultStore::new(groups.results_dir()),
+            jq: JqRunner::default(),
             groups,
             client: client.clone(),
             open_tasks: OpenTasks::default(),

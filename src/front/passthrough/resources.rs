@@ -4,7 +4,11 @@ use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
 use super::uri_lookup::{self, Search};
 use super::{claims, uri_owner};
+use crate::config::GroupName;
+use crate::front::errors;
 use crate::front::interaction::invocation::Invocation;
+use crate::front::results::content::ToolResult;
+use crate::front::results::{URI_PREFIX, preview};
 use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
@@ -35,6 +39,11 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
 /// `resources/read`: goes to the named group, else to the owner of the URI, else to the groups that may serve it.
 pub async fn read(invocation: Invocation) -> Reply {
     let uri = invocation.string("uri")?;
+    if let Some(id) = uri.strip_prefix(URI_PREFIX)
+        && let Some(reply) = read_stored(&invocation, id, &uri).await
+    {
+        return reply;
+    }
     let candidates = uri_lookup::candidates(&invocation, &uri).await?;
     let mut search = Search::new(&uri);
     for candidate in &candidates {
@@ -45,6 +54,20 @@ pub async fn read(invocation: Invocation) -> Reply {
         }
     }
     search.end()
+}
+
+/// Reads a stored result. `None` if there is none of this id and the URI may be one of a group that is called like ours.
+async fn read_stored(invocation: &Invocation, id: &str, uri: &str) -> Option<Reply> {
+    if let Some(stored) = invocation.context.session.results.get(id).await
+        && let Some(result) = ToolResult::parse(&stored.result)
+    {
+        return Some(Ok(preview::contents(&result, uri)));
+    }
+    let is_of_group = uri_owner::parse_rewritten(uri)
+        .is_some_and(|(group, _)| invocation.groups().get(&GroupName::new(&group)).is_some());
+    let names_group = invocation.params.get("group").is_some();
+    // Nobody else has it, so nobody else is asked.
+    (!is_of_group && !names_group).then(|| Err(errors::resource_not_found(uri).into()))
 }
 
 async fn read_at(invocation: &Invocation, group: &Upstream, uri: &str) -> Reply {

@@ -9,9 +9,15 @@ use super::uri_lookup::{self, Search};
 use super::{claims, uri_owner};
 use crate::config::GroupName;
 use crate::front::interaction::invocation::Invocation;
+use crate::groups::GroupManager;
 use crate::protocol::code;
 use crate::protocol::methods::Method;
 use crate::wire::{Raw, Reply, raw};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long `skills/list` waits for groups that are being discovered.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `skills/list`.
 pub async fn list(invocation: Invocation) -> Reply {
@@ -20,6 +26,7 @@ pub async fn list(invocation: Invocation) -> Reply {
         let params = invocation.params_without_group();
         return forward_method(&invocation.context, &group, kind.method, params).await;
     }
+    wait_for_discovery(invocation.groups()).await;
     let lists = aggregate::current(invocation.groups(), kind).await;
     let claims = claims::with_resources(invocation.groups());
     let mut merged = Vec::new();
@@ -33,6 +40,21 @@ pub async fn list(invocation: Invocation) -> Reply {
         }
     }
     aggregate::page(&invocation.params, kind, merged)
+}
+
+/// Waits for the groups whose catalogs are being read at start. Other lists do not, because clients are told when they
+/// change, and there is no such notification for skills.
+async fn wait_for_discovery(groups: &GroupManager) {
+    let mut version = groups.list_version();
+    let discovery = async {
+        while groups.all().iter().any(|group| groups.expects_catalog(group)) {
+            if version.changed().await.is_err() {
+                break;
+            }
+        }
+    };
+    // What is not known by then is missing in this list.
+    drop(timeout(DISCOVERY_TIMEOUT, discovery).await);
 }
 
 /// `skills/get`.

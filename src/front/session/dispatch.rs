@@ -313,7 +313,7 @@ async fn call_directly(
     };
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
-    let arguments = CallArguments { group: Some(group), tool, args };
+    let arguments = CallArguments { group: Some(group), tool, args, select: None };
     call::call_tool(&ToolCall { context, params, read_only: false }, &arguments).await
 }
 
@@ -358,7 +358,8 @@ async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
         Err(text) => return tool_errors::result(&text),
     };
     let duplicates = duplicate_servers::find(&chosen).await;
-    let status = status::report(&chosen, groups, flows, &duplicates);
+    let mut status = status::report(&chosen, groups, flows, &duplicates);
+    status.add_stored_results(context.session.results.size());
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()

@@ -23,10 +23,11 @@ const MAX_REPORTED: usize = 20;
 /// have it, or if there is no server.
 pub fn offers(groups: &GroupManager) -> Offers {
     let config = groups.config();
-    let features: Vec<_> =
-        config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
+    let servers: Vec<_> = config.servers.iter().filter_map(|(_, server)| server.as_ref().ok()).collect();
+    let features: Vec<_> = servers.iter().map(|server| server.features).collect();
+    let stores = servers.iter().any(|server| server.store_above.is_some());
     Offers {
-        resources: features.is_empty() || features.iter().any(|features| features.resources),
+        resources: stores || features.is_empty() || features.iter().any(|features| features.resources),
         // We have one ourselves, which a config without prompts does not need.
         prompts: features.is_empty() || features.iter().any(|features| features.prompts),
         tasks: false,

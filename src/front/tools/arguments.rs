@@ -16,6 +16,17 @@ pub struct CallArguments {
     pub tool: String,
     /// The tool's own arguments: a JSON object in the caller's own bytes.
     pub args: Raw,
+    /// What to make of the result. Behind a pointer, because few calls have it.
+    pub select: Option<Box<SelectArgument>>,
+}
+
+/// The argument `select`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SelectArgument {
+    /// The jq program.
+    pub program: String,
+    /// The tool's arguments together with `select`, if they were written beside it: it may be one of them.
+    pub args_with_select: Option<Raw>,
 }
 
 /// The arguments of `get_dynamic_tools`.
@@ -56,6 +67,7 @@ const QUERY: [&str; 5] = ["query", "q", "search", "text", "task"];
 const GROUP: [&str; 2] = ["group", "server"];
 const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
 const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
+const SELECT: &str = "select";
 
 impl CallArguments {
     /// Parses the arguments.
@@ -79,6 +91,11 @@ impl CallArguments {
         }
     }
 
+    /// Returns whether `select` was written among the tool's own arguments, so that it may be one of them.
+    pub fn has_flattened_select(&self) -> bool {
+        self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
+    }
+
     fn from_members(members: &Object) -> Result<Self, String> {
         let tool = string(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
         let group = string(members, &GROUP)?;
@@ -88,9 +105,16 @@ impl CallArguments {
             Some(given) => object(Some(&given))
                 .map(|args| args.text().clone())
                 .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
-            None => other_members(members),
+            None => {
+                let (args, select) = flattened(members);
+                return Ok(Self { group, tool, args, select });
+            }
         };
-        Ok(Self { group, tool, args })
+        // Usually there is nothing but what was found above.
+        let found = usize::from(group.is_some()) + 2;
+        let program = if members.len() > found { string(members, &[SELECT])? } else { None };
+        let select = program.map(|program| Box::new(SelectArgument { program, args_with_select: None }));
+        Ok(Self { group, tool, args, select })
     }
 }
 
@@ -224,9 +248,21 @@ fn count(value: &Raw) -> Option<usize> {
     number.is_finite().then_some(number as usize)
 }
 
-/// Returns the members that are not ours: arguments that a model wrote beside `group` and `name`.
-fn other_members(members: &Object) -> Raw {
-    let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key);
+/// Returns the arguments that a model wrote beside `group` and `name`, and `select` if it can be ours.
+fn flattened(members: &Object) -> (Raw, Option<Box<SelectArgument>>) {
+    let args = other_members(members, None);
+    match members.get_str(SELECT).filter(|program| !program.is_empty()) {
+        None => (args, None),
+        Some(program) => {
+            let select = SelectArgument { program: program.into_owned(), args_with_select: Some(args) };
+            (other_members(members, Some(SELECT)), Some(Box::new(select)))
+        }
+    }
+}
+
+/// Returns the members that are not ours, and not `left_out`.
+fn other_members(members: &Object, left_out: Option<&str>) -> Raw {
+    let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key) || left_out == Some(key);
     let members = members.entries().unwrap_or_default();
     let own: Vec<_> = members.iter().filter(|(key, _)| !known(key)).collect();
     // If a key is given twice, the last value counts.
@@ -256,7 +292,8 @@ mod tests {
 
     #[test]
     fn every_form_that_models_write_is_understood() {
-        let wanted = CallArguments { group: Some("g".into()), tool: "t".into(), args: r#"{"a":1}"#.into() };
+        let args = r#"{"a":1}"#.into();
+        let wanted = CallArguments { group: Some("g".into()), tool: "t".into(), args, select: None };
         for text in [
             r#"{"group":"g","name":"t","args":{"a":1}}"#,
             r#"{"group":"g","tool":"t","arguments":{"a":1}}"#,
@@ -292,6 +329,36 @@ mod tests {
     fn a_string_of_several_lines_becomes_one_line() {
         let got = parse_call(r#"{"name":"t","args":"{\n \"a\": \"x\\ny\"\n}"}"#).unwrap();
         assert_eq!(got.args, "{  \"a\": \"x\\ny\" }");
+    }
+
+    #[test]
+    fn select_is_ours_beside_the_arguments_and_may_be_the_tools_among_them() {
+        let select = |text: &str| {
+            let got = parse_call(text).unwrap();
+            let select = got.select.map(|select| (select.program, select.args_with_select));
+            (String::from_utf8(got.args.to_vec()).unwrap(), select)
+        };
+        let program = || ".x".to_owned();
+        for (text, args, expected) in [
+            (r#"{"name":"t","args":{"a":1},"select":".x"}"#, r#"{"a":1}"#, Some((program(), None))),
+            (r#"{"name":"t","args":{"select":"a"}}"#, r#"{"select":"a"}"#, None),
+            (r#"{"name":"t","args":{},"select":""}"#, "{}", None),
+            (r#"{"name":"t","args":{},"select":null}"#, "{}", None),
+            (
+                r#"{"name":"t","a":1,"select":".x"}"#,
+                r#"{"a":1}"#,
+                Some((program(), Some(r#"{"a":1,"select":".x"}"#.into()))),
+            ),
+            (r#"{"name":"t","select":".x"}"#, "{}", Some((program(), Some(r#"{"select":".x"}"#.into())))),
+            (r#"{"name":"t","a":1,"select":["b"]}"#, r#"{"a":1,"select":["b"]}"#, None),
+        ] {
+            assert_eq!(select(text), (args.to_owned(), expected), "{text}");
+        }
+        assert!(
+            parse_call(r#"{"name":"t","args":{},"select":1}"#)
+                .unwrap_err()
+                .contains("\"select\" must be a string")
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
 
 use super::apps::AppUris;
-use super::arguments::CallArguments;
-use super::{argument_repair, definitions, tool_list};
-use crate::config::GroupName;
+use super::arguments::{CallArguments, SelectArgument};
+use super::found_tool::{FoundTool, find_tool};
+use super::large_results::{self, ReceivedResult};
+use super::{argument_repair, definitions, stored_result, tool_list};
+use crate::config::{GroupName, OWN_GROUP};
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
@@ -15,17 +17,17 @@ use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, UI_EXTENSION};
+use crate::schema;
 use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::catalog::Tool;
 use crate::upstream::lease::Lease;
-use crate::upstream::overrides::{HiddenArg, hidden_args};
+use crate::upstream::overrides::HiddenArg;
 use crate::upstream::snapshot::Snapshot;
 use crate::wire::object::Params;
 use crate::wire::{self, Raw, Reply, raw};
 use std::borrow::Cow;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::num::NonZeroUsize;
 
 /// One `tools/call` of the client.
 pub struct ToolCall {
@@ -49,6 +51,9 @@ impl ToolCall {
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
 pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
     match CallArguments::of(&call.params) {
+        Ok(arguments) if arguments.group.as_deref() == Some(OWN_GROUP) => {
+            Ok(Box::pin(stored_result::read(&call.context, &arguments)).await)
+        }
         Ok(arguments) => call_tool(call, &arguments).await,
         Err(text) => Ok(tool_errors::result(&text)),
     }
@@ -104,8 +109,17 @@ impl From<ForwardError> for CallStop {
 async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
     let name = &*name;
-    let mut outgoing =
-        OutgoingCall { call, arguments, name, repaired: None, approved: None, carried: None, tool: None };
+    let mut outgoing = OutgoingCall {
+        call,
+        arguments,
+        name,
+        takes_select: false,
+        store_above: None,
+        repaired: None,
+        approved: None,
+        carried: None,
+        tool: None,
+    };
     let forwarded = forward(&call.context, &group, &mut outgoing).await;
     let forwarded =
         forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
@@ -124,7 +138,11 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         Some(tool) if call.is_by_our_tool() => name_app(call, group, tool, result),
         _ => result,
     };
-    Ok(Ok(tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result)))
+    let result = tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result);
+    if arguments.select.is_none() && outgoing.store_above.is_none() {
+        return Ok(Ok(result));
+    }
+    Ok(Ok(Box::pin(outgoing.finish(forwarded.group, result)).await))
 }
 
 /// Names the app of the tool in a result, for a client that shows apps.
@@ -144,6 +162,10 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments,
     /// The tool's name as the caller wrote it.
     name: &'a str,
+    /// Whether `select` is an argument of the tool.
+    takes_select: bool,
+    /// The bytes of text above which the result is stored.
+    store_above: Option<NonZeroUsize>,
     /// The arguments in place of those that do not fit the tool.
     repaired: Option<Raw>,
     /// The tool and the arguments for which the user has approved the call.
@@ -171,7 +193,14 @@ impl Outgoing for OutgoingCall<'_> {
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
-        let (context, args) = (&self.call.context, &self.arguments.args);
+        self.store_above = server.and_then(|server| server.store_above);
+        let has_select = |definition| schema::has_argument(definition, "select");
+        self.takes_select = self.arguments.has_flattened_select()
+            && tool.catalog.definition(tool.index).is_some_and(has_select);
+        if self.select().is_some() && self.call.params.get("task").is_some() {
+            return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
+        }
+        let (context, args) = (&self.call.context, self.given_args());
         self.repaired = match argument_repair::find_misfit(context, group, &tool, args) {
             None => None,
             Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
@@ -207,6 +236,14 @@ impl Outgoing for OutgoingCall<'_> {
 }
 
 impl OutgoingCall<'_> {
+    /// Returns what the client gets of a result.
+    async fn finish(&self, group: Upstream, result: Raw) -> Raw {
+        let tool = self.tool.as_ref().map_or(self.name, |tool| &tool.name);
+        let (group, select, store_above) = (&group.name, self.select(), self.store_above);
+        let received = ReceivedResult { group, tool, select, store_above, result };
+        large_results::finish(&self.call.context, received).await
+    }
+
     /// Adds the values of hidden arguments that the tool requires.
     ///
     /// # Errors
@@ -231,7 +268,18 @@ impl OutgoingCall<'_> {
 
     /// The arguments that are sent.
     fn args(&self) -> &Raw {
-        self.repaired.as_ref().unwrap_or(&self.arguments.args)
+        self.repaired.as_ref().unwrap_or_else(|| self.given_args())
+    }
+
+    /// The arguments for the tool as the caller wrote them.
+    fn given_args(&self) -> &Raw {
+        let with_select = self.arguments.select.as_ref().filter(|_| self.takes_select);
+        with_select.and_then(|select| select.args_with_select.as_ref()).unwrap_or(&self.arguments.args)
+    }
+
+    /// What to make of the result.
+    fn select(&self) -> Option<&SelectArgument> {
+        self.arguments.select.as_deref().filter(|_| !self.takes_select)
     }
 
     /// Asks the user to approve the call. Returns the params of the call for the upstream, unless they are the client's.
@@ -256,67 +304,6 @@ impl OutgoingCall<'_> {
         self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
         Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
     }
-}
-
-/// A tool in a group's catalog.
-struct FoundTool {
-    catalog: Arc<Catalog>,
-    /// Its place in the catalog.
-    index: usize,
-}
-
-impl FoundTool {
-    /// The arguments that the config hides.
-    fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
-        let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
-        let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
-        else {
-            return Vec::new();
-        };
-        let definition = self.catalog.original_definition(self.index);
-        definition.map(|definition| hidden_args(definition, of_tool)).unwrap_or_default()
-    }
-}
-
-impl Deref for FoundTool {
-    type Target = Tool;
-
-    fn deref(&self) -> &Tool {
-        &self.catalog.tools[self.index]
-    }
-}
-
-/// Finds a tool in the catalog of a connected group. The catalog is read again before a name is rejected.
-///
-/// # Errors
-///
-/// The text for the model.
-async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
-    let find = || {
-        let snapshot = group.snapshot();
-        let catalog = snapshot.catalog.as_ref()?;
-        match lookup::tool(&group.name, catalog, &snapshot.rules, name) {
-            Match::None => None,
-            Match::One(index) => Some(Ok(FoundTool { catalog: catalog.clone(), index })),
-            Match::Several(indexes) => {
-                let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
-                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
-            }
-        }
-    };
-    if let Some(found) = find() {
-        return found;
-    }
-    if group.snapshot().rules.allows(name) {
-        Box::pin(group.refresh()).await;
-        if let Some(found) = find() {
-            return found;
-        }
-    }
-    let snapshot = group.snapshot();
-    let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
-    let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-    Err(lookup::unknown_tool(&group.name, name, known))
 }
 
 /// Finds the group of a call: the named one, the owner of the exposed name, the one whose name begins the tool's name,

@@ -117,7 +117,8 @@ fn get_dynamic_tools(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
 fn call_dynamic_tool() -> Tool {
     let description = "Calls a tool of a group. get_dynamic_tools shows its arguments.".to_owned();
     let hints = Hints { read_only: false, open_world: true };
-    tool(CALL_DYNAMIC_TOOL, "Call a tool", description, call_schema("The tool"), hints, [RESULT_META])
+    let about = [("name", "The tool"), ("select", "jq program over the result")];
+    tool(CALL_DYNAMIC_TOOL, "Call a tool", description, call_schema(&about), hints, [RESULT_META])
 }
 
 fn call_dynamic_tool_readonly() -> Tool {
@@ -127,7 +128,7 @@ fn call_dynamic_tool_readonly() -> Tool {
         CALL_DYNAMIC_TOOL_READONLY,
         "Call a read-only tool",
         description,
-        call_schema(""),
+        call_schema(&[]),
         hints,
         [RESULT_META],
     )
@@ -165,19 +166,20 @@ fn get_status() -> Tool {
     )
 }
 
-/// `about`: the description of the name, which one of the two tools has.
-fn call_schema(about: &str) -> Value {
+/// `about`: the descriptions of properties, which one of the two tools has.
+fn call_schema(about: &[(&str, &str)]) -> Value {
     let mut schema = json!({
         "type": "object",
         "properties": {
             "group": { "type": "string" },
             "name": { "type": "string" },
             "args": { "type": "object", "additionalProperties": true },
+            "select": { "type": "string" },
         },
         "required": ["group", "name"],
     });
-    if !about.is_empty() {
-        schema["properties"]["name"]["description"] = json!(about);
+    for (property, description) in about {
+        schema["properties"][property]["description"] = json!(description);
     }
     schema
 }

@@ -3,6 +3,8 @@
 use super::arguments::{DescribeArguments, Detail};
 use super::broken_groups::BrokenGroups;
 use super::render::{self, ToolEntry};
+use super::stored_result;
+use crate::config::OWN_GROUP;
 use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::RequestContext;
 use crate::front::spelling::Match;
@@ -35,6 +37,9 @@ pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>
 async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Result<String, String> {
     let groups = context.groups();
     let Some(name) = &arguments.group else { return Ok(list_groups(groups)) };
+    if name == OWN_GROUP {
+        return Ok(stored_result::DESCRIPTION.to_owned());
+    }
     let (group, arguments) = match lookup::group(groups, name) {
         Ok(group) => (group, Cow::Borrowed(arguments)),
         // The name of a tool, as our texts show it.

@@ -3,6 +3,7 @@
 use crate::clock::unix_time_s;
 use crate::config::GroupName;
 use crate::front::changed_tools;
+use crate::front::results::grouped;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::groups::surface::Note;
@@ -30,6 +31,17 @@ pub struct Status {
     pub json: Value,
     /// What is wrong, then one line per group.
     pub text: String,
+}
+
+impl Status {
+    /// Adds how many results the session keeps, and how many bytes they have, if there are any.
+    pub fn add_stored_results(&mut self, (count, bytes): (usize, usize)) {
+        if count > 0 {
+            self.json["storedResults"] = json!({ "count": count, "bytes": bytes });
+            let line = format!("\nstored results: {count} ({} bytes)", grouped(bytes));
+            self.text.push_str(&line);
+        }
+    }
 }
 
 /// Reports the states of `groups`, of which `duplicates` run more than once. `status` and `error` are about all groups.

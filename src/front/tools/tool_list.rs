@@ -5,7 +5,7 @@
 
 use super::apps::AppUris;
 use super::definitions::{self, GroupLine};
-use crate::config::{GroupName, Mode, SurfaceKind};
+use crate::config::{Config, GroupName, Mode, SurfaceKind};
 use crate::front::errors::{self, RpcError};
 use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::list_changes::ListContents;
@@ -72,7 +72,11 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
         let (ours, upstreams) = match config.settings.surface {
             SurfaceKind::Meta => (ours, surface_definitions(groups, true)),
             SurfaceKind::Flat => {
-                let is_listed = |tool: &rmcp::model::Tool| incomplete || tool.name == definitions::GET_STATUS;
+                let is_listed = |tool: &rmcp::model::Tool| {
+                    let reads_results =
+                        tool.name == definitions::CALL_DYNAMIC_TOOL && stores_results(&config);
+                    incomplete || reads_results || tool.name == definitions::GET_STATUS
+                };
                 (ours.into_iter().filter(is_listed).collect(), surface_definitions(groups, false))
             }
         };
@@ -83,6 +87,11 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
         };
         result_of(&tools)
     })
+}
+
+/// Returns whether results may be stored, which one of our tools then reads.
+fn stores_results(config: &Config) -> bool {
+    config.servers.iter().any(|(_, server)| server.as_ref().is_ok_and(|server| server.store_above.is_some()))
 }
 
 /// Hashes one kind of list of all groups. No cached file is read for it.
@@ -133,12 +142,16 @@ pub fn known_definitions(
         else {
             continue;
         };
+        // A preview does not conform to the schema, and some clients check that.
+        let stores = snapshot.server.as_ref().is_some_and(|server| server.store_above.is_some());
         let known = catalog.definitions().into_iter().flatten();
         for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
             match definition::validate(definition) {
                 Ok(()) => {
                     let definition = with_trusted_hints(definition, &tool.name, rules);
+                    let definition =
+                        if stores { raw::remove(&definition, "outputSchema") } else { definition };
                     definitions.push(with_name(&apps.set_in(&group.name, &definition), name));
                 }
                 Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),

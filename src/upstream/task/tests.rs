@@ -118,6 +118,7 @@ fn server_config(mode: Mode) -> ServerConfig {
         expose: vec![],
         trust_annotations: true,
         pin_tools: false,
+        store_above: None,
         launch_text: crate::config::LaunchText::default(),
         origin: crate::config::ServerOrigin::default(),
         endpoint: Endpoint::Stdio(stdio),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, ProxyCommand, full_upstream, pure_config, scripted_upstream};
+use crate::support::{Proxy, ProxyCommand, config_of, full_upstream, pure_config, scripted_upstream};
 
 /// Two groups with the same skill, and one without skills.
 fn config() -> Value {
@@ -54,6 +54,14 @@ fn skills_are_declared_and_the_lists_of_all_groups_are_one() {
     let error = proxy.request("skills/list", json!({"group": "plain"}))["error"].take();
     let data = json!({"group": "plain", "capability": "io.modelcontextprotocol/skills"});
     assert_eq!((&error["code"], &error["data"]), (&json!(-31005), &data));
+}
+
+#[test]
+fn the_list_waits_for_servers_that_are_being_discovered() {
+    let entry = full_upstream(&["--skills", "--slow-start", "300"]);
+    let mut proxy = Proxy::new(&config_of([("g", entry), ("p", scripted_upstream(&[]))]));
+    let list = proxy.request("skills/list", json!({}))["result"]["skills"].take();
+    assert_eq!(list.as_array().unwrap().len(), 1, "{list}");
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Files without a name.
+
+use super::{PrivateFileError, TEMPORARY, private_dir, remove_stale_temporaries};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file of ours without a name: nobody can open it by a path, and it is gone with its last handle, however the process
+/// ends.
+#[derive(Debug)]
+pub struct AnonymousFile {
+    file: File,
+    /// The length of its content in bytes.
+    bytes: usize,
+}
+
+impl AnonymousFile {
+    /// Writes a file into a directory of ours, which is made if it does not exist. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be made or written, or its directory cannot be trusted.
+    pub fn write(dir: &Path, content: &[u8]) -> Result<Self, PrivateFileError> {
+        private_dir(dir)?;
+        remove_stale_temporaries(dir);
+        let failed = |error| PrivateFileError::io(dir, error);
+        let mut file = Self::open(dir).map_err(failed)?;
+        file.write_all(content).map_err(failed)?;
+        Ok(Self { file, bytes: content.len() })
+    }
+
+    /// Opens a new file that has no name, or loses it at once.
+    #[cfg(unix)]
+    fn open(dir: &Path) -> io::Result<File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut options = File::options();
+        options.read(true).write(true).mode(0o600);
+        #[cfg(target_os = "linux")]
+        if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE).open(dir) {
+            return Ok(file);
+        }
+        // Not every file system has files without a name.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!("{}.{number}.{TEMPORARY}", std::process::id()));
+        // An earlier process with our pid may have left one.
+        fs::remove_file(&path).ok();
+        let file = options.create_new(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        fs::remove_file(&path)?;
+        Ok(file)
+    }
+
+    /// Opens a new file that the system removes when it is closed.
+    #[cfg(windows)]
+    fn open(dir: &Path) -> io::Result<File> {
+        use std::os::windows::fs::OpenOptionsExt;
+        /// FILE_FLAG_DELETE_ON_CLOSE and FILE_ATTRIBUTE_TEMPORARY (CreateFileW).
+        const DELETE_ON_CLOSE: u32 = 0x0400_0000 | 0x0100;
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!("{}.{number}.{TEMPORARY}", std::process::id()));
+        File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .share_mode(0)
+            .custom_flags(DELETE_ON_CLOSE)
+            .open(path)
+    }
+
+    /// Returns the content. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read.
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        let mut content = vec![0; self.bytes];
+        // At its own offset, because several threads may read the file.
+        #[cfg(unix)]
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, &mut content, 0)?;
+        #[cfg(windows)]
+        {
+            let mut done = 0;
+            while done < content.len() {
+                match std::os::windows::fs::FileExt::seek_read(&self.file, &mut content[done..], done as u64)?
+                {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    count => done += count,
+                }
+            }
+        }
+        Ok(content)
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_anonymous_file_has_no_name_and_keeps_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let results = dir.path().join("results");
+        let file = AnonymousFile::write(&results, b"content").unwrap();
+        assert_eq!(fs::read_dir(&results).unwrap().count(), 0);
+        assert_eq!((file.read().unwrap(), file.read().unwrap()), (b"content".to_vec(), b"content".to_vec()));
+        assert_eq!(file.file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&results, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(AnonymousFile::write(&results, b"x").unwrap_err().is_untrusted());
+    }
+}
