@@ -182,8 +182,8 @@ fn table(report: &Value) -> String {
 
 /// Formats the groups of an instance in columns.
 fn groups_table(groups: &[Value]) -> String {
-    const HEAD: [&str; 10] =
-        ["group", "state", "mode", "pid", "memory", "calls", "p50", "p95", "idle", "closes in"];
+    const HEAD: [&str; 11] =
+        ["group", "state", "mode", "pid", "memory", "calls", "failed", "p50", "p95", "idle", "closes in"];
     let mut rows = vec![(HEAD.map(str::to_owned), String::new())];
     for group in groups {
         let text = |name: &str| match &group[name] {
@@ -213,6 +213,7 @@ fn groups_table(groups: &[Value]) -> String {
             text("pid"),
             megabytes(&group["memoryBytes"]),
             text("calls"),
+            text("errors"),
             unit("p50Ms", "ms"),
             unit("p95Ms", "ms"),
             seconds("idleMs"),
@@ -264,11 +265,10 @@ mod tests {
     fn the_table_says_what_is_shared_and_what_that_saves() {
         let group = json!({
             "group": "docs", "state": "connected", "mode": "hybrid", "pid": 7, "shared": true,
-            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
+            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
             "closesInMs": 39_600,
         });
-        let failed =
-            json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "error": "no\nmore"});
+        let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "error": "no\nmore"});
         let report = json!({
             "instances": [{
                 "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
@@ -281,9 +281,9 @@ mod tests {
         let expected = "\
 dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json
   profile work leaves out 1 of 3 servers
-  group  state      mode    pid  memory  calls  p50     p95     idle  closes in
-  docs   connected  hybrid  7    45 MB   2      1.5 ms  3.0 ms  20 s  39 s       shared with the window of pid 3
-  x      failed     pure    -    -       0      -       -       -     -          no
+  group  state      mode    pid  memory  calls  failed  p50     p95     idle  closes in
+  docs   connected  hybrid  7    45 MB   2      1       1.5 ms  3.0 ms  20 s  39 s       shared with the window of pid 3
+  x      failed     pure    -    -       0      0       -       -       -     -          no
 1 servers are configured and not running, which saves 30 MB or more; sharing saves 1 processes and 45 MB
 ";
         assert_eq!(table(&report), expected);

@@ -166,7 +166,7 @@ mod tests {
             let expected = "others may use the directory (its mode is not 0700)";
             assert_eq!(error, format!("{}: {expected}", fallback.display()));
             fs::remove_dir(&fallback).unwrap();
-            symlink(base.unwrap_or(Path::new("/")), &fallback).unwrap();
+            symlink(base.unwrap_or_else(|| Path::new("/")), &fallback).unwrap();
             assert!(open(base).is_err(), "a symbolic link");
             fs::remove_file(&fallback).unwrap();
         }

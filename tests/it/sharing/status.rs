@@ -32,6 +32,7 @@ fn status_lists_every_window_with_its_groups_and_what_they_share() {
     assert!(stdout(run(&user, Path::new("/"), &["status"])).contains("no instance"));
     let (mut a, b) = two_windows(&user, &config, &json!({}));
     let (pid, own) = (a.upstream_pid("g"), a.upstream_pid("own"));
+    a.call_failure("own", "fail", json!({}));
     let report = status_of(&user, 2);
     let instances = report["instances"].as_array().unwrap();
     let of = |window: &Proxy| instances.iter().find(|instance| instance["pid"] == window.pid()).unwrap();
@@ -50,6 +51,7 @@ fn status_lists_every_window_with_its_groups_and_what_they_share() {
     }
     let private = &of(&a)["groups"][1];
     assert_eq!((&private["pid"], &private["shared"]), (&json!(own), &json!(false)));
+    assert_eq!((&private["calls"], &private["errors"]), (&json!(2), &json!(1)));
     assert_eq!(of(&b)["groups"][1]["pid"], Value::Null);
     assert_eq!((&report["notRunning"], &report["savedBySharing"]["processes"]), (&json!(1), &json!(1)));
     let table = stdout(run(&user, Path::new("/"), &["status"]));
