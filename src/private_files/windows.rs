@@ -82,7 +82,10 @@ pub(super) fn open(path: &Path, access: Access) -> io::Result<File> {
 
 /// Makes an empty file.
 fn create(path: &Path) -> io::Result<()> {
-    let security = OwnerOnly::new()?;
+    create_with(path, &OwnerOnly::new()?)
+}
+
+fn create_with(path: &Path, security: &OwnerOnly) -> io::Result<()> {
     let path = wide(path.as_os_str());
     // SAFETY: the path ends with a zero, and the attributes live until the call returns.
     let handle = unsafe {
@@ -349,7 +352,12 @@ impl OwnerOnly {
     /// Fails if the system does not tell who that is.
     pub fn new() -> io::Result<Self> {
         let own = own_sid()?;
-        let text = wide(OsStr::new(&format!("O:{own}D:P(A;OICI;FA;;;{own})(A;OICI;FA;;;SY)")));
+        Self::parse(&format!("O:{own}D:P(A;OICI;FA;;;{own})(A;OICI;FA;;;SY)"))
+    }
+
+    /// Parses a descriptor in the Security Descriptor Definition Language.
+    fn parse(text: &str) -> io::Result<Self> {
+        let text = wide(OsStr::new(text));
         let mut descriptor = ptr::null_mut();
         // SAFETY: the text ends with a zero.
         let made = unsafe {
@@ -380,4 +388,63 @@ impl OwnerOnly {
 /// Returns the text with the zero at its end.
 fn wide(text: &OsStr) -> Vec<u16> {
     text.encode_wide().chain([0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::private_files::{open_append, read_private, replace};
+
+    /// Makes a file with an access list that begins with that of the user.
+    fn file_with(dir: &Path, entries: &str) -> std::path::PathBuf {
+        let (own, path) = (own_sid().unwrap(), dir.join("file"));
+        fs::remove_file(&path).ok();
+        let security = OwnerOnly::parse(&format!("O:{own}D:P(A;;FA;;;{own}){entries}")).unwrap();
+        create_with(&path, &security).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_is_made_admits_the_user_and_the_system_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a").join("b").join("file.json");
+        replace(&path, b"text", true).unwrap();
+        drop(open_append(&path.with_file_name("log")).unwrap());
+        let own = own_sid().unwrap();
+        let made = ["", "file.json", "log"].map(|name| path.parent().unwrap().join(name));
+        for made in &made {
+            let access = FileAccess::of(&open_for_checks(made).unwrap()).unwrap();
+            assert_eq!(access.owner.text, own, "{made:?}");
+            let others = access.allowed.iter().filter(|(sid, _)| sid.text != own && sid.text != "S-1-5-18");
+            assert_eq!(others.count(), 0, "{made:?}");
+        }
+        assert_eq!(read_private(&path, 100).unwrap(), b"text");
+    }
+
+    #[test]
+    fn what_others_can_read_or_change_is_refused_with_the_command_that_repairs_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let private = dir.path().join("private");
+        make_dir(&private).unwrap();
+        for (entries, can) in [("(A;;FR;;;WD)", "read"), ("(A;;FA;;;WD)", "changed")] {
+            let error = read_private(&file_with(&private, entries), 100).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                error.is_untrusted() && text.contains(&format!("can be {can} by other users (S-1-")),
+                "{text}"
+            );
+            assert!(text.contains("/inheritance:r /grant:r *S-1-5-21-"), "{text}");
+        }
+        for entries in ["", "(A;;FA;;;SY)(A;;FA;;;BA)"] {
+            assert_eq!(read_private(&file_with(&private, entries), 100).unwrap(), b"", "{entries}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read_private(dir.path(), 100).unwrap_err().is_untrusted());
+        let error = replace(&file_with(dir.path(), "").join("x"), b"", false).unwrap_err();
+        assert!(!error.is_missing(), "{error}");
+    }
 }

@@ -18,6 +18,7 @@
 //! - `search`: ranked search against bare BM25F, on public sets of queries;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
+//! - `packages`: archives, npm packages and the like that packaging/ makes;
 //! - `docs`: the tables, links, configs and commands in README.md and docs;
 //! - `layers`, `security_doc`: checks of the source tree and of what docs/security.md says about it;
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
@@ -55,6 +56,9 @@ mod modes;
 // The browser is a shell script.
 #[cfg(unix)]
 mod oauth;
+// Packages for Linux are run.
+#[cfg(target_os = "linux")]
+mod packages;
 // They tell the directories of the state and of the cache apart, which are one on Windows.
 #[cfg(unix)]
 mod pins;

@@ -210,6 +210,7 @@ fn the_next_process_knows_all_tools_from_the_cache_and_starts_no_group() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs FIFOs")]
 fn a_start_reads_only_the_index_of_the_cache() {
     let cache = TempDir::new().unwrap();
     let config = config_of([("g", scripted_upstream(&["--resources"]))]);
@@ -256,6 +257,7 @@ fn a_tool_that_the_cache_lacks_is_looked_up_at_the_server() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "the file has no access list of its own")]
 fn a_broken_cache_is_ignored_and_no_cache_writes_no_file() {
     let cache = TempDir::new().unwrap();
     let dir = crate::support::cache_dir_in(cache.path());

@@ -118,3 +118,15 @@ async fn without_a_bus_the_keyring_is_unavailable_at_once() {
         assert!(started.elapsed() < Duration::from_secs(1));
     }
 }
+
+/// It uses the credential manager of the user, for a moment.
+#[cfg(windows)]
+#[tokio::test]
+async fn the_credential_manager_keeps_an_entry_until_it_is_removed() {
+    let entry = KeyringEntry { username: format!("test {}", std::process::id()), ..entry() };
+    let keyring = Keyring::of_system(&Env::new([("", ""); 0], "/"), false);
+    keyring.set(&entry, Secret::new("s3cret ä")).await.unwrap();
+    assert_eq!(keyring.get(&entry).await.unwrap().unwrap().expose(), "s3cret ä");
+    keyring.remove(&entry).await.unwrap();
+    assert!(keyring.get(&entry).await.unwrap().is_none());
+}

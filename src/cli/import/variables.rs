@@ -204,7 +204,15 @@ mod tests {
                 if cfg!(windows) { r"${A}:${USERPROFILE}\x" } else { "${A}:${HOME}/x" },
             ),
             (Editor, "${input:api-key} ${workspaceFolder}", "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER}"),
-            (OpenCode, "{env:A} {file:./t} {file:~/t} ${A} {a}", "${A} {file:/c/./t} {file:~/t} $${A} {a}"),
+            (
+                OpenCode,
+                "{env:A} {file:./t} {file:~/t} ${A} {a}",
+                if cfg!(windows) {
+                    r"${A} {file:/c\./t} {file:~/t} $${A} {a}"
+                } else {
+                    "${A} {file:/c/./t} {file:~/t} $${A} {a}"
+                },
+            ),
             (Ours, "$$ ${A}", "$$ ${A}"),
         ] {
             assert_eq!(translated(syntax, text).0, wanted, "{syntax:?} {text}");

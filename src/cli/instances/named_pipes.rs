@@ -155,3 +155,46 @@ fn exchange_blocking(name: &str, request: &str, deadline: Instant) -> io::Result
     BufReader::new(pipe).read_line(&mut line)?;
     Ok(line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+    use tokio::time::timeout;
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn commands_reach_an_instance_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut endpoint = PipeEndpoint::listen(Some(dir.path())).unwrap();
+        let files = find(Some(dir.path())).unwrap();
+        assert_eq!(files, [dir.path().join("instances").join(format!("instance-{}", std::process::id()))]);
+        for n in 0..3 {
+            let (file, request) = (files[0].clone(), format!("question {n}\n"));
+            let asked = std::thread::spawn(move || exchange(&file, &request, DEADLINE));
+            let pipe = timeout(DEADLINE, endpoint.accept()).await.unwrap().unwrap();
+            let (input, mut output) = tokio::io::split(pipe);
+            let mut line = String::new();
+            tokio::io::BufReader::new(input).read_line(&mut line).await.unwrap();
+            assert_eq!(line, format!("question {n}\n"));
+            output.write_all(b"answer\n").await.unwrap();
+            output.flush().await.unwrap();
+            let answer = tokio::task::spawn_blocking(|| asked.join()).await.unwrap().unwrap();
+            assert_eq!(answer.unwrap(), "answer\n");
+        }
+        drop(endpoint);
+        assert_eq!(find(Some(dir.path())).unwrap(), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn an_instance_that_was_killed_or_is_none_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("instances").join("instance-1");
+        private_files::replace(&file, format!("{PREFIX}1-0").as_bytes(), false).unwrap();
+        let kind = |file: &Path| exchange(file, "x\n", DEADLINE).unwrap_err().kind();
+        assert_eq!(kind(&file), ErrorKind::ConnectionRefused);
+        private_files::replace(&file, br"\\.\pipe\of-another-program", false).unwrap();
+        assert_eq!(kind(&file), ErrorKind::InvalidData);
+    }
+}

@@ -273,7 +273,11 @@ mod tests {
             ),
             (
                 r#"get_dynamic_tools {"group":"my docs","tools":["a'b"]}"#,
-                r"`dynamic-mcp tools 'my docs' 'a'\''b' --config c.json`",
+                if cfg!(windows) {
+                    r#"`dynamic-mcp tools "my docs" "a'b" --config c.json`"#
+                } else {
+                    r"`dynamic-mcp tools 'my docs' 'a'\''b' --config c.json`"
+                },
             ),
             (r#"get_dynamic_tools {"group":"g","tools":["-x"]}"#, "`dynamic-mcp tools g --config c.json`"),
             ("nothing", "nothing"),

@@ -44,15 +44,15 @@ impl ToolResult {
         texts.sum::<usize>() + self.structured.as_ref().map_or(0, Raw::len)
     }
 
-    /// The text of the result: that of its text blocks and embedded resources, each on lines of its own. Without any, the
-    /// structured content as JSON.
+    /// The text of the result: that of its text blocks and embedded resources, each on lines of its own. Structured content
+    /// follows as a line of JSON if it is longer than that, because then the text does not repeat it.
     pub fn text(&self) -> String {
-        let texts: Vec<String> =
-            self.blocks.iter().filter_map(|block| Some(decode(&block_text(block)?.raw))).collect();
-        match (&self.structured, texts.is_empty()) {
-            (Some(structured), true) => String::from_utf8_lossy(structured).into_owned(),
-            _ => texts.join("\n"),
-        }
+        let texts = self.blocks.iter().filter_map(|block| Some(decode(&block_text(block)?.raw)));
+        let mut texts: Vec<String> = texts.collect();
+        let length: usize = texts.iter().map(String::len).sum();
+        let structured = self.structured.as_ref().filter(|structured| structured.len() > length);
+        texts.extend(structured.map(|json| String::from_utf8_lossy(json).into_owned()));
+        texts.join("\n")
     }
 
     /// The JSON of the result: its structured content, else its text if that is JSON. Several texts that all are JSON make
@@ -187,6 +187,8 @@ mod tests {
         let result = parse(r#"{"content":[{"type":"text","text":"a\n\ud800b"},{"type":"image","text":"no"},{"type":"resource","resource":{"uri":"x:","text":"é"}},{"type":"text","text":7}],"structuredContent":{}}"#).unwrap();
         assert_eq!(result.text(), "a\n\u{fffd}\u{fffd}\u{fffd}b\né");
         assert_eq!(parse(r#"{"structuredContent":{"a":1}}"#).unwrap().text(), r#"{"a":1}"#);
+        let summary = r#"{"content":[{"type":"text","text":"rows"}],"structuredContent":{"rows":[1,2]}}"#;
+        assert_eq!(parse(summary).unwrap().text(), "rows\n{\"rows\":[1,2]}");
     }
 
     #[test]

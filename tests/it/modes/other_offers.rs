@@ -44,6 +44,7 @@ fn listed(proxy: &mut Proxy) -> (bool, bool) {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "needs a shell")]
 fn the_flat_list_is_there_at_once_and_becomes_the_servers_own() {
     let (cache, config) = (TempDir::new().unwrap(), config("hybrid"));
     let flat = |capabilities| start(&config, &cache, &["--surface", "flat"], capabilities);

@@ -1,0 +1,98 @@
+"""The PyPI package: maturin puts the binary into a wheel (`bindings = "bin"`), and a module of the package's name runs it,
+so that `uvx NAME` and `python -m NAME` work.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+import project
+
+# On Unix the module becomes the binary. Windows has no exec, so there it waits, and ends as the binary does.
+MODULE = '''\
+"""Runs {program}, which is installed beside Python."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+
+
+def find():
+    """The path of the binary: in the environment of this module, or in that of the user."""
+    name = "{program}" + (sysconfig.get_config_var("EXE") or "")
+    user = sysconfig.get_preferred_scheme("user")
+    folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", user)]
+    for folder in folders:
+        if os.path.isfile(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    sys.exit(f"{program}: {{name}} is not in {{' or '.join(folders)}}. Install the package again.")
+
+
+def main():
+    command = [find(), *sys.argv[1:]]
+    if os.name == "posix":
+        os.execv(command[0], command)
+    process = subprocess.Popen(command)
+    while True:
+        try:
+            sys.exit(process.wait())
+        except KeyboardInterrupt:
+            pass
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def stage(folder):
+    """Writes the Python project that maturin builds."""
+    module = project.PUBLISHED.replace("-", "_")
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "python" / module).mkdir(parents=True)
+    text = MODULE.format(program=project.PROGRAM)
+    (folder / "python" / module / "__init__.py").write_text(text, encoding="utf-8")
+    (folder / "python" / module / "__main__.py").write_text("from . import main\n\nmain()\n", encoding="utf-8")
+    (folder / "README.md").write_text(project.readme(), encoding="utf-8")
+    shutil.copy(project.ROOT / "LICENSE", folder)
+    # A string of JSON is one of TOML.
+    text = {name: json.dumps(value) for name, value in vars(project).items() if isinstance(value, str | list)}
+    manifest = json.dumps(os.path.relpath(project.ROOT / "Cargo.toml", folder).replace(os.sep, "/"))
+    (folder / "pyproject.toml").write_text(
+        f"""\
+[build-system]
+requires = ["maturin>=1.9,<2"]
+build-backend = "maturin"
+
+[project]
+name = {text["PUBLISHED"]}
+version = {text["VERSION"]}
+description = {text["DESCRIPTION"]}
+readme = "README.md"
+license = {text["LICENSE"]}
+license-files = ["LICENSE"]
+requires-python = ">=3.10"
+keywords = {text["KEYWORDS"]}
+urls = {{ Repository = {text["REPOSITORY"]} }}
+scripts = {{ {text["PUBLISHED"]} = "{module}:main" }}
+
+[tool.maturin]
+bindings = "bin"
+manifest-path = {manifest}
+python-source = "python"
+""",
+        encoding="utf-8",
+    )
+
+
+def make(out, target, profile, environment):
+    """Builds the wheel of a target, with the binary that cargo has built already. Returns maturin's exit status."""
+    folder = out / "pypi"
+    stage(folder)
+    command = ["maturin", "build", "--locked", "--target", target, "--profile", profile, "--out", str(out)]
+    if target.endswith("-musl"):
+        # A static binary runs with any C library.
+        command += ["--compatibility", "manylinux2014", "musllinux_1_1"]
+    return subprocess.run(command, cwd=folder, env=environment).returncode
