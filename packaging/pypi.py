@@ -2,11 +2,15 @@
 so that `uvx NAME` and `python -m NAME` work.
 """
 
+import base64
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+import zipfile
 
+import archives
 import project
 
 # On Unix the module becomes the binary. Windows has no exec, so there it waits, and ends as the binary does.
@@ -76,23 +80,45 @@ license-files = ["LICENSE"]
 requires-python = ">=3.10"
 keywords = {text["KEYWORDS"]}
 urls = {{ Repository = {text["REPOSITORY"]} }}
-scripts = {{ {text["PUBLISHED"]} = "{module}:main" }}
 
 [tool.maturin]
 bindings = "bin"
 manifest-path = {manifest}
+module-name = "{module}"
 python-source = "python"
 """,
         encoding="utf-8",
     )
 
 
+def add_entry_point(wheel, out):
+    """Writes the wheel to the folder `out` with the command of the package's name (packaging.python.org, "entry points")."""
+    module = project.PUBLISHED.replace("-", "_")
+    name = f"{module}-{project.VERSION}.dist-info/entry_points.txt"
+    text = f"[console_scripts]\n{project.PUBLISHED} = {module}:main\n".encode()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
+    files = {}
+    with zipfile.ZipFile(wheel) as packed:
+        for entry in packed.infolist():
+            files[entry.filename] = (packed.read(entry), (entry.external_attr >> 16) & 0o777 or 0o644)
+    record = f"{module}-{project.VERSION}.dist-info/RECORD"
+    content, mode = files[record]
+    files[record] = (content.rstrip(b"\n") + f"\n{name},sha256={digest},{len(text)}\n".encode(), mode)
+    files[name] = (text, 0o644)
+    archives.pack_zip(out / wheel.name, files)
+    return out / wheel.name
+
+
 def make(out, target, profile, environment):
-    """Builds the wheel of a target, with the binary that cargo has built already. Returns maturin's exit status."""
+    """Builds the wheel of a target, with the binary that cargo has built already. Returns whether that worked."""
     folder = out / "pypi"
     stage(folder)
-    command = ["maturin", "build", "--locked", "--target", target, "--profile", profile, "--out", str(out)]
+    command = ["maturin", "build", "--locked", "--target", target, "--profile", profile, "--out", str(folder / "built")]
     if target.endswith("-musl"):
         # A static binary runs with any C library.
         command += ["--compatibility", "manylinux2014", "musllinux_1_1"]
-    return subprocess.run(command, cwd=folder, env=environment).returncode
+    if subprocess.run(command, cwd=folder, env=environment).returncode != 0:
+        return False
+    for wheel in (folder / "built").glob("*.whl"):
+        print(add_entry_point(wheel, out))
+    return True

@@ -1,7 +1,9 @@
 //! Files without a name.
 
 use super::{PrivateFileError, TEMPORARY, private_dir, remove_stale_temporaries};
-use std::fs::{self, File};
+#[cfg(unix)]
+use std::fs;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

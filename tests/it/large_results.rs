@@ -6,6 +6,8 @@ use crate::support::{InputRecord, Proxy, config_of, merged, scripted_upstream, t
 
 mod routes;
 mod select;
+// Signals, and files that are found in /proc.
+#[cfg(unix)]
 mod sessions;
 mod stored;
 
