@@ -15,14 +15,18 @@
 
 use document::{Analyzer, Document, Field};
 use inverted_index::InvertedIndex;
-use ranking::Ranker;
+use query::Clause;
+use ranking::{Ranker, position_of_max};
 use tokenizer::name_key;
+use tuning::{FIRST_PLACES, LITERAL_PLACES};
 
 pub mod document;
+pub mod fallback;
 pub mod inverted_index;
 pub mod prefix;
 pub mod query;
 pub mod ranking;
+pub mod steps;
 pub mod stop_words;
 pub mod synonyms;
 pub mod tokenizer;
@@ -85,6 +89,7 @@ impl SearchIndex {
         let mut analyzer = Analyzer::default();
         let mut tools = Vec::new();
         let mut documents: Vec<Document> = Vec::new();
+        let mut forms = Vec::new();
         for (group_index, group) in groups.iter().enumerate() {
             let (name, description) = (analyzer.terms(group.name), analyzer.terms(&group.description));
             let group_key = name_key(group.name);
@@ -93,13 +98,14 @@ impl SearchIndex {
                 document[Field::GroupName as usize].clone_from(&name);
                 document[Field::GroupDescription as usize].clone_from(&description);
                 documents.push(document);
+                forms.push(analyzer.name_forms(tool));
                 let key = name_key(tool);
                 let qualified_key = format!("{group_key}{key}");
                 let hit = Hit { group: group_index, tool: tool_index };
                 tools.push(IndexedTool { hit, name: (*tool).to_owned(), key, qualified_key });
             }
         }
-        let terms = InvertedIndex::new(&documents, analyzer);
+        let terms = InvertedIndex::new(&documents, &forms, analyzer);
         let groups = tools.iter().map(|tool| tool.hit.group).collect();
         Self { tools, groups, terms }
     }
@@ -108,15 +114,65 @@ impl SearchIndex {
     pub fn search(&self, query: &str, group: Option<usize>, limit: usize) -> Vec<Hit> {
         let is_in_scope = |tool: usize| group.is_none_or(|group| self.groups[tool] == group);
         let mut found = self.named_tools(query);
+        let steps = query::steps(query);
+        let ranker = self.rank(&steps, found.is_empty());
         found.retain(|&tool| is_in_scope(tool));
-        found.truncate(limit);
-        let mut ranker = Ranker::new(&self.groups);
-        for clause in query::clauses(query) {
-            ranker.add_clause(&clause, &self.terms);
+        let wanted = limit.max(FIRST_PLACES).saturating_sub(found.len());
+        let mut others = ranker.best(wanted, |tool| is_in_scope(tool) && !found.contains(&tool));
+        if steps.len() == 1 {
+            self.place_literal(query, |tool| is_in_scope(tool) && !found.contains(&tool), &mut others);
         }
-        let others = ranker.best(limit - found.len(), |tool| is_in_scope(tool) && !found.contains(&tool));
         found.extend(others);
+        found.truncate(limit);
         found.into_iter().map(|tool| self.tools[tool].hit).collect()
+    }
+
+    /// Gives the tools that bare BM25F ranks first the last of the first places, unless they have one of these already:
+    /// what a query means is a guess, what it says is not.
+    fn place_literal(&self, query: &str, is_in_scope: impl Fn(usize) -> bool, found: &mut Vec<usize>) {
+        let mut scores = self.terms.literal_scores(query, self.tools.len());
+        scores
+            .iter_mut()
+            .enumerate()
+            .filter(|(tool, _)| !is_in_scope(*tool))
+            .for_each(|(_, score)| *score = 0.0);
+        let mut literal = Vec::new();
+        while literal.len() < LITERAL_PLACES
+            && let Some(tool) = position_of_max(scores.iter().copied())
+            && scores[tool] > 0.0
+        {
+            scores[tool] = 0.0;
+            literal.push(tool);
+        }
+        let first = found.len().min(FIRST_PLACES);
+        let missing: Vec<usize> =
+            literal.iter().filter(|tool| !found[..first].contains(tool)).copied().collect();
+        found.retain(|tool| !missing.contains(tool));
+        let mut rest = found.split_off(first.min(found.len()));
+        while found.len() + missing.len() > FIRST_PLACES
+            && let Some(last) = found.iter().rposition(|tool| !literal.contains(tool))
+        {
+            rest.insert(0, found.remove(last));
+        }
+        found.extend(missing);
+        found.append(&mut rest);
+    }
+
+    /// Scores the tools for a query; with `may_guess`, for similar words if no tool has those of the query.
+    fn rank(&self, steps: &[Vec<Clause>], may_guess: bool) -> Ranker<'_> {
+        let ranker = self.rank_steps(steps);
+        if !may_guess || !ranker.is_empty() {
+            return ranker;
+        }
+        let similar = |clause| fallback::similar_clause(clause, &self.terms);
+        let steps: Vec<_> = steps.iter().map(|step| step.iter().map(similar).collect()).collect();
+        self.rank_steps(&steps)
+    }
+
+    fn rank_steps(&self, steps: &[Vec<Clause>]) -> Ranker<'_> {
+        let mut ranker = Ranker::new(&self.groups);
+        steps.iter().for_each(|step| ranker.add_step(step, &self.terms));
+        ranker
     }
 
     /// The tools that the query calls by name.

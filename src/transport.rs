@@ -29,6 +29,7 @@ use secrets::SecretResolver;
 use server_log::ServerLog;
 use shared::{SharedServers, SharedTransport};
 use std::sync::Arc;
+use std::time::Duration;
 use warden::{StopTimeouts, Warden};
 
 pub mod child;
@@ -188,15 +189,17 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Attaches to the shared process of `server`. Returns `None` if it is not shared, or cannot be at the moment.
+    /// Attaches to the shared process of `server`, at most for `limit`. Returns `None` if it is not shared, or cannot be
+    /// at the moment.
     pub async fn open_shared(
         &self,
         server: &ServerConfig,
         max_message_bytes: usize,
+        limit: Duration,
         log: &ServerLog,
     ) -> Option<OpenTransport<TransportHandle>> {
         let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
-        let opened = self.shared.open(server, stdio, max_message_bytes, log).await?;
+        let opened = self.shared.open(server, stdio, max_message_bytes, limit, log).await?;
         Some(opened.map_handle(TransportHandle::Shared))
     }
 

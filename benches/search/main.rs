@@ -9,13 +9,13 @@
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
 
 use dynamic_mcp::search::{SearchGroup, SearchIndex};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::collections::HashSet;
+use sets::{Catalog, PUBLIC_SETS, Query, is_hit};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 mod bm25;
+mod bm25f;
+mod sets;
 
 const KINDS: [&str; 3] = ["step", "task", "vague"];
 /// The number of hits that are judged.
@@ -25,67 +25,29 @@ const ROUNDS: usize = 21;
 /// The number of tools in the larger timing.
 const MANY_TOOLS: usize = 1000;
 
-#[derive(Deserialize)]
-struct Server {
-    server: String,
-    description: String,
-    tools: Vec<Box<RawValue>>,
-}
-
-#[derive(Deserialize)]
-struct Query {
-    kind: String,
-    query: String,
-    needs: Vec<HashSet<String>>,
-    held_out: bool,
-    late: bool,
-    /// The name of a part that was written later and separately.
-    #[serde(default)]
-    part: Option<String>,
-}
-
 /// A part of the queries: its name, and which queries it has.
 type Part = (&'static str, fn(&Query) -> bool);
 
-/// The name in a tool's definition.
-#[derive(Deserialize)]
-struct ToolName {
-    name: String,
-}
-
-/// A tool of a catalog.
-struct Tool<'a> {
-    /// `server/tool`.
-    qualified_name: String,
-    name: String,
-    definition: &'a RawValue,
-}
-
 fn main() {
-    let servers: Vec<Server> = serde_json::from_str(include_str!("../data/livemcp-70.json")).unwrap();
-    let queries: Vec<Query> = serde_json::from_str(include_str!("queries.json")).unwrap();
-    let tools: Vec<Vec<Tool<'_>>> = servers.iter().map(tools_of).collect();
-    let names: HashSet<&str> = tools.iter().flatten().map(|tool| tool.qualified_name.as_str()).collect();
+    let (catalog, queries) = sets::own();
+    let names = catalog.qualified_names();
     for name in queries.iter().flat_map(|query| query.needs.iter().flatten()) {
-        assert!(names.contains(name.as_str()), "no such tool: {name}");
+        assert!(names.contains(name), "no such tool: {name}");
     }
-
-    let groups: Vec<SearchGroup<'_>> =
-        servers.iter().zip(&tools).map(|(server, tools)| group(server, tools)).collect();
-    let index = SearchIndex::new(&groups);
-    let search = |query: &str| -> Vec<String> {
-        let hits = index.search(query, None, LIMIT);
-        hits.iter().map(|hit| tools[hit.group][hit.tool].qualified_name.clone()).collect()
+    let groups = catalog.groups();
+    let (index, bm25f) = (SearchIndex::new(&groups), bm25f::Bm25f::new(&groups));
+    let definitions = catalog.servers.iter().flat_map(|server| &server.tools);
+    let bm25 = bm25::Bm25::new(definitions.map(|definition| &**definition));
+    let named = |positions: Vec<usize>| -> Vec<String> {
+        positions.into_iter().map(|position| names[position].clone()).collect()
     };
-    let flat: Vec<&Tool<'_>> = tools.iter().flatten().collect();
-    let bm25 = bm25::Bm25::new(flat.iter().map(|tool| tool.definition));
-    let bm25 = |query: &str| -> Vec<String> {
-        bm25.search(query, LIMIT).into_iter().map(|position| flat[position].qualified_name.clone()).collect()
-    };
+    let search = |query: &str| qualified(&catalog, &index, query);
+    let bm25 = |query: &str| named(bm25.search(query, LIMIT));
+    let bm25f = |query: &str| named(bm25f.search(query, LIMIT));
 
-    println!("{} tools of {} servers, {} queries\n", flat.len(), servers.len(), queries.len());
+    println!("{} tools of {} servers, {} queries\n", names.len(), groups.len(), queries.len());
     println!(
-        "| kind | queries | ranking | hit@1 | hit@5 | recall@10 |\n| --- | --- | --- | --- | --- | --- |"
+        "| kind | queries | ranking | hit@1, % | hit@5, % | recall@10, % |\n| --- | --- | --- | --- | --- | --- |"
     );
     let parts: [Part; 5] = [
         ("tuned", |query| query.part.is_none() && !query.held_out),
@@ -102,8 +64,12 @@ fn main() {
                 continue;
             }
             println!("{}", row(kind, part, "plain BM25", &chosen, &bm25));
+            println!("{}", row(kind, part, "bare BM25F", &chosen, &bm25f));
             println!("{}", row(kind, part, "dynamic-mcp", &chosen, &search));
         }
+    }
+    for (name, text) in PUBLIC_SETS {
+        print_public_set(name, text);
     }
     print_times(&groups, &queries);
     if std::env::args().any(|argument| argument == "--failures") {
@@ -111,22 +77,28 @@ fn main() {
     }
 }
 
-fn tools_of(server: &Server) -> Vec<Tool<'_>> {
-    let tools = server.tools.iter().map(|definition| {
-        let ToolName { name } = serde_json::from_str(definition.get()).unwrap();
-        Tool { qualified_name: format!("{}/{name}", server.server), name, definition }
-    });
-    tools.collect()
+/// Prints the rows of a set of public data.
+fn print_public_set(name: &str, text: &str) {
+    let set = sets::public(text);
+    let (groups, names) = (set.catalog.groups(), set.catalog.qualified_names());
+    let (index, bm25f) = (SearchIndex::new(&groups), bm25f::Bm25f::new(&groups));
+    let search = |query: &str| qualified(&set.catalog, &index, query);
+    let bm25f = |query: &str| -> Vec<String> {
+        bm25f.search(query, LIMIT).into_iter().map(|position| names[position].clone()).collect()
+    };
+    for (part, queries) in [("tune", &set.tune), ("test", &set.test)] {
+        let queries: Vec<&Query> = queries.iter().collect();
+        if !queries.is_empty() {
+            println!("{}", row(name, part, "bare BM25F", &queries, &bm25f));
+            println!("{}", row(name, part, "dynamic-mcp", &queries, &search));
+        }
+    }
 }
 
-fn group<'a>(server: &'a Server, tools: &'a [Tool<'_>]) -> SearchGroup<'a> {
-    let tools = tools.iter().map(|tool| (tool.name.as_str(), tool.definition.get().as_bytes()));
-    SearchGroup { name: &server.server, description: server.description.clone(), tools: tools.collect() }
-}
-
-/// Whether one of the first `depth` hits answers a need of the query.
-fn is_hit(query: &Query, found: &[String], depth: usize) -> bool {
-    found.iter().take(depth).any(|tool| query.needs.iter().any(|need| need.contains(tool)))
+/// What `dynamic_mcp::search` finds, as `server/tool`.
+fn qualified(catalog: &Catalog, index: &SearchIndex, query: &str) -> Vec<String> {
+    let hits = index.search(query, None, LIMIT);
+    hits.iter().map(|hit| catalog.qualified_name(hit.group, hit.tool)).collect()
 }
 
 /// The share of the query's needs that the hits answer.
@@ -150,7 +122,7 @@ fn row(
         sums[2] += recall(query, &found);
     }
     let [first, five, recall] = sums.map(|sum| 100.0 * sum / queries.len() as f64);
-    format!("| {kind}, {part} | {} | {name} | {first:.0} % | {five:.0} % | {recall:.0} % |", queries.len())
+    format!("| {kind}, {part} | {} | {name} | {first:.1} | {five:.1} | {recall:.1} |", queries.len())
 }
 
 fn print_times(groups: &[SearchGroup<'_>], queries: &[Query]) {

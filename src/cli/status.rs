@@ -16,6 +16,8 @@ use std::time::Duration;
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// Moves the cursor of a terminal to the top and clears the screen.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+/// How many of the windows that share a server the table names.
+const MAX_NAMED_WINDOWS: usize = 5;
 
 /// Show the running instances of dynamic-mcp and their servers
 #[derive(Args, Debug)]
@@ -180,7 +182,8 @@ fn table(report: &Value) -> String {
 
 /// Formats the groups of an instance in columns.
 fn groups_table(groups: &[Value]) -> String {
-    const HEAD: [&str; 9] = ["group", "state", "mode", "pid", "memory", "calls", "p50", "p95", "idle"];
+    const HEAD: [&str; 11] =
+        ["group", "state", "mode", "pid", "memory", "calls", "failed", "p50", "p95", "idle", "closes in"];
     let mut rows = vec![(HEAD.map(str::to_owned), String::new())];
     for group in groups {
         let text = |name: &str| match &group[name] {
@@ -192,16 +195,13 @@ fn groups_table(groups: &[Value]) -> String {
             "-" => "-".to_owned(),
             number => format!("{number} {unit}"),
         };
-        let idle =
-            group["idleMs"].as_u64().map_or_else(|| "-".to_owned(), |idle| format!("{} s", idle / 1000));
-        let others = group["sharedWith"].as_array().map_or(0, Vec::len);
+        let seconds = |name: &str| match group[name].as_u64() {
+            Some(millis) => format!("{} s", millis / 1000),
+            None => "-".to_owned(),
+        };
         let mut notes = Vec::new();
         if group["shared"] == true {
-            notes.push(match others {
-                0 => "shared, used by this window only".to_owned(),
-                1 => "shared with another window".to_owned(),
-                others => format!("shared with {others} other windows"),
-            });
+            notes.push(shared_with(group["sharedWith"].as_array().map(Vec::as_slice).unwrap_or_default()));
         }
         if let Some(error) = group["error"].as_str() {
             notes.push(error.lines().next().unwrap_or_default().to_owned());
@@ -213,20 +213,36 @@ fn groups_table(groups: &[Value]) -> String {
             text("pid"),
             megabytes(&group["memoryBytes"]),
             text("calls"),
+            text("errors"),
             unit("p50Ms", "ms"),
             unit("p95Ms", "ms"),
-            idle,
+            seconds("idleMs"),
+            seconds("closesInMs"),
         ];
         rows.push((row, notes.join("; ")));
     }
     let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let line = |(row, notes): &([String; 9], String)| {
+    let line = |(row, notes): &([String; HEAD.len()], String)| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         let line = format!("  {}  {notes}", cells.collect::<Vec<_>>().join("  "));
         format!("{}\n", line.trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+/// Names the other windows that use a shared process, by the pids of their instances.
+fn shared_with(pids: &[Value]) -> String {
+    let named: Vec<_> = pids.iter().take(MAX_NAMED_WINDOWS).map(Value::to_string).collect();
+    let more = match pids.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match pids.len() {
+        0 => "shared, used by this window only".to_owned(),
+        1 => format!("shared with the window of pid {}", named[0]),
+        _ => format!("shared with the windows of pids {}{more}", named.join(", ")),
+    }
 }
 
 fn megabytes(bytes: &Value) -> String {
@@ -249,10 +265,10 @@ mod tests {
     fn the_table_says_what_is_shared_and_what_that_saves() {
         let group = json!({
             "group": "docs", "state": "connected", "mode": "hybrid", "pid": 7, "shared": true,
-            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
+            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
+            "closesInMs": 39_600,
         });
-        let failed =
-            json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "error": "no\nmore"});
+        let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "error": "no\nmore"});
         let report = json!({
             "instances": [{
                 "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
@@ -265,12 +281,20 @@ mod tests {
         let expected = "\
 dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json
   profile work leaves out 1 of 3 servers
-  group  state      mode    pid  memory  calls  p50     p95     idle
-  docs   connected  hybrid  7    45 MB   2      1.5 ms  3.0 ms  20 s  shared with another window
-  x      failed     pure    -    -       0      -       -       -     no
+  group  state      mode    pid  memory  calls  failed  p50     p95     idle  closes in
+  docs   connected  hybrid  7    45 MB   2      1       1.5 ms  3.0 ms  20 s  39 s       shared with the window of pid 3
+  x      failed     pure    -    -       0      0       -       -       -     -          no
 1 servers are configured and not running, which saves 30 MB or more; sharing saves 1 processes and 45 MB
 ";
         assert_eq!(table(&report), expected);
         assert_eq!(table(&json!({"instances": []})), "no instance of dynamic-mcp is running\n");
+    }
+
+    #[test]
+    fn the_table_names_the_windows_that_share_a_server() {
+        let named = |count: u64| shared_with(&(1..=count).map(Value::from).collect::<Vec<_>>());
+        assert_eq!(named(0), "shared, used by this window only");
+        assert_eq!(named(2), "shared with the windows of pids 1, 2");
+        assert_eq!(named(20), "shared with the windows of pids 1, 2, 3, 4, 5 and 15 more");
     }
 }

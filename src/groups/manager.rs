@@ -326,7 +326,6 @@ impl GroupManager {
         cached: Option<Arc<Catalog>>,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
-        let era = cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era);
         let (log, startup) = (ServerLog::default(), StartupOutput::default());
         let connector = Connector {
             group: name.clone(),
@@ -335,7 +334,8 @@ impl GroupManager {
             transport: self.environment.transport.clone(),
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
-            era: KnownEra::new(era),
+            era: KnownEra::new(cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era)),
+            private_next: Arc::default(),
         };
         let pins = match server {
             Ok(server) => self.environment.pins.group(name, server),

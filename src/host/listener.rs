@@ -9,7 +9,7 @@ use crate::transport::shared::runtime_dir::RuntimeDir;
 use crate::transport::warden::{self, StopTimeouts, Warden};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,7 @@ impl HostSocket {
     /// Listens at `path`.
     pub(super) fn bind(dir: RuntimeDir, path: PathBuf) -> io::Result<Self> {
         let socket = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let metadata = fs::symlink_metadata(&path)?;
         let lock = dir.lock_file()?;
         Ok(Self { dir, path, file: (metadata.dev(), metadata.ino()), socket, lock })

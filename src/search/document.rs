@@ -1,7 +1,6 @@
 //! Tools as documents: the fields that are searched, as lists of terms.
 
 use super::tokenizer;
-use rust_stemmers::Stemmer;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -34,7 +33,7 @@ pub type Document = [Vec<TermId>; FIELD_COUNT];
 
 /// Turns texts into numbered terms.
 pub struct Analyzer {
-    stemmer: Stemmer,
+    stemmers: tokenizer::Stemmers,
     /// The numbers of terms.
     ids: HashMap<String, TermId>,
     /// The numbers of tokens as they are written. Most tokens recur, and stemming takes time.
@@ -43,7 +42,7 @@ pub struct Analyzer {
 
 impl Default for Analyzer {
     fn default() -> Self {
-        Self { stemmer: tokenizer::stemmer(), ids: HashMap::new(), token_ids: HashMap::new() }
+        Self { stemmers: tokenizer::stemmers(), ids: HashMap::new(), token_ids: HashMap::new() }
     }
 }
 
@@ -61,7 +60,7 @@ impl Analyzer {
                 Some(id) => *id,
                 None => {
                     let ids = &mut self.ids;
-                    let id = tokenizer::normalize(token, &self.stemmer).map(|term| {
+                    let id = tokenizer::normalize(token, &self.stemmers).map(|term| {
                         let next = ids.len();
                         *ids.entry(term).or_insert(next)
                     });
@@ -71,6 +70,15 @@ impl Analyzer {
             };
             terms.extend(id);
         });
+    }
+
+    /// The terms of a name, each with its [`form`](tokenizer::form).
+    pub fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
+        let mut forms = Vec::new();
+        tokenizer::for_each_token(name, &mut |token| {
+            forms.extend(self.terms(token).first().map(|&term| (term, tokenizer::form(token))));
+        });
+        forms
     }
 
     /// The document of a tool, without its group. Members of the definition that have another type than they should are

@@ -4,9 +4,11 @@ use super::document::{Analyzer, Document, FIELD_COUNT, Field, TermId};
 use super::prefix::entries_with_prefix;
 use super::query::QueryTerm;
 use super::synonyms::{synonyms_of, terms_with_prefix};
+use super::tokenizer::{is_cjk, tokenize};
 use super::tuning::{
-    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, LENGTH_NORMALIZATION, MAX_UNAMBIGUOUS_SYNONYMS, MISSPELLING_WEIGHT,
-    PREFIX_WEIGHT, PROPER_NOUN_WEIGHT, SATURATION, TIE_BREAKER,
+    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, KNOWN_PREFIX_WEIGHT, KNOWN_SYNONYM_FACTOR, LENGTH_NORMALIZATION,
+    MAX_UNAMBIGUOUS_SYNONYMS, MISSPELLING_WEIGHT, OTHER_WORD_FACTOR, PREFIX_WEIGHT, PROPER_NOUN_WEIGHT,
+    SATURATION, TIE_BREAKER,
 };
 use std::collections::BTreeMap;
 
@@ -30,13 +32,22 @@ struct TermEntry {
     idf: f32,
     /// Whether the name of a tool or a group has the term.
     is_in_name: bool,
-    /// The tools that have the term, each with the term's BM25F weight there, between 0 and 1.
-    postings: Vec<(usize, f32)>,
+    /// The tools that have the term.
+    postings: Vec<Posting>,
+}
+
+/// A tool that has a term.
+struct Posting {
+    tool: usize,
+    /// The term's BM25F weight there, between 0 and 1.
+    weight: f32,
+    /// The form in which the tool's name has the term; 0 if it has not.
+    name_form: u32,
 }
 
 impl InvertedIndex {
     /// Indexes documents by BM25F: the occurrences of a term are weighted by field and field length, then saturated.
-    pub fn new(documents: &[Document], analyzer: Analyzer) -> Self {
+    pub fn new(documents: &[Document], name_forms: &[Vec<(TermId, u32)>], analyzer: Analyzer) -> Self {
         let ids: BTreeMap<String, TermId> = analyzer.into_terms().into_iter().collect();
         let mut entries: Vec<TermEntry> = ids.iter().map(|_| TermEntry::default()).collect();
         let mean_lengths = mean_lengths(documents);
@@ -54,7 +65,12 @@ impl InvertedIndex {
             for &term in document.iter().flatten() {
                 let frequency = std::mem::take(&mut frequencies[term]);
                 if frequency > 0.0 {
-                    entries[term].postings.push((tool, frequency / (frequency + SATURATION)));
+                    let form = name_forms[tool].iter().find(|(named, _)| *named == term);
+                    entries[term].postings.push(Posting {
+                        tool,
+                        weight: frequency / (frequency + SATURATION),
+                        name_form: form.map_or(0, |(_, form)| *form),
+                    });
                 }
             }
         }
@@ -66,15 +82,39 @@ impl InvertedIndex {
         Self { ids, entries }
     }
 
+    /// The terms that begin with `prefix`, in alphabetical order.
+    pub fn terms_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &str> {
+        entries_with_prefix(&self.ids, prefix).map(|(term, _)| term.as_str())
+    }
+
+    /// The score of each tool for the words of a query as they are written, by BM25F alone.
+    pub fn literal_scores(&self, query: &str, tool_count: usize) -> Vec<f32> {
+        let mut scores = vec![0.0_f32; tool_count];
+        let mut ids: Vec<TermId> =
+            tokenize(query).iter().filter_map(|term| self.ids.get(term).copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for entry in ids.into_iter().map(|id| &self.entries[id]) {
+            entry.postings.iter().for_each(|posting| scores[posting.tool] += entry.idf * posting.weight);
+        }
+        scores
+    }
+
     /// Computes the score of each tool for a term of a query: that of the term's best match, and a part of the others'.
     pub fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
         scores.fill(0.0);
+        let own_idf = self.ids.get(&term.text).map_or(f32::MAX, |&id| self.entries[id].idf);
         for (id, match_weight) in self.expand(&term.text) {
             let entry = &self.entries[id];
+            // A synonym that is rarer than the term does not say that much more than the term.
+            let idf = entry.idf.min(f32::midpoint(entry.idf, own_idf));
             let is_unknown_name = term.is_proper_noun && match_weight == 1.0 && !entry.is_in_name;
             let name_weight = if is_unknown_name { PROPER_NOUN_WEIGHT } else { 1.0 };
-            let weight = term.weight * match_weight * entry.idf * name_weight;
-            for &(tool, frequency) in &entry.postings {
+            let weight = term.weight * match_weight * idf * name_weight;
+            let form = if match_weight == 1.0 { term.form } else { 0 };
+            for &Posting { tool, weight: frequency, name_form } in &entry.postings {
+                let is_other_word = form != 0 && name_form != 0 && form != name_form;
+                let frequency = if is_other_word { OTHER_WORD_FACTOR * frequency } else { frequency };
                 let (score, known) = (weight * frequency, scores[tool]);
                 scores[tool] = known.max(score) + TIE_BREAKER * known.min(score);
             }
@@ -85,11 +125,23 @@ impl InvertedIndex {
     fn expand(&self, term: &str) -> Vec<(TermId, f32)> {
         let mut matches = Vec::new();
         self.add_synonyms(term, 1.0, &mut matches);
-        if !matches.is_empty() || term.chars().count() < MIN_EXPANDED_LENGTH {
+        let mut characters = term.chars();
+        if let (Some(character), None) = (characters.next(), characters.next())
+            && is_cjk(character)
+        {
+            // Text of these scripts is indexed in pairs of characters.
+            let pairs = self.ids.iter().filter(|(pair, _)| pair.len() > term.len() && pair.contains(term));
+            matches.extend(pairs.map(|(_, &id)| (id, PREFIX_WEIGHT)));
+        }
+        if term.chars().count() < MIN_EXPANDED_LENGTH {
             return matches;
         }
-        let longer = entries_with_prefix(&self.ids, term);
-        matches.extend(longer.map(|(_, &id)| (id, PREFIX_WEIGHT)));
+        let prefix_weight = if matches.is_empty() { PREFIX_WEIGHT } else { KNOWN_PREFIX_WEIGHT };
+        for (_, &id) in entries_with_prefix(&self.ids, term) {
+            if matches.iter().all(|(known, _)| *known != id) {
+                matches.push((id, prefix_weight));
+            }
+        }
         if matches.is_empty() {
             for part in self.compound_parts(term) {
                 self.add_synonyms(part, COMPOUND_PART_WEIGHT, &mut matches);
@@ -105,8 +157,10 @@ impl InvertedIndex {
 
     /// Adds the term and its synonyms, as far as they are indexed.
     fn add_synonyms(&self, term: &str, weight: f32, matches: &mut Vec<(TermId, f32)>) {
-        matches.extend(self.ids.get(term).map(|&id| (id, weight)));
+        let own = self.ids.get(term);
+        matches.extend(own.map(|&id| (id, weight)));
         let synonyms = synonyms_of(term);
+        let weight = if own.is_some() { weight * KNOWN_SYNONYM_FACTOR } else { weight };
         let weight = weight * (MAX_UNAMBIGUOUS_SYNONYMS / synonyms.len() as f32).min(1.0).sqrt();
         for synonym in synonyms {
             matches.extend(self.ids.get(&synonym.term).map(|&id| (id, weight * synonym.weight)));
@@ -145,7 +199,7 @@ impl InvertedIndex {
             let indexed = entries_with_prefix(&self.ids, letter).map(|(known, _)| known.as_str());
             indexed.chain(terms_with_prefix(letter).map(|known| -> &'t str { known }))
         });
-        let candidates = known.filter(|known| known.len().abs_diff(term.len()) <= max_edits);
+        let candidates = known.filter(|known| known.chars().count().abs_diff(length) <= max_edits);
         let mut similar: Vec<(usize, &str)> = candidates
             .map(|known| (strsim::osa_distance(term, known), known))
             .filter(|(edits, _)| *edits <= max_edits)

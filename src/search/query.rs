@@ -1,9 +1,9 @@
-//! Queries: their clauses, and the terms of each clause.
+//! Queries: their steps, the clauses of each step, and the terms of each clause.
 
-use super::stop_words::is_stop_word;
+use super::stop_words::{is_introduction, is_stop_word};
 use super::synonyms::synonyms_of;
-use super::tokenizer::tokenize;
-use super::tuning::DATA_WEIGHT;
+use super::tokenizer::{tokenize, tokenize_forms};
+use super::tuning::{DATA_WEIGHT, INTRODUCTION_WEIGHT};
 
 /// A clause with fewer terms is joined with its neighbour.
 const MIN_CLAUSE_TERMS: usize = 2;
@@ -32,18 +32,37 @@ const CONJUNCTIONS: &[&str] = &[
 pub struct QueryTerm {
     /// The term, as the tokenizer writes it.
     pub text: String,
+    /// The form in which the query has it. 0 stands for any.
+    pub form: u32,
     /// How much the term counts.
     pub weight: f32,
     /// Whether it is written like a proper noun.
     pub is_proper_noun: bool,
 }
 
-/// Splits a query into the steps that it seems to name. There is at least one clause.
-pub fn clauses(query: &str) -> Vec<Vec<QueryTerm>> {
-    let mut clauses: Vec<Vec<QueryTerm>> = Vec::new();
+/// The terms of a part of a query that names one thing to do.
+pub type Clause = Vec<QueryTerm>;
+
+/// Splits a query into its steps, and each step into clauses. A step that has only stop words is left out, unless the
+/// query has nothing else.
+pub fn steps(query: &str) -> Vec<Vec<Clause>> {
+    let mut steps: Vec<Vec<Clause>> = super::steps::steps(query).into_iter().map(clauses).collect();
+    steps.retain(|clauses| !clauses.is_empty());
+    if steps.is_empty() {
+        let terms = tokenize(query).into_iter();
+        let clause =
+            terms.map(|text| QueryTerm { text, form: 0, weight: 1.0, is_proper_noun: false }).collect();
+        steps.push(vec![clause]);
+    }
+    steps
+}
+
+/// Splits a step into the things to do that it seems to name.
+fn clauses(step: &str) -> Vec<Clause> {
+    let mut clauses: Vec<Clause> = Vec::new();
     // The terms before the first clause that is long enough.
     let mut leading = Vec::new();
-    for sentence in sentences(query) {
+    for sentence in sentences(step) {
         let mut clause = Vec::new();
         let mut is_first = true;
         for text in sentence.split_whitespace() {
@@ -51,26 +70,22 @@ pub fn clauses(query: &str) -> Vec<Vec<QueryTerm>> {
             if CONJUNCTIONS.contains(&word.to_lowercase().as_str()) {
                 end_clause(&mut clause, &mut clauses, &mut leading);
             } else if !is_stop_word(word) {
-                add_terms(word, is_first, &mut clause);
+                add_terms(text, word, is_first, &mut clause);
             }
             is_first = false;
         }
         end_clause(&mut clause, &mut clauses, &mut leading);
     }
-    if clauses.is_empty() {
-        clauses.push(Vec::new());
-    }
-    clauses[0].splice(0..0, leading);
-    if clauses[0].is_empty() {
-        // The query has only stop words and conjunctions.
-        let terms = tokenize(query).into_iter();
-        clauses[0] = terms.map(|text| QueryTerm { text, weight: 1.0, is_proper_noun: false }).collect();
+    match clauses.first_mut() {
+        Some(first) => drop(first.splice(0..0, leading)),
+        None if leading.is_empty() => {}
+        None => clauses.push(leading),
     }
     clauses
 }
 
 /// Ends a clause. One that is too short joins the clause before it.
-fn end_clause(clause: &mut Vec<QueryTerm>, clauses: &mut Vec<Vec<QueryTerm>>, leading: &mut Vec<QueryTerm>) {
+fn end_clause(clause: &mut Clause, clauses: &mut Vec<Clause>, leading: &mut Clause) {
     let clause = std::mem::take(clause);
     match clauses.last_mut() {
         _ if clause.len() >= MIN_CLAUSE_TERMS => clauses.push(clause),
@@ -79,22 +94,26 @@ fn end_clause(clause: &mut Vec<QueryTerm>, clauses: &mut Vec<Vec<QueryTerm>>, le
     }
 }
 
-/// Adds the terms of a word.
-fn add_terms(word: &str, is_first: bool, clause: &mut Vec<QueryTerm>) {
+/// Adds the terms of a word. `text` is the word with the punctuation around it.
+fn add_terms(text: &str, word: &str, is_first: bool, clause: &mut Clause) {
+    if is_location(text) {
+        return add_location(word, clause);
+    }
     let mut add = |text: &str, weight: f32, is_proper_noun: bool| {
-        clause.extend(tokenize(text).into_iter().map(|text| QueryTerm { text, weight, is_proper_noun }));
+        clause.extend(query_terms(text, weight, is_proper_noun));
     };
     // The extension of a file name says most about the tool that is wanted.
-    if let Some((name, extension)) = word.rsplit_once('.')
-        && EXTENSION_LENGTHS.contains(&extension.len())
-        && extension.bytes().all(|b| b.is_ascii_alphanumeric())
-    {
+    if let Some((name, extension)) = split_extension(word) {
         add(name.rsplit('/').next().unwrap_or_default(), DATA_WEIGHT, true);
         return add(extension, 1.0, false);
     }
     let is_number = word.bytes().all(|b| !b.is_ascii_alphabetic()) && word.is_ascii();
     let is_proper_noun = !is_first && word.chars().next().is_some_and(char::is_uppercase);
-    let weight = if is_number || word.starts_with('/') { DATA_WEIGHT } else { 1.0 };
+    let weight = match () {
+        () if is_number || is_ordinal(word) => DATA_WEIGHT,
+        () if is_introduction(word) => INTRODUCTION_WEIGHT,
+        () => 1.0,
+    };
     let joined = word.replace('-', "");
     if joined.len() == word.len() {
         return add(word, weight, is_proper_noun);
@@ -104,6 +123,45 @@ fn add_terms(word: &str, is_first: bool, clause: &mut Vec<QueryTerm>) {
     if tokenize(&joined).iter().any(|term| !synonyms_of(term).is_empty()) {
         add(&joined, weight, is_proper_noun);
     }
+}
+
+/// Whether a word is a number with a suffix, such as `13th` or `7pm`.
+fn is_ordinal(word: &str) -> bool {
+    let suffix = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
+    suffix.len() < word.len()
+        && ["st", "nd", "rd", "th", "am", "pm"].contains(&suffix.to_lowercase().as_str())
+}
+
+/// Adds the terms of a path or a URL. It is data: its parts together say little about the tool that is wanted, and only
+/// the extension of its file counts as a word.
+fn add_location(word: &str, clause: &mut Clause) {
+    let path = word.split_once("://").map_or(word, |(_, path)| path);
+    let (folder, file) = path.rsplit_once('/').unwrap_or((path, ""));
+    let (name, extension) = split_extension(file).unwrap_or((file, ""));
+    let mut terms = query_terms(&format!("{folder} {name}"), DATA_WEIGHT, true);
+    let share = (terms.len() as f32).sqrt().max(1.0);
+    terms.iter_mut().for_each(|term| term.weight /= share);
+    clause.append(&mut terms);
+    clause.append(&mut query_terms(extension, 1.0, false));
+}
+
+/// A file name without its extension, and the extension.
+fn split_extension(word: &str) -> Option<(&str, &str)> {
+    word.rsplit_once('.').filter(|(_, extension)| {
+        EXTENSION_LENGTHS.contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
+}
+
+/// The terms of a text, all with the same weight.
+fn query_terms(text: &str, weight: f32, is_proper_noun: bool) -> Vec<QueryTerm> {
+    let term = |(text, form)| QueryTerm { text, form, weight, is_proper_noun };
+    tokenize_forms(text).into_iter().map(term).collect()
+}
+
+/// Whether a word is a path or a URL.
+fn is_location(text: &str) -> bool {
+    let text = text.trim_start_matches(['"', '\'', '`', '(', '<']);
+    text.contains("://") || text.starts_with(['/', '~']) || text.starts_with("./") || text.starts_with("../")
 }
 
 /// Splits a text at its punctuation.

@@ -1,13 +1,15 @@
 //! Ranks tools for a query.
 //!
 //! A query may name several steps, so the tools are picked one by one, in the manner of maximal marginal relevance: a
-//! clause that a picked tool answers counts less for the next pick, and so does a group that has a picked tool.
+//! clause that a picked tool answers counts less for the next pick, and so does a group that has a picked tool. If the
+//! query says that one thing comes after another, the first places go to the best tool of each step, in their order.
 
 use super::inverted_index::InvertedIndex;
-use super::query::QueryTerm;
+use super::query::{Clause, QueryTerm};
 use super::tuning::{
     ANSWERED_CLAUSE_FACTOR, CLAUSE_EXPONENT, GROUP_SHARE, REPEATED_GROUP_FACTOR, WHOLE_QUERY_SHARE,
 };
+use std::ops::Range;
 
 /// Scores tools for the clauses of a query.
 pub struct Ranker<'a> {
@@ -18,17 +20,25 @@ pub struct Ranker<'a> {
     /// The score of each group: the sum of the best scores that its tools have for each term. The terms of a task occur
     /// in one group more often than in one tool.
     group_scores: Vec<f32>,
+    /// For each step, its first clause.
+    step_starts: Vec<usize>,
 }
 
 impl<'a> Ranker<'a> {
     /// A ranker for tools, given the group of each.
     pub fn new(groups: &'a [usize]) -> Self {
         let count = groups.iter().max().map_or(0, |last| last + 1);
-        Self { groups, clause_scores: Vec::new(), group_scores: vec![0.0; count] }
+        Self { groups, clause_scores: Vec::new(), group_scores: vec![0.0; count], step_starts: Vec::new() }
+    }
+
+    /// Adds a step of the query.
+    pub fn add_step(&mut self, clauses: &[Clause], index: &InvertedIndex) {
+        self.step_starts.push(self.clause_scores.len());
+        clauses.iter().for_each(|clause| self.add_clause(clause, index));
     }
 
     /// Adds a clause of the query.
-    pub fn add_clause(&mut self, terms: &[QueryTerm], index: &InvertedIndex) {
+    fn add_clause(&mut self, terms: &[QueryTerm], index: &InvertedIndex) {
         let mut sums = vec![0.0; self.groups.len()];
         let mut scores = vec![0.0; self.groups.len()];
         let mut best = vec![0.0_f32; self.group_scores.len()];
@@ -49,6 +59,11 @@ impl<'a> Ranker<'a> {
         self.clause_scores.push(sums);
     }
 
+    /// Whether no tool has a score.
+    pub fn is_empty(&self) -> bool {
+        self.clause_scores.iter().flatten().all(|score| *score <= 0.0)
+    }
+
     /// Picks the best `limit` tools among those in scope.
     pub fn best(&self, limit: usize, is_in_scope: impl Fn(usize) -> bool) -> Vec<usize> {
         let candidates: Vec<usize> = (0..self.groups.len())
@@ -59,12 +74,20 @@ impl<'a> Ranker<'a> {
         let mut group_weights = vec![1.0_f32; self.group_scores.len()];
         let mut remaining: Vec<usize> = (0..candidates.len()).collect();
         let mut picked = Vec::new();
+        // Each step has a place before the second best tool of any other.
+        let mut steps = self.steps().into_iter();
         while picked.len() < limit && !remaining.is_empty() {
+            let next = steps.next();
+            let is_step = next.is_some();
+            let step = next.unwrap_or(0..clauses.len());
             let gain = |i: usize| {
-                let weighted = clauses.iter().zip(&clause_weights).map(|(clause, weight)| clause[i] * weight);
-                weighted.sum::<f32>() * group_weights[self.groups[candidates[i]]]
+                let of_step = step.clone().map(|clause| clauses[clause][i] * clause_weights[clause]);
+                of_step.sum::<f32>() * group_weights[self.groups[candidates[i]]]
             };
             let Some(best) = position_of_max(remaining.iter().map(|&i| gain(i))) else { break };
+            if is_step && gain(remaining[best]) <= 0.0 {
+                continue;
+            }
             let i = remaining.remove(best);
             picked.push(candidates[i]);
             group_weights[self.groups[candidates[i]]] *= REPEATED_GROUP_FACTOR;
@@ -74,6 +97,15 @@ impl<'a> Ranker<'a> {
             }
         }
         picked
+    }
+
+    /// The clauses of each step, if there are several steps.
+    fn steps(&self) -> Vec<Range<usize>> {
+        let ends = self.step_starts.iter().skip(1).copied().chain([self.clause_scores.len()]);
+        match self.step_starts.len() {
+            0..=1 => Vec::new(),
+            _ => self.step_starts.iter().zip(ends).map(|(&start, end)| start..end).collect(),
+        }
     }
 
     /// The score of a tool for the whole query.
@@ -101,7 +133,7 @@ impl<'a> Ranker<'a> {
 }
 
 /// The position of the greatest value. Of equal values the first counts, so that they keep the order of the config.
-fn position_of_max(values: impl Iterator<Item = f32>) -> Option<usize> {
+pub fn position_of_max(values: impl Iterator<Item = f32>) -> Option<usize> {
     let mut best: Option<(usize, f32)> = None;
     for (position, value) in values.enumerate() {
         if best.is_none_or(|(_, max)| value > max) {

@@ -135,6 +135,106 @@ fn finds_a_tool_for_every_step_of_a_task() {
 }
 
 #[test]
+fn each_step_has_a_place_before_further_tools_of_another() {
+    let mail: Vec<String> = (0..6).map(|number| format!("mail_message_{number}")).collect();
+    let mail: Vec<ToolText<'_>> =
+        mail.iter().map(|name| (name.as_str(), "Sends a mail message.", "to")).collect();
+    let groups = owned(&[
+        ("mail", "", &mail),
+        ("backup", "", &[("archive", "Stores a backup.", "to")]),
+        ("print", "", &[("paper", "Puts a page on paper.", "page")]),
+    ]);
+    for query in [
+        "mail the message as a mail message, then store a backup, and after that put the page on paper",
+        "1. mail the mail message 2. backup 3. paper",
+        "mail the mail message; backup; paper",
+    ] {
+        let groups: Vec<usize> =
+            index_of(&groups).search(query, None, 3).iter().map(|hit| hit.group).collect();
+        assert_eq!(groups, [0, 1, 2], "{query}");
+    }
+}
+
+#[test]
+fn the_querys_own_words_have_a_place_among_the_first() {
+    // Every other tool has two synonyms of "delete".
+    let names: Vec<String> = (0..8).map(|number| format!("remove_clear_{number}")).collect();
+    let mut tools: Vec<ToolText<'_>> =
+        names.iter().map(|name| (name.as_str(), "Removes, clears and drops.", "x")).collect();
+    tools.push(("purger", "What it is able to do is to delete.", "x"));
+    let groups = owned(&[("g", "", &tools)]);
+    let hits = index_of(&groups).search("able to delete", None, 5);
+    assert!(hits.contains(&Hit { group: 0, tool: 8 }), "{hits:?}");
+}
+
+#[test]
+fn a_query_of_unknown_words_finds_tools_with_similar_ones() {
+    let groups = owned(&[
+        ("museum", "", &[("ancient_egypt", "Old things.", "x")]),
+        ("other", "", &[("chess", "A game.", "x")]),
+    ]);
+    let index = index_of(&groups);
+    assert_eq!(index.search("something of the Egyptians", None, 5), [Hit { group: 0, tool: 0 }]);
+    assert!(index.search("qqqqqq", None, 5).is_empty());
+}
+
+#[test]
+fn finds_words_of_other_scripts_without_the_table() {
+    let groups = owned(&[
+        (
+            "ru",
+            "",
+            &[("a", "Показывает расписание поездов между городами.", "x"), ("b", "Считает налоги.", "x")],
+        ),
+        ("zh", "", &[("c", "管理乐队的巡演日程。", "x"), ("d", "修剪盆栽。", "x")]),
+        ("el", "", &[("e", "Βρίσκει δρομολόγια τρένων.", "x"), ("f", "Υπολογίζει φόρους.", "x")]),
+        ("ko", "", &[("g", "기차 시간표를 보여줍니다.", "x"), ("h", "세금을 계산합니다.", "x")]),
+    ]);
+    let index = index_of(&groups);
+    let first = |query: &str| index.search(query, None, 5).first().map(|hit| (hit.group, hit.tool));
+    assert_eq!(first("расписания поезда"), Some((0, 0)));
+    assert_eq!(first("налог"), Some((0, 1)));
+    assert_eq!(first("巡演什么时候"), Some((1, 0)));
+    assert_eq!(first("剪"), Some((1, 1)), "one character, which is indexed only in pairs");
+    assert_eq!(first("τρένων"), Some((2, 0)));
+    assert_eq!(first("세금"), Some((3, 1)));
+}
+
+#[test]
+fn paths_urls_dates_and_introductions_count_less_than_what_is_wanted() {
+    let groups = owned(&[(
+        "g",
+        "",
+        &[
+            ("report_march", "The report of March.", "x"),
+            ("help_me", "Helps and informs.", "x"),
+            ("docs_page", "Opens docs.", "x"),
+            ("resize", "Makes pictures smaller.", "x"),
+        ],
+    )]);
+    let index = index_of(&groups);
+    for query in [
+        "could you help me resize something",
+        "resize /docs/page/report",
+        "resize `https://docs.page/report`",
+        "please inform and help: resize",
+    ] {
+        assert_eq!(index.search(query, None, 5).first(), Some(&Hit { group: 0, tool: 3 }), "{query}");
+    }
+}
+
+#[test]
+fn another_word_of_the_same_stem_in_a_name_counts_less() {
+    let tools =
+        [("locator", "Where the space station is.", "x"), ("locate", "Where the space station is.", "x")];
+    let groups = owned(&[("g", "", &tools)]);
+    assert_eq!(
+        index_of(&groups).search("locating a paper", None, 5).first(),
+        Some(&Hit { group: 0, tool: 1 })
+    );
+}
+
+#[test]
 fn equal_scores_keep_the_order_of_the_config() {
     let twin = ("look", "Looks around.", "at");
     let groups = owned(&[("b", "", &[twin]), ("a", "", &[twin]), ("c", "", &[twin])]);

@@ -9,15 +9,31 @@ const MAX_TERM_BYTES: usize = 40;
 
 /// The terms of a text, in order.
 pub fn tokenize(text: &str) -> Vec<String> {
-    let stemmer = stemmer();
+    let stemmers = stemmers();
     let mut terms = Vec::new();
-    for_each_token(text, &mut |token| terms.extend(normalize(token, &stemmer)));
+    for_each_token(text, &mut |token| terms.extend(normalize(token, &stemmers)));
     terms
 }
 
-/// The stemmer for [`normalize`].
-pub fn stemmer() -> Stemmer {
-    Stemmer::create(Algorithm::English)
+/// The terms of a text, in order, each with its [`form`].
+pub fn tokenize_forms(text: &str) -> Vec<(String, u32)> {
+    let stemmers = stemmers();
+    let mut terms = Vec::new();
+    for_each_token(text, &mut |token| {
+        terms.extend(normalize(token, &stemmers).map(|term| (term, form(token))));
+    });
+    terms
+}
+
+/// The stemmers for [`normalize`].
+pub struct Stemmers {
+    english: Stemmer,
+    russian: Stemmer,
+}
+
+/// The stemmers for [`normalize`].
+pub fn stemmers() -> Stemmers {
+    Stemmers { english: Stemmer::create(Algorithm::English), russian: Stemmer::create(Algorithm::Russian) }
 }
 
 /// Calls `take` with each token of a text, as it is written. Identifiers are split into their words, and CJK text into
@@ -38,11 +54,17 @@ pub fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
     }
 }
 
-/// The term of a token: folded, and stemmed if it is an English word. `None` for tokens that are not searched.
-pub fn normalize(token: &str, stemmer: &Stemmer) -> Option<String> {
-    let folded = fold(token);
-    let is_plain = folded.bytes().all(|b| b.is_ascii_lowercase());
-    let term = if is_plain { stemmer.stem(&folded).into_owned() } else { folded };
+/// The term of a token: folded, and stemmed if it is an English word or in Cyrillic. `None` for tokens that are not
+/// searched.
+pub fn normalize(token: &str, stemmers: &Stemmers) -> Option<String> {
+    let term = if token.chars().all(is_cyrillic) {
+        let lower: String = token.chars().flat_map(char::to_lowercase).collect();
+        fold(&stemmers.russian.stem(&lower))
+    } else {
+        let folded = fold(token);
+        let is_plain = folded.bytes().all(|b| b.is_ascii_lowercase());
+        if is_plain { stemmers.english.stem(&folded).into_owned() } else { folded }
+    };
     (!term.is_empty() && term.len() <= MAX_TERM_BYTES).then_some(term)
 }
 
@@ -73,6 +95,31 @@ fn bigrams<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
     }
 }
 
+/// A number for a token without its inflection: equal for `file` and `files`, but not for `locate` and `locator`, which
+/// have one stem. Never 0.
+pub fn form(token: &str) -> u32 {
+    let folded = fold(token);
+    let mut base = folded.as_str();
+    for ending in ["ing", "ed", "es", "s", "e"] {
+        if let Some(rest) = base.strip_suffix(ending).filter(|rest| rest.len() > 2) {
+            base = rest;
+            break;
+        }
+    }
+    // `stopp` of `stopped` is `stop`, `queri` of `queries` is `query`.
+    let bytes = match base.as_bytes() {
+        [rest @ .., a, b] if a == b => &base.as_bytes()[..=rest.len()],
+        bytes => bytes,
+    };
+    let (bytes, last) = match bytes {
+        [rest @ .., b'y'] => (rest, Some(b'i')),
+        bytes => (bytes, None),
+    };
+    // FNV-1a.
+    let add = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    bytes.iter().copied().chain(last).fold(0x811c_9dc5_u32, add).max(1)
+}
+
 /// Splits a word where upper case begins, between letters and digits, and between scripts.
 fn split_identifier(word: &str) -> Vec<&str> {
     let characters: Vec<(usize, char)> = word.char_indices().collect();
@@ -92,8 +139,13 @@ fn split_identifier(word: &str) -> Vec<&str> {
     parts
 }
 
+/// Whether a character is a Cyrillic letter.
+fn is_cyrillic(c: char) -> bool {
+    matches!(c, '\u{400}'..='\u{52f}')
+}
+
 /// Whether a character is Han, kana or Hangul.
-fn is_cjk(c: char) -> bool {
+pub fn is_cjk(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 

@@ -77,26 +77,28 @@ impl SharedServers {
         }))
     }
 
-    /// Attaches to the shared process of `server`. Returns `None` if the server is not shared, or cannot be at the
-    /// moment; the reason is in the log.
+    /// Attaches to the shared process of `server`, for 2 s and `limit` at most. Returns `None` if the server is not shared,
+    /// or cannot be at the moment; the reason is in the log.
     pub async fn open(
         &self,
         server: &ServerConfig,
         stdio: &StdioConfig,
         max_message_bytes: usize,
+        limit: Duration,
         log: &ServerLog,
     ) -> Option<OpenTransport<SharedTransport>> {
         let share = scope::of(server, stdio)?;
         if self.0.paused_until.lock().is_some_and(|until| Instant::now() < until) {
             return None;
         }
-        let attached = timeout(ATTACH_TIMEOUT, self.attach(share, stdio, max_message_bytes)).await;
+        let limit = limit.min(ATTACH_TIMEOUT);
+        let attached = timeout(limit, self.attach(share, stdio, max_message_bytes)).await;
         let declined = match attached {
             Ok(Ok((pipes, pid))) => return Some(SharedTransport::open(pipes, pid, log.clone())),
             Ok(Err(declined)) => declined,
             Err(_) => {
                 *self.0.paused_until.lock() = Some(Instant::now() + PAUSE);
-                Declined::new(format!("the host did not answer within {} s", ATTACH_TIMEOUT.as_secs()))
+                Declined::new(format!("the host did not answer within {} s", limit.as_secs_f32()))
             }
         };
         tracing::debug!(%declined, "the server gets a process of its own");

@@ -7,6 +7,7 @@ use super::server_log::ServerLog;
 use crate::config::{ServerConfig, StdioConfig};
 use crate::wire::Raw;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Attaches to no server.
 #[derive(Clone)]
@@ -24,6 +25,7 @@ impl NoSharedServers {
         _server: &ServerConfig,
         _stdio: &StdioConfig,
         _max_message_bytes: usize,
+        _limit: Duration,
         _log: &ServerLog,
     ) -> Option<OpenTransport<NoSession>> {
         None

@@ -44,6 +44,8 @@ pub struct Connector {
     pub max_message: usize,
     /// What is known of the server's era.
     pub era: Arc<KnownEra>,
+    /// Whether the next attempt is private, because the shared process did not answer the last one in time.
+    pub private_next: Arc<AtomicBool>,
     /// Gets what its processes write to stderr.
     pub log: ServerLog,
     /// Watches what they print while they do not answer.
@@ -158,7 +160,8 @@ impl Connector {
     }
 
     /// Connects in one era, to a shared process if there may be one. `limit` bounds the first answer in addition to the
-    /// config. `is_certain`: the server counts as belonging to this era, regardless of the revision that it names.
+    /// config; what the shared process takes counts. `is_certain`: the server counts as belonging to this era, regardless
+    /// of the revision that it names.
     async fn open_in(
         &self,
         era: Era,
@@ -166,13 +169,24 @@ impl Connector {
         limit: Option<Duration>,
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError> {
+        let (began, whole) = (Instant::now(), handshake::first_answer_timeout(server, limit));
+        let rest = || in_tenths(whole.saturating_sub(began.elapsed()));
         if era == Era::Handshake
-            && let Some(opened) = self.transport.open_shared(server, self.max_message, &self.log).await
+            && !self.private_next.swap(false, Ordering::Relaxed)
+            && let Some(opened) =
+                self.transport.open_shared(server, self.max_message, whole / 2, &self.log).await
         {
             // A process that is shared is offered no capabilities.
             let offered = Raw::from_static(b"{}");
-            match self.connect_on(opened, offered, era, server, limit, is_certain).await {
+            match self.connect_on(opened, offered, era, server, Some(rest()), is_certain).await {
                 Ok(connected) => return Ok(connected),
+                Err(error)
+                    if matches!(error.failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>
+                {
+                    // No time is left for a process of its own, so callers get the reason now.
+                    self.private_next.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
                 Err(EraError { failed: AttemptError { error, closing }, .. }) => {
                     tracing::debug!(%error, "the shared process cannot be used; the server gets one of its own");
                     if let Some(closing) = closing {
@@ -181,13 +195,14 @@ impl Connector {
                 }
             }
         }
-        let (mut outcome, mut handle) = self.open_private(era, server, limit, is_certain).await?;
-        if outcome.is_err() && handle.forget_direct_start().await {
+        let (mut outcome, mut handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
+        // If no time is left, the next attempt is through the launcher.
+        if outcome.is_err() && handle.forget_direct_start().await && !rest().is_zero() {
             tracing::debug!("the server failed without its launcher; it is started through it");
             if let Err(EraError { failed: AttemptError { closing: Some(closing), .. }, .. }) = outcome {
                 closing.await;
             }
-            (outcome, handle) = self.open_private(era, server, limit, is_certain).await?;
+            (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
         }
         if outcome.is_ok() {
             handle.learn_start().await;
@@ -279,6 +294,12 @@ impl Connector {
             }
         }
     }
+}
+
+/// Rounds up to tenths of a second, because messages name it.
+fn in_tenths(duration: Duration) -> Duration {
+    const TENTH_NANOS: u32 = 100_000_000;
+    Duration::new(duration.as_secs(), duration.subsec_nanos().div_ceil(TENTH_NANOS) * TENTH_NANOS)
 }
 
 fn stop_timeouts(grace: Grace) -> StopTimeouts {

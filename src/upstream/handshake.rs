@@ -11,7 +11,7 @@ use super::error::UpstreamError;
 use super::session::{
     Session, common_handshake_revision, has_no_common_revision, strings, supported_revisions,
 };
-use crate::config::Endpoint;
+use crate::config::{Endpoint, ServerConfig};
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{
     CLIENT_NAME, Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
@@ -127,7 +127,8 @@ impl Session {
             "protocolVersion": revision,
             "clientInfo": { "name": CLIENT_NAME, "title": CLIENT_NAME, "version": version },
         });
-        let options = CallOptions { cancellable: false, ..CallOptions::within(self.first_answer_timeout()) };
+        let limit = first_answer_timeout(&self.server, self.limit);
+        let options = CallOptions { cancellable: false, ..CallOptions::within(limit) };
         let params = raw::set(&params.to_string().into(), "capabilities", offered);
         let (step, start) = (Method::Initialize.name(), Instant::now());
         tokio::select! {
@@ -139,22 +140,13 @@ impl Session {
         }
     }
 
-    /// The limit for the first answer.
-    fn first_answer_timeout(&self) -> Duration {
-        let default = match self.server.endpoint {
-            Endpoint::Stdio(_) => CHILD_TIMEOUT,
-            Endpoint::Http(_) => REMOTE_TIMEOUT,
-        };
-        let timeout = self.server.timeout.initialize.unwrap_or(default);
-        self.limit.map_or(timeout, |limit| limit.min(timeout))
-    }
-
     /// Sends `server/discover`. A server that was stateless once and no longer is does not know the method, or does not
     /// answer at all.
     async fn discover(&self) -> Result<Catalog, HandshakeError> {
         let step = Method::ServerDiscover.name();
         let other_era = |error| HandshakeError { error, other: OtherEra::Maybe };
-        let ask = || self.ask(step, None, CallOptions::within(self.first_answer_timeout()));
+        let limit = first_answer_timeout(&self.server, self.limit);
+        let ask = || self.ask(step, None, CallOptions::within(limit));
         let mut reply = ask().await.map_err(other_era)?;
         if let Err(error) = &reply
             && supported_revisions(error).iter().any(|revision| revision == STATELESS)
@@ -178,6 +170,16 @@ impl Session {
         };
         Ok(self.catalog(ServerInfo::read(&answer, self.era)).await?)
     }
+}
+
+/// The limit for the first answer: that of the config, and `limit` in addition.
+pub(super) fn first_answer_timeout(server: &ServerConfig, limit: Option<Duration>) -> Duration {
+    let default = match server.endpoint {
+        Endpoint::Stdio(_) => CHILD_TIMEOUT,
+        Endpoint::Http(_) => REMOTE_TIMEOUT,
+    };
+    let timeout = server.timeout.initialize.unwrap_or(default);
+    limit.map_or(timeout, |limit| limit.min(timeout))
 }
 
 /// Logs what is missing or wrong in an answer to `initialize`. Such servers are used as they are.

@@ -3,7 +3,7 @@
 use super::catalog::Catalog;
 use super::error::UpstreamError;
 use super::lease::{Lease, LiveConnection};
-use super::lifecycle::State;
+use super::lifecycle::{Policy, State};
 use super::malformed_lines::LastUnreadable;
 use crate::config::{Mode, ServerConfig};
 use crate::pins::changes::RefusedTools;
@@ -79,6 +79,13 @@ impl Snapshot {
     pub fn idle(&self) -> Option<Duration> {
         let usage = self.live.as_ref()?.usage();
         (usage.leases == 0).then(|| usage.last_activity.elapsed())
+    }
+
+    /// When the connection is closed if it stays unused, from now on. `None` while it is in use, if there is none, and if
+    /// the group keeps it.
+    pub fn closes_in(&self) -> Option<Duration> {
+        let limit = Policy::of(self.server.as_deref()?).idle_timeout?;
+        Some(limit.saturating_sub(self.idle()?))
     }
 
     /// The server's process, while it is connected and on this machine.

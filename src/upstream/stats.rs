@@ -12,6 +12,8 @@ const PERCENTILE_WINDOW: usize = 256;
 pub struct GroupStats {
     /// The number of calls so far.
     calls: AtomicU64,
+    /// How many of them failed.
+    errors: AtomicU64,
     /// A ring of the last calls' durations in microseconds.
     recent: Mutex<Vec<u32>>,
     /// The memory of the server's processes in bytes when it was closed last; 0 if that is not known.
@@ -19,8 +21,9 @@ pub struct GroupStats {
 }
 
 impl GroupStats {
-    /// Adds one call.
-    pub fn record(&self, took: Duration) {
+    /// Adds one call, which may have failed.
+    pub fn record(&self, took: Duration, failed: bool) {
+        self.errors.fetch_add(failed.into(), Ordering::Relaxed);
         let nth = self.calls.fetch_add(1, Ordering::Relaxed);
         let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let mut recent = self.recent.lock();
@@ -34,6 +37,11 @@ impl GroupStats {
     /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The number of calls that failed so far: without an answer, with an error, or with a result that says so.
+    pub fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
     }
 
     /// Notes the memory of the server's processes, in bytes, just before they are ended.
@@ -66,8 +74,8 @@ mod tests {
     fn percentiles_cover_only_the_last_calls() {
         let stats = GroupStats::default();
         assert_eq!(stats.percentiles(), None);
-        (1..=1000).for_each(|ms| stats.record(Duration::from_millis(ms)));
-        assert_eq!(stats.calls(), 1000);
+        (1..=1000).for_each(|ms| stats.record(Duration::from_millis(ms), ms % 4 == 0));
+        assert_eq!((stats.calls(), stats.errors()), (1000, 250));
         let (median, high) = stats.percentiles().unwrap();
         assert_eq!((median.as_millis(), high.as_millis()), (872, 988));
     }

@@ -16,6 +16,7 @@
 //! - `launcher`: servers of `npx` and `uvx` without these;
 //! - `completions`: what a shell completes, in bash, zsh and fish;
 //! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
+//! - `search`: ranked search against bare BM25F, on public sets of queries;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
 //! - `packages`: archives, npm packages and the like that packaging/ makes;
@@ -69,6 +70,7 @@ mod protocol;
 mod reload;
 mod remote;
 mod scripted;
+mod search;
 // Shell scripts, modes and a D-Bus.
 #[cfg(unix)]
 mod secrets;

@@ -42,7 +42,10 @@ pub enum LogReply {
 /// Fails if the directory of the endpoints cannot be used.
 pub fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
     let mut instances = Vec::new();
-    for socket in endpoint::find(endpoint::base(env).as_deref())? {
+    let unusable = |error: io::Error| {
+        io::Error::new(error.kind(), format!("the running instances cannot be found: {error}"))
+    };
+    for socket in endpoint::find(endpoint::base(env).as_deref()).map_err(unusable)? {
         match ask(&socket, &InstanceRequest::Status) {
             Ok(InstanceReply::Status(status)) => instances.push(RunningInstance { status: *status, socket }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {

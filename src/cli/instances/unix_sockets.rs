@@ -4,6 +4,7 @@ use crate::config::vars::Env;
 use crate::transport::shared::runtime_dir::RuntimeDir;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,6 +48,7 @@ impl SocketEndpoint {
         let unnamed = path.with_extension("new");
         fs::remove_file(&unnamed).ok();
         let listener = UnixListener::bind(&unnamed)?;
+        fs::set_permissions(&unnamed, fs::Permissions::from_mode(0o600))?;
         fs::rename(&unnamed, &path)?;
         Ok(Self { listener, path })
     }

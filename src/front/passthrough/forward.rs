@@ -18,7 +18,9 @@ use crate::upstream::lease::Lease;
 use crate::wire::body::Body;
 use crate::wire::cork;
 use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{Raw, Reply};
+use crate::wire::{Raw, Reply, raw};
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The longest time that a request may take, regardless of progress.
@@ -153,7 +155,8 @@ pub async fn forward<O: Outgoing>(
         let started = cork::now();
         let outcome = send(context, &group, &lease, request).await;
         if method == Method::ToolsCall {
-            group.stats.record(cork::now().saturating_duration_since(started));
+            let took = cork::now().saturating_duration_since(started);
+            group.stats.record(took, outcome.as_ref().map_or(true, is_failure));
         }
         let error = match outcome {
             Ok(reply) => return adapt(context, group, lease, method, reply).map_err(O::Error::from),
@@ -212,6 +215,17 @@ fn adapt(
         },
     };
     Ok(Forwarded { group, lease, reply })
+}
+
+/// Returns whether the answer to a call is an error, or a result that says so.
+fn is_failure(reply: &Reply) -> bool {
+    // A look that costs less than reading the members of a large result.
+    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"isError\""));
+    match reply {
+        Ok(result) if KEY.find(result).is_none() => false,
+        Ok(result) => raw::get(result, "isError").is_some_and(|value| value[..] == *b"true"),
+        Err(_) => true,
+    }
 }
 
 /// Replaces the error if the proxy shuts down, which then is its cause.

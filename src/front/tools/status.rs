@@ -187,10 +187,12 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
         "shared": process.map(|process| process.is_shared),
         "idleMs": snapshot.idle().map(millis),
+        "closesInMs": snapshot.closes_in().map(millis),
         "unreadable": snapshot.unreadable().map(|last| json!({
             "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
         })),
         "calls": group.stats.calls(),
+        "errors": group.stats.errors(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
         "cached": catalog.map(|catalog| !matches!(catalog.source, CatalogSource::Live(_))),
@@ -224,14 +226,7 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
             in_largest_unit(at.saturating_duration_since(Instant::now()))
         ));
     }
-    if let Some(idle) = snapshot.idle() {
-        line.push_str(&format!(", idle for {} s", idle.as_secs()));
-    }
-    if let Some((p50, p95)) = group.stats.percentiles() {
-        let calls = group.stats.calls();
-        let calls = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
-        line.push_str(&format!(", {calls} (p50 {p50:.1?}, p95 {p95:.1?})"));
-    }
+    line.push_str(&usage_text(group, snapshot));
     if let (Some(error), attempts) = failure(snapshot) {
         let error = error.replace('\n', "\n    ");
         match attempts {
@@ -264,6 +259,27 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         line.push_str(&format!("\n    login needed; open this address in a browser on this machine: {url}"));
     }
     line
+}
+
+/// How the connection of a group is used, as parts of its line.
+fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    if let Some(idle) = snapshot.idle() {
+        text.push_str(&format!(", idle for {} s", idle.as_secs()));
+        if let Some(left) = snapshot.closes_in() {
+            text.push_str(&format!(", closes in {}", in_largest_unit(left)));
+        }
+    }
+    if let Some((p50, p95)) = group.stats.percentiles() {
+        let calls = group.stats.calls();
+        let calls = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
+        text.push_str(&format!(", {calls} (p50 {p50:.1?}, p95 {p95:.1?})"));
+        match group.stats.errors() {
+            0 => {}
+            errors => text.push_str(&format!(", {errors} of them failed")),
+        }
+    }
+    text
 }
 
 /// The tools that differ from what was first seen or approved, and how.

@@ -20,9 +20,7 @@
 use crate::config::StdioConfig;
 pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package};
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::{
-    NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, server_of_launcher,
-};
+pub use unsupported::{NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, server_of_launcher};
 
 #[cfg(target_os = "linux")]
 mod learned;

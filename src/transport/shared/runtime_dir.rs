@@ -1,5 +1,6 @@
 //! The directory of the host's socket: `$XDG_RUNTIME_DIR/dynamic-mcp`, or `/tmp/dynamic-mcp-UID` if that variable is not
-//! set. It must belong to us and be closed to everybody else, or nothing is shared.
+//! set or names no directory, as after `su` and in containers. It must belong to us and be closed to everybody else, or
+//! nothing is shared.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -16,17 +17,19 @@ impl RuntimeDir {
     ///
     /// # Errors
     ///
-    /// Fails if the directory is not ours, or others may use it.
+    /// Fails if the directory is not ours, or others may use it. The error names the path.
     pub fn open(base: Option<&Path>) -> io::Result<Self> {
-        let uid = nix::unistd::geteuid();
-        let dir = match base {
-            Some(base) => {
-                check_owner(base)?;
-                base.join("dynamic-mcp")
-            }
-            None => PathBuf::from(format!("/tmp/dynamic-mcp-{uid}")),
-        };
-        Self::open_at(dir)
+        Self::open_or(base, format!("/tmp/dynamic-mcp-{}", nix::unistd::geteuid()).into())
+    }
+
+    /// The same with another `fallback` than the directory in /tmp.
+    fn open_or(base: Option<&Path>, fallback: PathBuf) -> io::Result<Self> {
+        let Some(base) = base else { return Self::open_at(fallback) };
+        match check_owner(base) {
+            Ok(_) => Self::open_at(base.join("dynamic-mcp")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::open_at(fallback),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens this very directory.
@@ -38,12 +41,12 @@ impl RuntimeDir {
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(at(&dir, error)),
         }
         let metadata = check_owner(&dir)?;
         match metadata.mode() & 0o7777 == 0o700 {
             true => Ok(Self(dir)),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may use the directory")),
+            false => Err(at(&dir, refused("others may use the directory (its mode is not 0700)"))),
         }
     }
 
@@ -85,12 +88,21 @@ impl RuntimeDir {
 
 /// Checks that `path` is a directory of ours, and no symbolic link.
 fn check_owner(path: &Path) -> io::Result<fs::Metadata> {
-    let metadata = fs::symlink_metadata(path)?;
+    let metadata = fs::symlink_metadata(path).map_err(|error| at(path, error))?;
     let is_ours = metadata.uid() == nix::unistd::geteuid().as_raw();
     match metadata.is_dir() && is_ours && metadata.mode() & 0o022 == 0 {
         true => Ok(metadata),
-        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a directory of this user alone")),
+        false => Err(at(path, refused("not a directory of this user alone"))),
     }
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+/// Puts the path before an error.
+fn at(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Identifies our executable: an upgrade, or another build of the same version, is another file.
@@ -136,7 +148,33 @@ mod tests {
         assert!(RuntimeDir::open(Some(base.path())).is_err());
         fs::remove_file(dir.path()).unwrap();
         fs::set_permissions(base.path(), Permissions::from_mode(0o777)).unwrap();
-        assert!(RuntimeDir::open(Some(base.path())).is_err());
-        assert!(RuntimeDir::open(Some(&base.path().join("missing"))).is_err());
+        let error = RuntimeDir::open(Some(base.path())).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: not a directory of this user alone", base.path().display()));
+    }
+
+    #[test]
+    fn without_a_runtime_directory_the_fallback_is_used_under_the_same_rules() {
+        let base = tempfile::tempdir().unwrap();
+        let (missing, fallback) = (base.path().join("missing"), base.path().join("fallback"));
+        let open = |base| RuntimeDir::open_or(base, fallback.clone());
+        for base in [None, Some(&*missing)] {
+            let dir = open(base).unwrap();
+            assert_eq!(dir.path(), fallback);
+            assert_eq!(fs::symlink_metadata(&fallback).unwrap().mode() & 0o7777, 0o700);
+            fs::set_permissions(&fallback, Permissions::from_mode(0o755)).unwrap();
+            let error = open(base).unwrap_err().to_string();
+            let expected = "others may use the directory (its mode is not 0700)";
+            assert_eq!(error, format!("{}: {expected}", fallback.display()));
+            fs::remove_dir(&fallback).unwrap();
+            symlink(base.unwrap_or_else(|| Path::new("/")), &fallback).unwrap();
+            assert!(open(base).is_err(), "a symbolic link");
+            fs::remove_file(&fallback).unwrap();
+        }
+        assert!(!missing.exists());
+        // A directory that is there is used, and nothing takes the place of one that is not ours alone.
+        fs::create_dir(&missing).unwrap();
+        fs::set_permissions(&missing, Permissions::from_mode(0o777)).unwrap();
+        assert!(open(Some(&missing)).is_err());
+        assert!(!fallback.exists());
     }
 }

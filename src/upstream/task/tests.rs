@@ -196,12 +196,13 @@ async fn test_record_activity_updates_timestamp() {
     drop(upstream.acquire(WAIT).await);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
+    assert_eq!(upstream.snapshot().closes_in(), Some(IDLE - Duration::from_secs(30)));
     upstream.touch();
     assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
     sleep(Duration::from_secs(10)).await;
     let lease = upstream.try_lease().unwrap();
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(upstream.snapshot().idle(), None, "it is in use");
+    assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (None, None), "it is in use");
     drop(lease);
     assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
 }
@@ -285,6 +286,7 @@ async fn test_idle_timeout_preserves_eager_servers() {
         drop(upstream.acquire(WAIT).await);
         sleep(IDLE * 100).await;
         assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
+        assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (Some(IDLE * 100), None));
     }
 }
 
@@ -365,7 +367,7 @@ async fn the_loss_of_a_stateful_server_is_reported_once() {
     sleep(Duration::from_millis(1)).await;
     assert!(!upstream.take_lost_state(), "without a call there is no state to lose");
     drop(upstream.acquire(WAIT).await);
-    upstream.stats.record(Duration::ZERO);
+    upstream.stats.record(Duration::ZERO, false);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
     assert!(upstream.take_lost_state());

@@ -158,6 +158,43 @@ fn a_host_that_does_not_answer_costs_two_seconds_once_and_no_call() {
 }
 
 #[test]
+fn a_host_that_does_not_answer_takes_its_time_from_the_attempt() {
+    let user = User::new();
+    let hangs =
+        merged(shared(scripted_upstream(&["--hang", "start"])), json!({"timeout": {"initialize": "5s"}}));
+    let config = pure_config([("g", shared(scripted_upstream(&[]))), ("hangs", hangs)]);
+    user.window(&config).upstream_pid("g");
+    let host = user.host();
+    signal(host, Signal::SIGSTOP);
+    let mut window = user.window(&config);
+    window.send_call("hangs", "echo", json!({"text": "x"}));
+    const FAILED: &str = "initialize was not answered within ";
+    window.wait_for_log(FAILED);
+    signal(host, Signal::SIGCONT);
+    let log = window.log();
+    let (_, after) = log.split_once(FAILED).unwrap();
+    let seconds: f32 = after.split(' ').next().unwrap().parse().unwrap();
+    assert!(seconds > 0.0 && seconds <= 3.0, "{log}");
+}
+
+#[test]
+fn a_server_that_hangs_when_it_is_shared_fails_one_attempt_and_is_private_in_the_next() {
+    let user = User::new();
+    // The host names itself as its ancestor.
+    let script = "[ \"$DYNAMIC_MCP_ANCESTORS\" = shared ] && exec sleep 600; exec \"$0\"";
+    let entry = json!({
+        "command": "sh", "args": ["-c", script, scripted_upstream_program()], "timeout": {"initialize": "4s"},
+    });
+    let mut window = user.window(&pure_config([("g", shared(entry))]));
+    assert_eq!(window.call_text("g", "echo", json!({"text": "x"})), "x");
+    let log = window.log();
+    assert_eq!(log.matches("attached to the shared").count(), 1, "{log}");
+    let failed = log.lines().find(|line| line.contains("connect failed")).unwrap_or_else(|| panic!("{log}"));
+    assert!(failed.contains("initialize was not answered within"), "{failed}");
+    assert_eq!(window.group_status("g")["shared"], false);
+}
+
+#[test]
 fn a_client_that_waits_for_another_gets_a_process_of_its_own_next_time() {
     let user = User::new();
     let record = InputRecord::new();

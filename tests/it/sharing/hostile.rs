@@ -1,10 +1,12 @@
 //! What a session can do to the others of its server: nothing.
 
 use super::*;
+use crate::support::InputRecord;
 use dynamic_mcp::transport::shared::attach::{AttachRequest, ServerIdentity};
 use dynamic_mcp::transport::shared::challenge;
 use dynamic_mcp::transport::warden::raise_nofile;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write};
@@ -214,4 +216,28 @@ fn a_session_cannot_send_what_only_the_host_or_another_session_may() {
     window.notify("notifications/cancelled", json!({"requestId": open}));
     window.assert_no_message();
     assert_eq!(window.upstream_pid("g"), pid);
+}
+
+#[test]
+fn a_stopped_window_delays_nobody_and_gets_its_answers_when_it_goes_on() {
+    let user = User::new();
+    let record = InputRecord::new();
+    let config = pure_config([("g", record.attached_to(shared(scripted_upstream(&[]))))]);
+    let (mut a, mut b) = two_windows(&user, &config, &json!({}));
+    let pid = a.upstream_pid("g");
+    let mut open: Vec<u64> = (0..4).map(|_| a.send_call("g", "big", json!({"bytes": 200_000}))).collect();
+    open.push(a.send_call("g", "sleep", json!({"ms": 321})));
+    wait_until("the server has the calls", || {
+        record.lines_of("tools/call").iter().any(|line| line.contains("321"))
+    });
+    a.send_signal(Signal::SIGSTOP);
+    for _ in 0..200 {
+        assert_eq!(b.call_text("g", "echo", json!({"text": "x"})), "x");
+    }
+    a.send_signal(Signal::SIGCONT);
+    for id in open {
+        let line = a.response(id).line;
+        assert!(line.contains("slept") || line.len() > 200_000, "{line:.300}");
+    }
+    assert_eq!((a.upstream_pid("g"), b.upstream_pid("g")), (pid, pid));
 }

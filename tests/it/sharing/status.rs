@@ -32,6 +32,7 @@ fn status_lists_every_window_with_its_groups_and_what_they_share() {
     assert!(stdout(run(&user, Path::new("/"), &["status"])).contains("no instance"));
     let (mut a, b) = two_windows(&user, &config, &json!({}));
     let (pid, own) = (a.upstream_pid("g"), a.upstream_pid("own"));
+    a.call_failure("own", "fail", json!({}));
     let report = status_of(&user, 2);
     let instances = report["instances"].as_array().unwrap();
     let of = |window: &Proxy| instances.iter().find(|instance| instance["pid"] == window.pid()).unwrap();
@@ -45,16 +46,55 @@ fn status_lists_every_window_with_its_groups_and_what_they_share() {
         assert_eq!(group["sharedWith"], json!([other.pid()]));
         assert!(group["memoryBytes"].as_u64().unwrap() > 0, "{group}");
         assert!(group["calls"].as_u64().unwrap() > 0, "{group}");
+        let idle = group["idleMs"].as_u64().unwrap() + group["closesInMs"].as_u64().unwrap();
+        assert!((299_000..=300_000).contains(&idle), "{group}");
     }
     let private = &of(&a)["groups"][1];
     assert_eq!((&private["pid"], &private["shared"]), (&json!(own), &json!(false)));
+    assert_eq!((&private["calls"], &private["errors"]), (&json!(2), &json!(1)));
     assert_eq!(of(&b)["groups"][1]["pid"], Value::Null);
     assert_eq!((&report["notRunning"], &report["savedBySharing"]["processes"]), (&json!(1), &json!(1)));
     let table = stdout(run(&user, Path::new("/"), &["status"]));
-    assert!(
-        table.contains("shared with another window") && table.contains("sharing saves 1 process"),
-        "{table}"
-    );
+    for window in [&a, &b] {
+        assert!(table.contains(&format!("shared with the window of pid {}\n", window.pid())), "{table}");
+    }
+    assert!(table.contains("closes in") && table.contains("sharing saves 1 process"), "{table}");
+}
+
+#[test]
+fn the_sockets_of_windows_and_of_the_host_are_closed_to_others() {
+    let user = User::new();
+    let mut window = user.window(&shared_config(&[]));
+    window.connect(["g"]);
+    status_of(&user, 1);
+    let files = fs::read_dir(user.host_dir()).unwrap().flatten();
+    let modes: Vec<_> = files
+        .filter(|file| file.path().extension().is_some_and(|extension| extension == "sock"))
+        .map(|file| (file.file_name(), file.metadata().unwrap().permissions().mode() & 0o7777))
+        .collect();
+    assert_eq!(modes.len(), 2, "{modes:?}");
+    assert!(modes.iter().all(|(_, mode)| *mode == 0o600), "{modes:?}");
+}
+
+#[test]
+fn commands_say_what_is_wrong_with_the_runtime_directory() {
+    let user = User::new();
+    fs::create_dir(user.host_dir()).unwrap();
+    fs::set_permissions(user.host_dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    let commands: [&[&str]; 3] = [&["status"], &["logs", "g"], &["reconnect", "g"]];
+    for args in commands {
+        let output = run(&user, Path::new("/"), args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let expected = format!(
+            "dynamic-mcp: the running instances cannot be found: {}: others may use the directory (its mode is not 0700)\n",
+            user.host_dir().display()
+        );
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    }
+    // Where XDG_RUNTIME_DIR names nothing, there is another directory.
+    let mut command = user.program_command();
+    command.env("XDG_RUNTIME_DIR", user.home.path().join("missing")).arg("status").current_dir("/");
+    stdout(output_of(&mut command));
 }
 
 #[test]
