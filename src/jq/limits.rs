@@ -42,6 +42,8 @@ pub(super) fn apply() -> std::io::Result<()> {
     limit(Resource::RLIMIT_FSIZE, 0)?;
     // No file, socket or pipe can be opened any more.
     limit(Resource::RLIMIT_NOFILE, 0)?;
+    // Other systems have it in another form, or not at all.
+    #[cfg(target_os = "linux")]
     limit(Resource::RLIMIT_NPROC, 0)?;
     nix::unistd::alarm::set(u32::try_from(WALL_TIME.as_secs()).unwrap_or(u32::MAX));
     Ok(())

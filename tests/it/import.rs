@@ -489,6 +489,8 @@ fn measure_starts_each_server_once_and_leaves_nothing() {
     assert!(!home.file(".config").exists() && !home.file(".local").exists(), "nothing is written");
 }
 
+// It has a keyring on a D-Bus.
+#[cfg(not(target_os = "macos"))]
 #[test]
 fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
     let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };

@@ -7,7 +7,7 @@ use crate::support::{InputRecord, Proxy, config_of, merged, scripted_upstream, t
 mod routes;
 mod select;
 // Signals, and files that are found in /proc.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod sessions;
 mod stored;
 

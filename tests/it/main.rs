@@ -28,8 +28,8 @@
 
 mod calls;
 mod check;
-// Shells complete.
-#[cfg(unix)]
+// Shells complete, and secrets are in a keyring on a D-Bus.
+#[cfg(all(unix, not(target_os = "macos")))]
 mod completions;
 mod config;
 mod demo;
@@ -72,7 +72,7 @@ mod remote;
 mod scripted;
 mod search;
 // Shell scripts, modes and a D-Bus.
-#[cfg(unix)]
+#[cfg(all(unix, not(target_os = "macos")))]
 mod secrets;
 mod security_doc;
 mod servers;

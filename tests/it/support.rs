@@ -21,7 +21,7 @@ pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub(crate) use proxy_process::unix::NOBODY;
 #[cfg(unix)]
 pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};

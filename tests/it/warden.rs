@@ -27,6 +27,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::support::{ORPHANS_LOCK, TEST_TIMEOUT};
 
 mod killed;
+// File leases.
+#[cfg(target_os = "linux")]
 mod silent;
 
 const SHORT_TIMEOUTS: StopTimeouts =

@@ -5,6 +5,7 @@
 //! sends a challenge that cannot be guessed, and the kernel tells the pid of the process that sends it back
 //! (SCM_CREDENTIALS, unix(7)). If it is the same pid, the process lived from connecting until after it was read.
 
+#[cfg(target_os = "linux")]
 use super::pipes;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream as StdUnixStream;

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
+#[cfg(target_os = "linux")]
 use std::path::Path;
 use std::process::Command;
 
@@ -28,7 +29,8 @@ impl ProxyCommand {
         Self::of(&program, home).into_nobody()
     }
 
-    /// A copy of the program, as a user that is not root.
+    /// A copy of the program, as a user that is not root. For shared servers.
+    #[cfg(target_os = "linux")]
     pub(crate) fn unprivileged_copy(program: &Path) -> Option<Self> {
         Self::of(program, TempDir::new().unwrap()).into_nobody()
     }
@@ -64,6 +66,7 @@ impl ProxyCommand {
     }
 
     /// The same, but the other program runs as the user of the tests.
+    #[cfg(target_os = "linux")]
     pub(crate) fn started_by_tester(mut self, command: &[&str]) -> Self {
         self.user = None;
         self.started_by(command)
