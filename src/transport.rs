@@ -55,7 +55,8 @@ pub mod warden;
 #[cfg(windows)]
 pub mod warden {
     pub use super::job::{
-        JobError as SpawnError, JobExit as Exit, JobHandle as ProcessHandle, Jobs as Warden,
+        JobError as SpawnError, JobExit as Exit, JobHandle as ProcessHandle, JobProcess as SpawnedProcess,
+        Jobs as Warden,
     };
     pub use super::stop_timeouts::StopTimeouts;
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Knows nothing.
 #[derive(Clone, Default)]
-pub struct NoDirectLaunches;
+pub struct NoDirectLaunches(());
 
 /// How a server was started without its launcher. There is none.
 pub struct NoStartRecord {
@@ -18,7 +18,7 @@ pub struct NoStartRecord {
 impl NoDirectLaunches {
     /// Keeps nothing.
     pub fn new(_dir: Option<PathBuf>) -> Self {
-        Self
+        Self(())
     }
 
     /// Returns what the config says.
