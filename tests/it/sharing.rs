@@ -191,3 +191,13 @@ fn two_windows(user: &User, config: &Value, capabilities: &Value) -> (Proxy, Pro
     }
     panic!("the machine is too slow");
 }
+
+/// Asserts that new windows share a process of their own, at another host, and that `old` keeps the one that it has.
+fn assert_only_new_windows_share_another(user: &User, config: &Value, old: &mut Proxy, old_pid: u32) {
+    let mut new = user.window(config);
+    let new_pid = new.upstream_pid("g");
+    assert_ne!(new_pid, old_pid);
+    assert_eq!(user.window(config).upstream_pid("g"), new_pid);
+    assert_eq!(old.upstream_pid("g"), old_pid);
+    assert_eq!(user.hosts().len(), 2);
+}
