@@ -1,7 +1,7 @@
 //! Who shares a process with whom.
 
 use super::*;
-use crate::support::session_bus::are_installed;
+use crate::support::are_installed;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
