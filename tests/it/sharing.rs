@@ -1,10 +1,9 @@
-//! Shared servers: one process for all of a user's windows. Linux only, because nothing is shared elsewhere.
+//! Shared servers: one process for all of a user's windows.
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, `hostile` what a session can do to the others, `host` which windows find the host and what it
 //! inherits, and `systemd` where it runs. `unprivileged` tests users that are not root, and `status` and `logs` the
 //! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
-#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
