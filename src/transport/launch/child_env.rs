@@ -201,7 +201,7 @@ fn is_named_like(name: &str, words: &[String]) -> bool {
 }
 
 /// Returns whether the name is that of a credential.
-fn is_credential(name: &str) -> bool {
+pub(super) fn is_credential(name: &str) -> bool {
     let name = name.to_uppercase();
     launcher_vars::SECRET_WORDS.iter().any(|word| name.contains(word))
 }
