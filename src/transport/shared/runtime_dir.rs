@@ -2,6 +2,7 @@
 //! set or names no directory, as after `su` and in containers. It must belong to us and be closed to everybody else, or
 //! nothing is shared.
 
+use crate::transport::own_program::own_program;
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -107,8 +108,7 @@ fn at(path: &Path, error: io::Error) -> io::Error {
 
 /// Identifies our executable: an upgrade, or another build of the same version, is another file.
 fn build_id() -> io::Result<String> {
-    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
-    let file = fs::metadata(program)?;
+    let file = fs::metadata(own_program())?;
     let text = format!(
         "{} {} {} {} {} {}",
         env!("CARGO_PKG_VERSION"),
