@@ -9,13 +9,14 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 28] = [
+const LAYERS: [(&str, &[&str]); 29] = [
     ("text", &[]),
     ("clock", &[]),
+    ("digest", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
-    ("random", &[]),
+    ("random", &["digest"]),
     ("processes", &[]),
     ("protocol", &[]),
     ("private_files", &["files"]),
@@ -28,11 +29,22 @@ const LAYERS: [(&str, &[&str]); 28] = [
     ("search", &[]),
     (
         "transport",
-        &["blocking", "config", "files", "memory", "private_files", "protocol", "random", "text", "wire"],
+        &[
+            "blocking",
+            "config",
+            "digest",
+            "files",
+            "memory",
+            "private_files",
+            "protocol",
+            "random",
+            "text",
+            "wire",
+        ],
     ),
     ("jq", &["transport"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
-    ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),
+    ("auth", &["blocking", "clock", "config", "digest", "private_files", "text", "transport"]),
     (
         "upstream",
         &[
@@ -49,7 +61,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "wire",
         ],
     ),
-    ("cache", &["blocking", "clock", "config", "files", "private_files", "upstream"]),
+    ("cache", &["blocking", "clock", "config", "digest", "files", "private_files", "upstream"]),
     (
         "groups",
         &[
@@ -65,13 +77,14 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "wire",
         ],
     ),
-    ("pins", &["blocking", "clock", "config", "files", "private_files", "text", "wire"]),
+    ("pins", &["blocking", "clock", "config", "digest", "files", "private_files", "text", "wire"]),
     (
         "front",
         &[
             "blocking",
             "clock",
             "config",
+            "digest",
             "groups",
             "jq",
             "pins",
@@ -94,6 +107,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "blocking",
             "cache",
             "config",
+            "digest",
             "dirs",
             "files",
             "front",

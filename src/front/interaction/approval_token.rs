@@ -5,6 +5,7 @@
 //! travels inside it.
 
 use crate::config::GroupName;
+use crate::digest;
 use crate::random;
 use crate::wire::{Raw, raw};
 use ring::hmac;
@@ -133,8 +134,7 @@ impl Approval<'_> {
     fn sign(&self, statement: &str, upstream_state: &str) -> String {
         let expiry = now_ms() + u64::try_from(VALIDITY.as_millis()).unwrap_or(u64::MAX);
         let tag = hmac::sign(&KEY, &self.message(statement, expiry, upstream_state));
-        let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{expiry:x}-{tag}")
+        format!("{expiry:x}-{}", digest::hex(tag.as_ref()))
     }
 
     fn verify(&self, signed: &str, statement: &str, upstream_state: &str) -> bool {
