@@ -120,7 +120,7 @@ impl Approval<'_> {
         let upstream_state = raw::get(result, STATE).unwrap_or_default();
         let upstream_state = String::from_utf8_lossy(&upstream_state);
         let state = format!("{}:{upstream_state}", self.sign(APPROVED, &upstream_state));
-        raw::set(result, STATE, Value::from(state).to_string().as_bytes())
+        raw::set_str(result, STATE, &state)
     }
 
     /// The upstream's own state, as JSON text, inside a state that says that the call is approved; empty if the upstream

@@ -82,9 +82,9 @@ async fn read_at(invocation: &Invocation, group: &Upstream, uri: &str) -> Reply 
 fn renamed(result: &Raw, uri: &str, known_as: &str) -> Raw {
     let Some(contents) = raw::elements(result, "contents") else { return result.clone() };
     let rename = |content: &Raw| match raw::get_str(content, "uri") {
-        Some(own) if own == uri => uri_owner::set_uri(content, "uri", known_as),
+        Some(own) if own == uri => raw::set_str(content, "uri", known_as),
         _ => content.clone(),
     };
     let contents: Vec<_> = contents.iter().map(rename).collect();
-    raw::set(result, "contents", &[b"[", &contents.join(&b","[..])[..], b"]"].concat())
+    raw::set(result, "contents", &raw::array(&contents))
 }

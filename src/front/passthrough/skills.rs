@@ -93,7 +93,7 @@ async fn ask_owner(
         }
     }
     // The extension has one code for what does not exist, in every revision.
-    search.end().map_err(|error| match uri_lookup::code_of(&error) {
+    search.end().map_err(|error| match raw::error_code(&error) {
         Some(code::RESOURCE_NOT_FOUND) => {
             raw::set(&error, "code", code::INVALID_PARAMS.to_string().as_bytes())
         }
@@ -110,12 +110,12 @@ fn with_group(group: &GroupName, skill: &Raw) -> Raw {
 fn with_group_in_files(group: &GroupName, of: &Raw) -> Raw {
     let Some(files) = raw::elements(of, "resources") else { return of.clone() };
     let files: Vec<_> = files.iter().map(|file| renamed(group, file)).collect();
-    raw::set(of, "resources", &[b"[", &files.join(&b","[..])[..], b"]"].concat())
+    raw::set(of, "resources", &raw::array(&files))
 }
 
 fn renamed(group: &GroupName, object: &Raw) -> Raw {
     match raw::get_str(object, "uri") {
-        Some(uri) => uri_owner::set_uri(object, "uri", &uri_owner::rewrite(group, &uri)),
+        Some(uri) => raw::set_str(object, "uri", &uri_owner::rewrite(group, &uri)),
         None => object.clone(),
     }
 }

@@ -125,7 +125,7 @@ impl<'u> Search<'u> {
             // It turned out to offer none either.
             Claim::Sole => {
                 let reply = asked.await;
-                return (!reply.as_ref().is_err_and(|e| code_of(e) == Some(LACKS_CAPABILITY)))
+                return (!reply.as_ref().is_err_and(|e| raw::error_code(e) == Some(LACKS_CAPABILITY)))
                     .then_some(reply);
             }
             Claim::Similar | Claim::None => {}
@@ -149,15 +149,10 @@ impl<'u> Search<'u> {
     }
 }
 
-/// The code of an error.
-pub(super) fn code_of(error: &Raw) -> Option<i64> {
-    raw::get(error, "code").and_then(|code| serde_json::from_slice(&code).ok())
-}
-
 /// Returns how much an error says about a resource; `None` if it says nothing, such as that a group which lists nothing
 /// like it cannot be connected.
 fn weight(error: &Raw, claim: Claim) -> Option<Weight> {
-    match code_of(error) {
+    match raw::error_code(error) {
         Some(code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) => Some(Weight::NotFound),
         Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY) => None,
         Some(UNAVAILABLE) if claim == Claim::None => None,

@@ -45,18 +45,13 @@ pub fn merge(
             merged.push(if claimed.insert(listed.key.clone()) && !is_of_earlier_skill(&listed.key) {
                 listed.definition.clone()
             } else {
-                set_uri(&listed.definition, key, &rewrite(group, &listed.key))
+                raw::set_str(&listed.definition, key, &rewrite(group, &listed.key))
             });
         }
         let of_group = claims.iter().filter(|(name, _)| name == group).flat_map(|(_, list)| list);
         claimed.extend(of_group.map(|claim| claim.key.clone()));
     }
     merged
-}
-
-/// Replaces a member that is a URI.
-pub fn set_uri(object: &Raw, key: &str, uri: &str) -> Raw {
-    raw::set(object, key, serde_json::Value::from(uri).to_string().as_bytes())
 }
 
 /// Rewrites `uri` of `group` so that it names the group.

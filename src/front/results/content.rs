@@ -73,8 +73,7 @@ impl ToolResult {
 
     /// The result with other blocks and without structured content. Everything else in it stays.
     pub fn with_blocks(&self, blocks: &[Raw]) -> Raw {
-        let content = [b"[", &blocks.join(&b","[..])[..], b"]"].concat();
-        raw::set(&self.object.without("structuredContent"), "content", &content)
+        raw::set(&self.object.without("structuredContent"), "content", &raw::array(blocks))
     }
 }
 

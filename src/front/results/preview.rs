@@ -4,7 +4,7 @@
 use super::content::{TextKind, ToolResult, block_text, decode, text_block};
 use super::{URI_PREFIX, grouped, shape, slices};
 use crate::config::OWN_GROUP;
-use crate::wire::{Raw, raw};
+use crate::wire::{Raw, json_string, raw};
 use serde_json::json;
 
 /// The name of the only tool of our own group, which reads stored results.
@@ -52,8 +52,7 @@ fn cut_blocks(result: &ToolResult, room: usize) -> (Vec<Raw>, usize) {
                 let beginning = beginning(&content, left);
                 left = if beginning.len() < content.len() { 0 } else { left - beginning.len() };
                 shown += beginning.len();
-                let cut = json!(beginning).to_string();
-                blocks.push(raw::set(block, "text", cut.as_bytes()));
+                blocks.push(raw::set_str(block, "text", beginning));
             }
         }
     }
@@ -112,7 +111,7 @@ fn beginning(text: &str, room: usize) -> &str {
 }
 
 fn with_resource_text(block: &Raw, text: &str) -> Raw {
-    raw::set_in(block, "resource", "text", json!(text).to_string().as_bytes())
+    raw::set_in(block, "resource", "text", &json_string(text))
 }
 
 /// Returns the contents of a stored result for `resources/read`: its blocks in order, then its structured content.
@@ -135,12 +134,12 @@ pub fn contents(result: &ToolResult, uri: &str) -> Raw {
     let mut contents: Vec<Raw> = result.blocks.iter().map(of_block).collect();
     contents
         .extend(result.structured.iter().map(|json| with_uri("application/json", "text", &json_text(json))));
-    [b"{\"contents\":[", &contents.join(&b","[..])[..], b"]}"].concat().into()
+    [b"{\"contents\":", &raw::array(&contents)[..], b"}"].concat().into()
 }
 
 /// JSON as a JSON string.
 fn json_text(json: &Raw) -> Raw {
-    serde_json::Value::from(String::from_utf8_lossy(json)).to_string().into()
+    json_string(&String::from_utf8_lossy(json))
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::front::results::slices::{self, TextPart};
 use crate::front::results::store::{MAX_RESULTS, StoredResult};
 use crate::front::results::{URI_PREFIX, grouped};
 use crate::front::tool_errors;
-use crate::wire::Raw;
 use crate::wire::object::{self, Object};
+use crate::wire::{Raw, raw};
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -138,7 +138,7 @@ fn place(text: &str, part: &TextPart, unit: &str, limit: usize) -> String {
 
 fn texts(texts: &[&str]) -> Raw {
     let blocks: Vec<Raw> = texts.iter().map(|text| text_block(text)).collect();
-    [b"{\"content\":[", &blocks.join(&b","[..])[..], b"]}"].concat().into()
+    [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into()
 }
 
 /// Parses the id and the part.
