@@ -14,6 +14,7 @@ use crate::front::tool_errors;
 use crate::wire::object::{self, Object};
 use crate::wire::{Raw, raw};
 use serde_json::json;
+use std::cell::LazyCell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -88,11 +89,9 @@ fn find(stored: &StoredResult, id: &str, part: &ResultPart) -> Result<Raw, Strin
     let parsed =
         ToolResult::parse(&stored.result).ok_or_else(|| tool_errors::unknown_result(id, MAX_RESULTS))?;
     let limit = stored.part_bytes;
-    let text = match part {
-        ResultPart::Preview | ResultPart::Select(_) => return Ok(preview::of(&parsed, id, limit, None)),
-        _ => parsed.text(),
-    };
+    let text = LazyCell::new(|| parsed.text());
     let (found, unit) = match part {
+        ResultPart::Preview | ResultPart::Select(_) => return Ok(preview::of(&parsed, id, limit, None)),
         ResultPart::Search(words) => return Ok(texts(&[&slices::search(&text, words, limit)])),
         ResultPart::Lines(first, last) => {
             let lines = slices::count_lines(&text);
@@ -103,7 +102,6 @@ fn find(stored: &StoredResult, id: &str, part: &ResultPart) -> Result<Raw, Strin
             return Err(format!("The stored result has only {} bytes of text.", text.len()));
         }
         ResultPart::Bytes(from, to) => (slices::bytes(&text, *from, *to, limit), "bytes"),
-        ResultPart::Preview | ResultPart::Select(_) => return Err(DESCRIPTION.to_owned()),
     };
     let note = place(&text, &found, unit, limit);
     Ok(texts(&[&text[found.bytes], &note]))
