@@ -85,10 +85,7 @@ pub fn how_to_read(id: &str, first: &str) -> String {
 fn note(result: &ToolResult, text: &str, id: &str, shown: usize, derived: Option<&str>) -> String {
     let derived = derived.map(|derived| format!(", {derived}")).unwrap_or_default();
     let (size, length) = (grouped(result.raw().len()), grouped(text.len()));
-    let lines = match slices::count_lines(text) {
-        1 => "1 line".to_owned(),
-        lines => format!("{} lines", grouped(lines)),
-    };
+    let lines = slices::lines_in_words(text);
     format!(
         "[dynamic-mcp keeps this result of {size} bytes{derived}. Above are the first {} of its {length} bytes of text ({lines}). \
          Read more with {}. The whole is the resource {URI_PREFIX}{id}.\nShape: {}]",

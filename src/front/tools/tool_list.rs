@@ -89,8 +89,8 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
     })
 }
 
-/// Returns whether results may be stored, which one of our tools then reads.
-fn stores_results(config: &Config) -> bool {
+/// Returns whether results may be stored, which one of our tools and `resources/read` then read.
+pub fn stores_results(config: &Config) -> bool {
     config.servers.iter().any(|(_, server)| server.as_ref().is_ok_and(|server| server.store_above.is_some()))
 }
 
