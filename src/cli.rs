@@ -3,9 +3,8 @@
 //! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
 //! and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
 //! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`], and
-//! [`demo`]. `main`
-//! calls them with the parsed command line and the environment, which is read once. Each returns the exit code, or an
-//! error that `main` prints.
+//! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
+//! exit code, or an error that `main` prints.
 
 use crate::config::file::SCHEMA;
 use crate::config::vars::Env;

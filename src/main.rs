@@ -17,24 +17,26 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mode = std::env::args_os().nth(1);
+    let is_mode = |name: &str| mode.as_deref().is_some_and(|mode| mode == name);
     // The attach helper alone must be readable: it has no secrets, and the host looks at what confines it.
     #[cfg(unix)]
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == attach_helper::MODE_ARG) {
+    if is_mode(attach_helper::MODE_ARG) {
         return attach_helper::run(std::env::args_os().skip(2));
     }
     // First of all, for our process and for the warden, which both begin here.
     hide_from_other_processes();
     // Then at once: the warden must have a single thread and no open files.
     #[cfg(unix)]
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::warden::MODE_ARG) {
+    if is_mode(dynamic_mcp::transport::warden::MODE_ARG) {
         return dynamic_mcp::transport::warden::run();
     }
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::jq::child::MODE_ARG) {
+    if is_mode(dynamic_mcp::jq::child::MODE_ARG) {
         return dynamic_mcp::jq::child::run();
     }
     memory::configure();
     #[cfg(unix)]
-    if std::env::args_os().nth(1).is_some_and(|mode| mode == dynamic_mcp::transport::shared::MODE_ARG) {
+    if is_mode(dynamic_mcp::transport::shared::MODE_ARG) {
         return dynamic_mcp::host::run(std::env::args_os().skip(2));
     }
     match usage::parse(std::env::args_os()) {

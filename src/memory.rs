@@ -20,7 +20,7 @@ const TRIM_THRESHOLD: i32 = 4 << 20;
 /// By how much a heap grows at least, in bytes. Memory that is not used yet is not resident.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const TOP_PAD: i32 = 1 << 20;
-/// The number of heaps. The others grow by single pages, and the few threads that we have hardly compete.
+/// The number of heaps. A further one would grow by single pages, and the few threads that we have hardly compete.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HEAPS: i32 = 1;
 

@@ -114,33 +114,19 @@ impl Egress {
         if let Some(error) = self.take_last_error() {
             return error;
         }
-        let text = sanitize(&error.to_string(), secrets);
         let refusal = self.last_refusal.lock().take();
         let refusal = refusal.map(|response| describe_error_response(&response, secrets));
         match (error, refusal) {
-            (RmcpError::RegistrationFailed(_) | RmcpError::TokenRefreshRejected(_), Some(refusal))
-            | (RmcpError::TokenRefreshFailed(_), Some(refusal)) => AuthError::Refused(refusal),
+            (
+                RmcpError::RegistrationFailed(_)
+                | RmcpError::TokenRefreshRejected(_)
+                | RmcpError::TokenRefreshFailed(_),
+                Some(refusal),
+            ) => AuthError::Refused(refusal),
             (RmcpError::TokenExchangeFailed(_), Some(refusal)) => AuthError::Refused(format!(
                 "its authorization server did not accept the authorization code: {refusal}"
             )),
-            (error, _) => self.explain_other(error, text, secrets),
-        }
-    }
-
-    fn explain_other(&self, error: &RmcpError, text: String, secrets: &[&str]) -> AuthError {
-        match error {
-            RmcpError::PkceUnsupported => AuthError::Refused(
-                "its authorization server does not support PKCE with S256, which a safe login requires"
-                    .to_owned(),
-            ),
-            RmcpError::DiscoveryRequestFailed { .. } => AuthError::Unreachable(text),
-            RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
-                AuthError::Refused(format!(
-                    "the authorization server {expected_issuer} claims to be {}",
-                    quote_sanitized(received_issuer, secrets)
-                ))
-            }
-            _ => AuthError::Refused(text),
+            (error, _) => explain_without_response(error, secrets),
         }
     }
 
@@ -249,6 +235,25 @@ impl Resolve for AllowedDestinations {
                 false => Ok(Box::new(addresses.into_iter()) as Addrs),
             }
         })
+    }
+}
+
+/// Explains an error of rmcp about which no error response says more.
+fn explain_without_response(error: &RmcpError, secrets: &[&str]) -> AuthError {
+    let text = || sanitize(&error.to_string(), secrets);
+    match error {
+        RmcpError::PkceUnsupported => AuthError::Refused(
+            "its authorization server does not support PKCE with S256, which a safe login requires"
+                .to_owned(),
+        ),
+        RmcpError::DiscoveryRequestFailed { .. } => AuthError::Unreachable(text()),
+        RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+            AuthError::Refused(format!(
+                "the authorization server {expected_issuer} claims to be {}",
+                quote_sanitized(received_issuer, secrets)
+            ))
+        }
+        _ => AuthError::Refused(text()),
     }
 }
 

@@ -160,7 +160,8 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     Err(CommandError::new(EXIT_USAGE, message))
 }
 
-/// The command line of our entry in a client's file, with the profile of `ours` if there is one. What is wrong with it is reported, as an instance does.
+/// The command line of our entry in a client's file, with the profile of `ours` if there is one. What is wrong with it
+/// is reported, as an instance does.
 fn options_of_entry(args: Vec<OsString>, ours: &Cli, errors: &mut Vec<String>) -> Option<Cli> {
     let (mut cli, wrong) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(args)).ok()?;
     errors

@@ -2,13 +2,15 @@
 //!
 //! # Theory of operation
 //!
-//! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an entry of ours
-//! from each server in them; `variables` does that for the variables in its strings. `merge` puts the servers of all
-//! clients together, and with those that servers.json has. `report` says what was found, and `ask` asks. Then `plan` adds
-//! the new servers to servers.json, with `edit`.
+//! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
+//! entry of ours from each server in them; `variables` does that for the variables in its strings. `merge` puts the
+//! servers of all clients together, and with those that servers.json has. `report` says what was found, and `ask` asks.
+//! Then `plan` adds the new servers to servers.json, with `edit`.
 //!
-//! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of `allowed` ones), `write` writes them,
-//! and `undo` keeps what is needed to take that back. `own_entry` finds our entry there, for `check`. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown, and `keyring` moves them to the system's keyring for `--secrets`.
+//! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
+//! `allowed` ones), `write` writes them, and `undo` keeps what is needed to take that back. `own_entry` finds our entry
+//! there, for `check`. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown,
+//! and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
 //!
@@ -20,11 +22,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 
 use super::Cli;
-use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::{config_files, secret_store};
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
@@ -97,7 +99,7 @@ pub struct ImportArgs {
 ///
 /// # Errors
 ///
-/// Fails if stdout cannot be written, or a file cannot be read or written.
+/// Fails if the command line is wrong, stdout cannot be written, or a file cannot be read or written.
 pub async fn import(
     args: &ImportArgs,
     cli: &Cli,
@@ -115,10 +117,9 @@ pub async fn import(
         answers: Answers::new(args.yes),
     };
     if mode.answers == Answers::Nobody && !mode.dry_run {
-        eprintln!(
-            "dynamic-mcp: there is no terminal to ask; run this again with --yes, or with --dry-run to see what it does"
-        );
-        return Ok(ExitCode::from(EXIT_USAGE));
+        let message =
+            "there is no terminal to ask; run this again with --yes, or with --dry-run to see what it does";
+        bail!(CommandError::new(EXIT_USAGE, message));
     }
     if args.undo {
         return match undo_changes(&mode, env)? {
@@ -128,11 +129,11 @@ pub async fn import(
     }
     let target = target_file(cli, env)?;
     if is_toml(&target) {
-        eprintln!(
-            "dynamic-mcp: {} is a file of Codex, which has no variables for what the clients' entries use; name a JSON file with --config",
+        let message = format!(
+            "{} is a file of Codex, which has no variables for what the clients' entries use; name a JSON file with --config",
             target.display()
         );
-        return Ok(ExitCode::from(EXIT_USAGE));
+        bail!(CommandError::new(EXIT_USAGE, message));
     }
     import_into(target, args, mode, MeasureContext { cli, env, process_env }).await
 }
@@ -146,13 +147,7 @@ async fn import_into(
 ) -> anyhow::Result<ExitCode> {
     let env = context.env;
     if args.secrets {
-        match known_secrets(&target, args.dry_run, env).await? {
-            Ok(names) => mode.stored_secrets = Some(names),
-            Err(reason) => {
-                eprintln!("dynamic-mcp: --secrets {reason}");
-                return Ok(ExitCode::from(EXIT_USAGE));
-            }
-        }
+        mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
@@ -181,19 +176,19 @@ async fn import_into(
     })
 }
 
-/// The names of the secrets that the keyring has, or why none can move there from this file.
-async fn known_secrets(
-    target: &Path,
-    dry_run: bool,
-    env: &Env,
-) -> anyhow::Result<Result<Vec<String>, String>> {
+/// The names of the secrets that the keyring has.
+///
+/// # Errors
+///
+/// Fails if none can move there from this file, or the names cannot be read.
+async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Result<Vec<String>> {
     let own = env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default();
     if own != target {
-        let reason = "works only with your own servers.json, because {keyring:NAME} is read in no other file";
-        return Ok(Err(format!("{reason}: {}", own.display())));
+        let reason = "--secrets works only with your own servers.json, because {keyring:NAME} is read in no other file";
+        bail!(CommandError::new(EXIT_USAGE, format!("{reason}: {}", own.display())));
     }
     let store = secret_store(env).context("there is no directory for the names of secrets")?;
-    Ok(Ok(if dry_run { Vec::new() } else { store.names().await? }))
+    Ok(if dry_run { Vec::new() } else { store.names().await? })
 }
 
 /// The config file that is written: the last one of the command line, or else the default one.

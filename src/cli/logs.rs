@@ -36,12 +36,9 @@ struct ReadInstance {
 ///
 /// # Errors
 ///
-/// Fails if the runtime directory cannot be used, or stdout cannot be written.
+/// Fails if no instance is meant, the directory of the endpoints cannot be used, or stdout cannot be written.
 pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
-    let chosen = match selection::choose(query::all(env)?, &args.group, args.all, env) {
-        Ok(chosen) => chosen,
-        Err(exit) => return Ok(exit),
-    };
+    let chosen = selection::choose(query::all(env)?, &args.group, args.all, env)?;
     let mut servers = Vec::new();
     let mut read: Vec<ReadInstance> = Vec::new();
     for instance in chosen {

@@ -73,15 +73,18 @@ pub(super) fn find_server<'c>(
             let message = "the profile leaves this server out; choose another profile, or none";
             Err(CommandError::new(EXIT_USAGE, message))
         }
-        None => {
-            let names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
-            let known = match names.is_empty() {
-                true => "there are no servers in the config".to_owned(),
-                false => format!("the config has {}", names.join(", ")),
-            };
-            Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")))
-        }
+        None => Err(no_such_server(config.servers.iter().map(|(name, _)| name.as_str()))),
     }
+}
+
+/// The error of a name that no server has. `known`: the names of the servers.
+pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> CommandError {
+    let known: Vec<_> = known.collect();
+    let known = match known.is_empty() {
+        true => "there are no servers in the config".to_owned(),
+        false => format!("the config has {}", known.join(", ")),
+    };
+    CommandError::new(EXIT_USAGE, format!("there is no such server; {known}"))
 }
 
 /// The options with which another command reads the same config files, with a space before them; empty for the default

@@ -21,12 +21,10 @@ pub struct ReconnectArgs {
 ///
 /// # Errors
 ///
-/// Fails if the runtime directory cannot be used, an instance does not answer, or stdout cannot be written.
+/// Fails if no instance is meant or one does not answer, the directory of the endpoints cannot be used, or stdout cannot
+/// be written.
 pub fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
-    let chosen = match selection::choose(query::all(env)?, &args.group, args.all, env) {
-        Ok(chosen) => chosen,
-        Err(exit) => return Ok(exit),
-    };
+    let chosen = selection::choose(query::all(env)?, &args.group, args.all, env)?;
     for instance in chosen {
         let pid = instance.status.pid;
         match instance.reconnect(&args.group)? {

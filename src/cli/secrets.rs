@@ -1,7 +1,7 @@
 //! `dynamic-mcp secret set|list|remove`.
 
 use super::hidden_input::HiddenInput;
-use super::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::secret_store;
 use super::signals::EndSignals;
 use crate::auth::Secret;
@@ -41,12 +41,14 @@ pub enum SecretCommand {
 ///
 /// # Errors
 ///
-/// Fails if stdout cannot be written.
+/// Fails if the command fails, or stdout cannot be written.
 pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode> {
-    let Some(store) = secret_store(env) else {
-        eprintln!("dynamic-mcp: there is no directory for the names of secrets because HOME is not set");
-        return Ok(ExitCode::from(EXIT_CONFIG));
-    };
+    let store = secret_store(env).ok_or_else(|| {
+        CommandError::new(
+            EXIT_CONFIG,
+            "there is no directory for the names of secrets because HOME is not set",
+        )
+    })?;
     let outcome = match command {
         SecretCommand::Set { name } => set(&store, name).await,
         SecretCommand::List => store.names().await.map(|names| {
@@ -58,18 +60,17 @@ pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode>
             false => Some(format!("{name}: there was no such secret\n")),
         }),
     };
-    match outcome {
-        Ok(None) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Ok(Some(text)) => {
-            io::stdout().write_all(text.as_bytes())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(error) => {
-            eprintln!("dynamic-mcp: {error}");
-            let is_usage = matches!(error, SecretStoreError::Name(_) | SecretStoreError::Value(_));
-            Ok(ExitCode::from(if is_usage { EXIT_USAGE } else { EXIT_FAILURE }))
-        }
-    }
+    let Some(text) = outcome.map_err(failed)? else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(error: SecretStoreError) -> CommandError {
+    let exit_code = match error {
+        SecretStoreError::Name(_) | SecretStoreError::Value(_) => EXIT_USAGE,
+        SecretStoreError::Keyring { .. } | SecretStoreError::Files(_) => EXIT_FAILURE,
+    };
+    CommandError::new(exit_code, error.to_string())
 }
 
 /// Reads a value and stores it. `None` if a signal came.

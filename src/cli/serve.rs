@@ -241,7 +241,7 @@ async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
 }
 
 /// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
-/// already. The client sees the end of stdout meanwhile. EndSignals do not cut this short.
+/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
 async fn store_tokens(logins: &dyn LoginService) {
     let mut stored = std::pin::pin!(logins.flush());
     if timeout(Duration::ZERO, &mut stored).await.is_ok() {

@@ -8,7 +8,7 @@ use super::import::edit::{ObjectEdit, edit};
 use super::import::source::{literal, read_text, servers_keys, value_at};
 use super::import::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
-use super::paths::{config_files, config_options, load_all_servers};
+use super::paths::{config_files, config_options, load_all_servers, no_such_server};
 use crate::config::vars::Env;
 use crate::config::{ConfigError, Overrides};
 use crate::text;
@@ -156,13 +156,8 @@ fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result
     let files = read_files(cli, env)?;
     let found = files.iter().rev().find_map(|file| Some((file, file.entry(name)?)));
     let Some((file, entry)) = found else {
-        let known: Vec<_> =
-            files.iter().filter_map(ServersFile::servers).flat_map(Map::keys).map(String::as_str).collect();
-        let known = match known.is_empty() {
-            true => "there are no servers in the config".to_owned(),
-            false => format!("the config has {}", known.join(", ")),
-        };
-        return Err(CommandError::new(EXIT_USAGE, format!("there is no such server; {known}")));
+        let known = files.iter().filter_map(ServersFile::servers).flat_map(Map::keys);
+        return Err(no_such_server(known.map(String::as_str)));
     };
     let path = file.path.display();
     let is_disabled = is_disabled(entry);

@@ -26,7 +26,7 @@ use crate::jq::JqRunner;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
 use crate::wire::{Raw, raw};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use own_instance::OwnInstance;
 use print::Printout;
@@ -186,9 +186,9 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
     let is_object = given.trim_start().starts_with('{');
     match serde_json::from_str::<&RawValue>(&given) {
         Ok(_) if is_object => {}
-        Ok(_) => return Ok(usage(&format!("the arguments must be a JSON object, such as {}", EXAMPLE))),
+        Ok(_) => bail!(usage(format!("the arguments must be a JSON object, such as {EXAMPLE}"))),
         Err(error) => {
-            return Ok(usage(&format!("the arguments are not JSON: {error}; write, for example, {EXAMPLE}")));
+            bail!(usage(format!("the arguments are not JSON: {error}; write, for example, {EXAMPLE}")));
         }
     }
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
@@ -346,8 +346,7 @@ async fn run(
     }
 }
 
-/// Prints what is wrong with the command line, and returns the exit code for it.
-fn usage(message: &str) -> ExitCode {
-    eprintln!("dynamic-mcp: {message}");
-    ExitCode::from(EXIT_USAGE)
+/// The error of a command line that is wrong.
+fn usage(message: String) -> CommandError {
+    CommandError::new(EXIT_USAGE, message)
 }

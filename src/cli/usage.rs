@@ -7,14 +7,12 @@
 
 use super::Cli;
 use crate::config::nearest::nearest;
-use crate::transport::launch::{ANCESTORS_VAR, OWNER_VAR};
+use crate::transport::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, CommandFactory, Error, FromArgMatches};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 
-/// The beginning of the names of our variables.
-const VARIABLE_PREFIX: &str = "DYNAMIC_MCP_";
 /// The variables that no option has: the filter of the log, and those that we set for our servers.
 const OTHER_VARIABLES: [&str; 3] = ["DYNAMIC_MCP_LOG", ANCESTORS_VAR, OWNER_VAR];
 
@@ -105,14 +103,14 @@ fn misspelled_variables(
     let known: Vec<String> = options.chain(OTHER_VARIABLES).map(str::to_owned).collect();
     let misspelled = move |(name, value): (OsString, OsString)| {
         // The beginning is the same in all, so it says nothing about the similarity.
-        let own = name.to_str()?.strip_prefix(VARIABLE_PREFIX)?;
-        let known = || known.iter().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
+        let own = name.to_str()?.strip_prefix(OWN_VAR_PREFIX)?;
+        let known = || known.iter().filter_map(|known| known.strip_prefix(OWN_VAR_PREFIX));
         if value.is_empty() || known().any(|known| known == own) {
             return None;
         }
         let meant = nearest(own, known())?;
         let message = format!(
-            "there is no environment variable {VARIABLE_PREFIX}{own}; did you mean {VARIABLE_PREFIX}{meant}?"
+            "there is no environment variable {OWN_VAR_PREFIX}{own}; did you mean {OWN_VAR_PREFIX}{meant}?"
         );
         Some(UsageError { is_about_profile: meant == "PROFILE", ..UsageError::new(message) })
     };

@@ -4,8 +4,9 @@
 //!
 //! Loading has three steps. `parse` reads one file (`source_text`) into entries that remember their position. [`load`]
 //! puts the files together: a later file overrides an earlier one, servers and profiles by name and settings by key.
-//! `profiles` removes the servers that the profile in use leaves out. `resolve` makes a [`ServerConfig`] of each entry: it checks rules that concern several fields, reads the `env_file`, and applies the
-//! command line, the settings and the built-in defaults.
+//! `profiles` removes the servers that the profile in use leaves out. `resolve` makes a [`ServerConfig`] of each entry:
+//! it checks rules that concern several fields, reads the `env_file`, and applies the command line, the settings and
+//! the built-in defaults.
 //!
 //! Loading never fails as a whole. Whatever is wrong with a file, a setting or a server becomes a [`ConfigError`] with
 //! its position, and everything else still counts. Only the config files and the files they name are read.

@@ -8,7 +8,6 @@ use crate::config::{
     Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind,
 };
 use crate::pins::PinStore;
-use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
@@ -252,7 +251,7 @@ impl GroupManager {
         let pins = self.environment.pins.group(name, server);
         pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
         let catalog = catalog.overridden(&server.tools.overrides);
-        let refused = RefusedTools::new(pins.changes(), server.pin_tools, &server.tools.overrides);
+        let refused = pins.refused(server);
         self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
         Some(catalog)
     }

@@ -4,7 +4,6 @@ use super::manager::GroupManager;
 use crate::cache::CachedCatalogs;
 use crate::config::{Config, ConfigError, GroupName, ServerConfig};
 use crate::groups::surface::{Surface, Surfaces};
-use crate::pins::changes::RefusedTools;
 use crate::upstream::Upstream;
 use crate::upstream::clients::LogLevel;
 use futures_util::future::BoxFuture;
@@ -163,8 +162,7 @@ impl GroupManager {
     pub(super) fn replace_surface(&self, group: &Upstream, server: &ServerConfig) {
         let snapshot = group.snapshot();
         if let Some(catalog) = &snapshot.catalog {
-            let refused =
-                RefusedTools::new(snapshot.pins.changes(), server.pin_tools, &server.tools.overrides);
+            let refused = snapshot.pins.refused(server);
             let catalog = catalog.original().overridden(&server.tools.overrides);
             let surface = Surface::of(&catalog, &server.rules(), &refused);
             self.lists.surfaces.lock().replace(&group.name, surface);

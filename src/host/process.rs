@@ -5,7 +5,7 @@
 //! killing its whole tree. The second one closes what it inherited, listens, reports that on stdout, and serves.
 
 use super::listener::HostSocket;
-use crate::transport::own_program::close_other_descriptors;
+use crate::transport::own_program::{close_other_descriptors, own_program};
 use crate::transport::shared::MODE_ARG;
 use crate::transport::shared::runtime_dir::RuntimeDir;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -39,8 +39,7 @@ fn launch(args: &[OsString]) -> io::Result<()> {
     // Fails only for the leader of a process group, which this process is not.
     setsid().ok();
     close_other_descriptors();
-    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
-    Command::new(program).arg0("dmcp-host").arg(MODE_ARG).args(args).arg(SECOND_STEP).spawn()?;
+    Command::new(own_program()).arg0("dmcp-host").arg(MODE_ARG).args(args).arg(SECOND_STEP).spawn()?;
     Ok(())
 }
 

@@ -70,9 +70,9 @@ pub enum WhyRefused<'c> {
 }
 
 impl RefusedTools {
-    /// Refuses the tools that differ, if the group is `pinned`.
-    pub fn new(changes: Arc<ToolChanges>, pinned: bool, names: &ToolOverrides) -> Self {
-        Self(pinned.then(|| (changes, names.clone())))
+    /// Refuses the tools that differ. `names` gives the server's own names.
+    pub(super) fn new(changes: Arc<ToolChanges>, names: &ToolOverrides) -> Self {
+        Self(Some((changes, names.clone())))
     }
 
     /// Returns whether the tool is refused.

@@ -1,6 +1,6 @@
 //! What is remembered of one group, and how the tools of its catalog differ from that.
 
-use super::changes::{PinProblem, ToolChanges};
+use super::changes::{PinProblem, RefusedTools, ToolChanges};
 use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
@@ -121,6 +121,14 @@ impl GroupPins {
     /// How the tools of the catalog in use differ from what was first seen or approved.
     pub fn changes(&self) -> Arc<ToolChanges> {
         self.state.lock().changes.clone()
+    }
+
+    /// The tools that are refused now because they changed: none, unless `server` pins them.
+    pub fn refused(&self, server: &ServerConfig) -> RefusedTools {
+        match server.pin_tools {
+            true => RefusedTools::new(self.changes(), &server.tools.overrides),
+            false => RefusedTools::default(),
+        }
     }
 
     /// Compares a catalog from the cache. Nothing of it is remembered.

@@ -93,7 +93,7 @@ impl Process {
     }
 
     fn refused(&self) -> RefusedTools {
-        RefusedTools::new(self.group.changes(), true, &ToolOverrides::default())
+        RefusedTools::new(self.group.changes(), &ToolOverrides::default())
     }
 
     /// The refused ones of these tools.

@@ -9,10 +9,10 @@
 //! - [`Jobs`] starts upstreams. Each has a task, [`JobSupervisor`], which owns its job, notices its exit and ends it.
 //! - `sys` has the system calls, `pipes` the three pipes of an upstream.
 //!
-//! A process is a member of its job from its creation (`PROC_THREAD_ATTRIBUTE_JOB_LIST`), so there is no moment at which
-//! it runs outside, or at which it would be left behind suspended if we were killed. The job allows no breakaway. If we are in
-//! a job ourselves, the new one is nested in it. It does not hold what other processes start for an upstream: services,
-//! scheduled tasks, WMI, and containers.
+//! A process is a member of its job from its creation (`PROC_THREAD_ATTRIBUTE_JOB_LIST`), so there is no moment at
+//! which it runs outside, or at which it would be left behind suspended if we were killed. The job allows no breakaway.
+//! If we are in a job ourselves, the new one is nested in it. It does not hold what other processes start for an
+//! upstream: services, scheduled tasks, WMI, and containers.
 //!
 //! There is no SIGTERM: a stop waits until the processes have ended because their stdin is closed, and then terminates
 //! the job.

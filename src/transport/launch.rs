@@ -34,7 +34,7 @@ mod process_env;
 #[cfg(any(windows, test))]
 pub(super) mod windows_command;
 
-pub use child_env::{ANCESTORS_VAR, OWNER_VAR, withheld_vars};
+pub use child_env::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR, withheld_vars};
 pub use path::PathList;
 pub use process_env::ProcessEnv;
 

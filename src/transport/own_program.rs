@@ -1,5 +1,5 @@
-//! Our own program, which the warden, the host of shared servers, the helper that attaches and the
-//! runner of jq programs start again.
+//! Our own program, which the warden, the host of shared servers, the helper that attaches and the runner of jq
+//! programs start again.
 
 use std::path::PathBuf;
 

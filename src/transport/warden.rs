@@ -119,8 +119,8 @@ pub struct SpawnedProcess {
 /// Starts upstream processes and ends them with us. Clones share one warden process.
 ///
 /// A process must have only one of these, because the owner marks of its upstreams name nothing but the process. The
-/// warden process is started by `start` or the first spawn, and again after it was killed. It ends, with every upstream, when the
-/// last clone is dropped.
+/// warden process is started by `start` or the first spawn, and again after it was killed. It ends, with every
+/// upstream, when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Warden(Arc<WardenInner>);
 

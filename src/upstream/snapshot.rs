@@ -47,12 +47,7 @@ impl Snapshot {
 
     /// The tools that are refused now because they changed.
     pub fn refused(&self) -> RefusedTools {
-        match &self.server {
-            Some(server) if server.pin_tools => {
-                RefusedTools::new(self.pins.changes(), true, &server.tools.overrides)
-            }
-            _ => RefusedTools::default(),
-        }
+        self.server.as_ref().map(|server| self.pins.refused(server)).unwrap_or_default()
     }
 
     /// The number of known tools that the config allows. `None`: the tools are not known.

@@ -2,8 +2,8 @@
 //!
 //! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
 //! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
-//! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `spec` is what it starts with, `shared` what the tasks of
-//! all groups share.
+//! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `spec` is what it starts with, `shared`
+//! what the tasks of all groups share.
 
 use super::backoff::jitter;
 use super::catalog::Catalog;

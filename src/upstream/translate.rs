@@ -4,8 +4,8 @@ use crate::protocol::{Era, STATELESS, meta};
 use crate::wire::{Raw, raw};
 
 /// Translates the params of a request from the era `from` to the era `to`. A stateless server gets the revision, the
-/// client info and the client's capabilities in `_meta`, unless the request has them: `offered`. A server of the handshake era
-/// got them with `initialize`, so they are removed.
+/// client info and the clients' capabilities (`offered`) in `_meta`, unless the request has its own. A server of the
+/// handshake era got them with `initialize`, so they are removed.
 pub fn request(params: Option<Raw>, from: Era, to: Era, offered: &Raw) -> Option<Raw> {
     match (from, to) {
         (Era::Handshake, Era::Handshake) => params,

@@ -36,7 +36,7 @@ struct ServedRequests {
 
 #[derive(Default)]
 struct OpenRequests {
-    /// The requests that are not answered yet, in the order of their numbers.
+    /// The requests that are not answered yet, by their numbers.
     open: OwnIdMap<Arc<OpenRequest>>,
     /// The number of the last request.
     last: u64,
@@ -82,10 +82,17 @@ impl OpenRequest {
         };
         *slot = None;
         drop(slot);
-        if let Some(owner) = self.shared.requests.lock().end(self.number) {
-            self.shared.peer.reply(&self.id, reply);
-            owner.into_iter().for_each(Waker::wake);
+        let mut requests = self.shared.requests.lock();
+        if requests.open.remove(&self.number).is_none() {
+            // It was cancelled.
+            return;
         }
+        requests.answered = true;
+        let is_awaited = std::mem::take(&mut requests.awaits_answered);
+        let owner = requests.owner.clone().filter(|_| is_awaited);
+        drop(requests);
+        self.shared.peer.reply(&self.id, reply);
+        owner.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -114,14 +121,6 @@ impl Woken for OpenRequest {
 }
 
 impl OpenRequests {
-    /// Removes a request that is answered, and returns whom to wake. `None` if it was cancelled.
-    fn end(&mut self, number: u64) -> Option<Option<Waker>> {
-        self.open.remove(&number)?;
-        self.answered = true;
-        let is_awaited = std::mem::take(&mut self.awaits_answered);
-        Some(self.owner.clone().filter(|_| is_awaited))
-    }
-
     /// Notes whom to wake.
     fn watch(&mut self, context: &Context<'_>) {
         if !self.owner.as_ref().is_some_and(|owner| owner.will_wake(context.waker())) {

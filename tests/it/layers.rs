@@ -31,6 +31,7 @@ const LAYERS: [(&str, &[&str]); 29] = [
         "transport",
         &[
             "blocking",
+            "clock",
             "config",
             "digest",
             "files",

@@ -54,8 +54,8 @@ pub(super) struct ClientStart {
     pub(super) notes: Vec<String>,
 }
 
-/// Finds out how a client starts us. `env` and `ambient` are our own environment, `options`
-/// those with which another command reads the same config.
+/// Finds out how a client starts us. `env` and `ambient` are our own environment, `options` those with which another
+/// command reads the same config.
 pub(super) fn client_start(
     client: ClientApp,
     env: &Env,

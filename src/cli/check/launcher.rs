@@ -11,19 +11,19 @@ pub(super) fn of(group: &Upstream) -> Option<String> {
     let snapshot = group.snapshot();
     let server = snapshot.server.as_deref()?;
     let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
+    let process = snapshot.process()?;
+    // A server that is shared runs in another process, as written.
+    if process.is_shared {
+        return None;
+    }
     match server.launcher {
-        // A server that is shared runs in another process, as written.
-        _ if snapshot.process()?.is_shared => None,
         Launcher::Direct => {
             let reason = obstacle(stdio)?;
             // Without a launcher there is nothing to leave out, and the settings concern every server.
             let has_launcher = pinned_package(stdio).err().is_none_or(|error| error.launcher().is_some());
             has_launcher.then(|| format!("`launcher` has no effect, because {reason}"))
         }
-        Launcher::Keep => {
-            let cost = LauncherCost::measure(snapshot.process()?.pid)?;
-            advice(stdio, cost)
-        }
+        Launcher::Keep => advice(stdio, LauncherCost::measure(process.pid)?),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::pins::group::remembered_tools;
 use crate::text::{one_line, shorten, visible};
 use crate::transport::launch::{ProcessEnv, working_dir};
 use clap::Arg;
+use clap::builder::StyledStr;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,11 @@ pub(super) struct CompletedWord {
 impl CompletedWord {
     fn new(word: &str, about: &str) -> Self {
         Self { word: word.to_owned(), about: shorten(&one_line(about), MAX_ABOUT) }
+    }
+
+    /// A word that clap's definition of the command line describes.
+    fn with_help(word: &str, help: Option<&StyledStr>) -> Self {
+        Self::new(word, &help.map(ToString::to_string).unwrap_or_default())
     }
 }
 
@@ -60,15 +66,13 @@ pub(super) async fn of(line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) ->
 
 fn commands(line: &TypedLine<'_>) -> Vec<CompletedWord> {
     let commands = line.command.get_subcommands().filter(|command| !command.is_hide_set());
-    let about = |about: Option<&clap::builder::StyledStr>| about.map(ToString::to_string).unwrap_or_default();
-    commands.map(|command| CompletedWord::new(command.get_name(), &about(command.get_about()))).collect()
+    commands.map(|command| CompletedWord::with_help(command.get_name(), command.get_about())).collect()
 }
 
 fn options(line: &TypedLine<'_>) -> Vec<CompletedWord> {
     let options = line.command.get_arguments().filter(|option| !option.is_hide_set());
     let candidate = |option: &Arg| {
-        let about = option.get_help().map(ToString::to_string).unwrap_or_default();
-        Some(CompletedWord::new(&format!("--{}", option.get_long()?), &about))
+        Some(CompletedWord::with_help(&format!("--{}", option.get_long()?), option.get_help()))
     };
     options.filter_map(candidate).collect()
 }
@@ -93,12 +97,7 @@ async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env, ambient: &Proce
         _ => {
             let values = argument.get_possible_values();
             let values = values.iter().filter(|value| !value.is_hide_set());
-            let about = |help: Option<&clap::builder::StyledStr>| help.map(ToString::to_string);
-            values
-                .map(|value| {
-                    CompletedWord::new(value.get_name(), &about(value.get_help()).unwrap_or_default())
-                })
-                .collect()
+            values.map(|value| CompletedWord::with_help(value.get_name(), value.get_help())).collect()
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The MCP client of the demo: it starts a server, sends one request at a time and waits for the answer.
 
 use crate::protocol::LATEST_HANDSHAKE;
+use crate::transport::launch::OWN_VAR_PREFIX;
 use anyhow::{Context, bail, ensure};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ impl DemoClient {
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         // The user's own settings would change what the demo shows.
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("DYNAMIC_MCP_") {
+            if name.to_string_lossy().starts_with(OWN_VAR_PREFIX) {
                 command.env_remove(name);
             }
         }

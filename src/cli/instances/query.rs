@@ -12,11 +12,12 @@ use std::time::Duration;
 /// How long an instance may take to answer. One that hangs is left out.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A running instance and the file of its endpoint.
+/// A running instance.
 pub struct RunningInstance {
     /// What it says of itself.
     pub status: InstanceStatus,
-    socket: PathBuf,
+    /// The file of its endpoint.
+    file: PathBuf,
 }
 
 /// What became of a request to reconnect a group.
@@ -45,13 +46,13 @@ pub fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
     let unusable = |error: io::Error| {
         io::Error::new(error.kind(), format!("the running instances cannot be found: {error}"))
     };
-    for socket in endpoint::find(endpoint::base(env).as_deref()).map_err(unusable)? {
-        match ask(&socket, &InstanceRequest::Status) {
-            Ok(InstanceReply::Status(status)) => instances.push(RunningInstance { status: *status, socket }),
+    for file in endpoint::find(endpoint::base(env).as_deref()).map_err(unusable)? {
+        match ask(&file, &InstanceRequest::Status) {
+            Ok(InstanceReply::Status(status)) => instances.push(RunningInstance { status: *status, file }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(&socket).ok();
+                fs::remove_file(&file).ok();
             }
-            _ => eprintln!("dynamic-mcp: {} does not answer", socket.display()),
+            _ => eprintln!("dynamic-mcp: {} does not answer", file.display()),
         }
     }
     instances.sort_by_key(|instance| std::cmp::Reverse((instance.status.up_s, instance.status.pid)));
@@ -65,7 +66,7 @@ impl RunningInstance {
     ///
     /// Fails if the instance does not answer.
     pub fn reconnect(&self, group: &str) -> io::Result<Reconnected> {
-        match ask(&self.socket, &InstanceRequest::Reconnect(group.to_owned()))? {
+        match ask(&self.file, &InstanceRequest::Reconnect(group.to_owned()))? {
             InstanceReply::Reconnecting => Ok(Reconnected::Yes),
             InstanceReply::NoSuchGroup => Ok(Reconnected::NoSuchGroup),
             InstanceReply::Status(_) | InstanceReply::Log(_) => Err(io::ErrorKind::InvalidData.into()),
@@ -78,7 +79,7 @@ impl RunningInstance {
     ///
     /// Fails if the instance does not answer.
     pub fn log(&self, group: &str, after: Option<LogCursor>) -> io::Result<LogReply> {
-        match ask(&self.socket, &InstanceRequest::Logs { group: group.to_owned(), after })? {
+        match ask(&self.file, &InstanceRequest::Logs { group: group.to_owned(), after })? {
             InstanceReply::Log(page) => Ok(LogReply::Page(page)),
             InstanceReply::NoSuchGroup => Ok(LogReply::NoSuchGroup),
             InstanceReply::Status(_) | InstanceReply::Reconnecting => Err(io::ErrorKind::InvalidData.into()),
@@ -86,7 +87,7 @@ impl RunningInstance {
     }
 }
 
-fn ask(socket: &Path, request: &InstanceRequest) -> io::Result<InstanceReply> {
+fn ask(file: &Path, request: &InstanceRequest) -> io::Result<InstanceReply> {
     let line = serde_json::to_string(request)? + "\n";
-    Ok(serde_json::from_str(&endpoint::exchange(socket, &line, ANSWER_TIMEOUT)?)?)
+    Ok(serde_json::from_str(&endpoint::exchange(file, &line, ANSWER_TIMEOUT)?)?)
 }

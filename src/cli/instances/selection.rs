@@ -1,32 +1,34 @@
 //! Which running instances a command about a group means.
 
 use super::query::RunningInstance;
-use crate::cli::outcome::EXIT_USAGE;
+use crate::cli::outcome::{CommandError, EXIT_USAGE};
 use crate::config::vars::Env;
-use std::process::ExitCode;
 
-/// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it. Tells
-/// on stderr why there is none, and fails with the exit code then.
+/// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it.
+///
+/// # Errors
+///
+/// Fails if there is none, or it is not clear which is meant.
 pub fn choose(
     mut instances: Vec<RunningInstance>,
     group: &str,
     all: bool,
     env: &Env,
-) -> Result<Vec<RunningInstance>, ExitCode> {
+) -> Result<Vec<RunningInstance>, CommandError> {
     instances.retain(|instance| instance.status.has_group(group));
     let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd();
     let (count, is_any_here) = (instances.len(), instances.iter().any(is_here));
-    match (count, is_any_here) {
-        (0, _) => eprintln!("dynamic-mcp: no running instance has a group {group:?}"),
+    let message = match (count, is_any_here) {
+        (0, _) => format!("no running instance has a group {group:?}"),
         _ if all || count == 1 => return Ok(instances),
         (_, true) => {
             instances.retain(is_here);
             return Ok(instances);
         }
-        (_, false) => eprintln!(
-            "dynamic-mcp: {count} instances have a group {group:?}, and none of them runs in this directory: run this in \
-             the directory of one of them, or with --all"
+        (_, false) => format!(
+            "{count} instances have a group {group:?}, and none of them runs in this directory: run this in the \
+             directory of one of them, or with --all"
         ),
-    }
-    Err(ExitCode::from(EXIT_USAGE))
+    };
+    Err(CommandError::new(EXIT_USAGE, message))
 }

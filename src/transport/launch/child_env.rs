@@ -85,8 +85,8 @@ const SAFE_WINDOWS_VARS: &[&str] = &[
     "WINDIR",
 ];
 
-/// The prefix of our own settings. A dynamic-mcp that runs as a child must not read the settings of its parent.
-const OWN_PREFIX: &str = "DYNAMIC_MCP_";
+/// The prefix of our own variables. A dynamic-mcp that runs as a child must not read the settings of its parent.
+pub const OWN_VAR_PREFIX: &str = "DYNAMIC_MCP_";
 
 /// Names the dynamic-mcp instances that a process descends from: hashes of their configs, the outermost first, separated
 /// by colons. A dynamic-mcp that runs as a child must not start itself again.
@@ -115,7 +115,7 @@ pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVar
 fn is_inherited(name: &OsStr, value: &OsStr, rule: &InheritEnv) -> bool {
     // The config file cannot name a variable whose name is not Unicode, so only `All` includes it.
     let Some(name) = name.to_str() else { return *rule == InheritEnv::All };
-    if has_prefix(name, OWN_PREFIX) {
+    if has_prefix(name, OWN_VAR_PREFIX) {
         return is_same_var(name, ANCESTORS_VAR);
     }
     if WINDOW_VARS.iter().any(|other| is_same_var(name, other)) {
@@ -160,7 +160,7 @@ pub fn withheld_vars(
         |name: &str| contains_word(stderr_tail, name) || is_credential(name) && is_named_like(name, &words);
     let names = process_env.vars.keys().filter_map(|name| name.to_str());
     names
-        .filter(|name| !has_prefix(name, OWN_PREFIX) && !SHELL_VARS.contains(name))
+        .filter(|name| !has_prefix(name, OWN_VAR_PREFIX) && !SHELL_VARS.contains(name))
         .filter(|name| get_var(&child_env, name).is_none() && is_wanted(name))
         .take(MAX_WITHHELD)
         .map(str::to_owned)
@@ -201,7 +201,7 @@ fn is_named_like(name: &str, words: &[String]) -> bool {
 }
 
 /// Returns whether the name is that of a credential.
-fn is_credential(name: &str) -> bool {
+pub(super) fn is_credential(name: &str) -> bool {
     let name = name.to_uppercase();
     launcher_vars::SECRET_WORDS.iter().any(|word| name.contains(word))
 }

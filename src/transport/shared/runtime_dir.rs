@@ -3,6 +3,7 @@
 //! nothing is shared.
 
 use crate::digest;
+use crate::transport::own_program::own_program;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -103,8 +104,7 @@ fn at(path: &Path, error: io::Error) -> io::Error {
 
 /// Identifies our executable: an upgrade, or another build of the same version, is another file.
 fn build_id() -> io::Result<String> {
-    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
-    let file = fs::metadata(program)?;
+    let file = fs::metadata(own_program())?;
     let text = format!(
         "{} {} {} {} {} {}",
         env!("CARGO_PKG_VERSION"),

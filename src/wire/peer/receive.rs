@@ -1,7 +1,6 @@
 //! How a peer reads messages: first a line, then what it says.
 
-use super::CallError;
-use super::{Incoming, Peer, Unread};
+use super::{CallError, Incoming, Peer, Unread};
 use crate::protocol::methods::notification;
 use crate::wire::lines::LineReader;
 use crate::wire::own_ids::own_id;

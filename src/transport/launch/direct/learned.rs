@@ -5,10 +5,12 @@
 //! a reference to it, and a text that looks like a secret is not stored at all.
 
 use super::pinned::LauncherProgram;
+use crate::clock::unix_time_s;
 use crate::digest;
 use crate::files::MAX_CACHED_BYTES;
 use crate::private_files::{private_dir, read_private, remove_stale_temporaries, replace};
-use crate::transport::launch::launcher_vars::{SECRET_WORDS, has_url_with_credentials};
+use crate::transport::launch::child_env::is_credential;
+use crate::transport::launch::launcher_vars::has_url_with_credentials;
 use crate::transport::launch::{ANCESTORS_VAR, Launch, OWNER_VAR};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The version of the file format. Files of another version are not read.
 const VERSION: u32 = 1;
@@ -113,16 +115,8 @@ impl LearnedStart {
                 continue;
             }
             let parts = parts_of(&value, launch);
-            let text: String = parts
-                .iter()
-                .filter_map(|part| match part {
-                    ValuePart::Text(text) => Some(text.as_str()),
-                    ValuePart::Var(_) | ValuePart::Arg(_) => None,
-                })
-                .collect();
-            let capitals = name.to_uppercase();
-            let is_secret = SECRET_WORDS.iter().any(|word| capitals.contains(word)) && !text.is_empty();
-            if is_secret || has_url_with_credentials(&value) && !text.is_empty() {
+            let has_text = parts.iter().any(|part| matches!(part, ValuePart::Text(text) if !text.is_empty()));
+            if has_text && (is_credential(&name) || has_url_with_credentials(&value)) {
                 return Err(format!("variable {name} may be a secret of the launcher"));
             }
             env.insert(name, parts);
@@ -134,7 +128,7 @@ impl LearnedStart {
         });
         Ok(Self {
             version: VERSION,
-            expires_s: age.map(|age| now_s() + age.as_secs()),
+            expires_s: age.map(|age| unix_time_s() + age.as_secs()),
             program: seen.program,
             own_args,
             env,
@@ -145,7 +139,7 @@ impl LearnedStart {
     /// Returns what is to be executed in the place of the launcher. `None` if a file has changed, or it is too old.
     pub(super) fn apply(&self, launch: &Launch) -> Option<Launch> {
         let is_current = self.expires_s.is_none_or(|end| {
-            let now = now_s();
+            let now = unix_time_s();
             // A clock that was set back does not prolong it.
             now < end && end <= now + MAX_AGE_UVX.as_secs()
         });
@@ -258,10 +252,6 @@ pub(super) fn file_name(launch: &Launch) -> String {
     digest::of_parts(parts, 16) + ".json"
 }
 
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,7 +360,7 @@ mod tests {
         assert_eq!(learned(LauncherProgram::Npx).expires_s, None);
         let mut fresh = learned(LauncherProgram::Uvx);
         assert!(fresh.apply(&got).is_some());
-        for end in [now_s(), now_s() + 8 * 24 * 3600] {
+        for end in [unix_time_s(), unix_time_s() + 8 * 24 * 3600] {
             fresh.expires_s = Some(end);
             assert!(fresh.apply(&got).is_none());
         }
