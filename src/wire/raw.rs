@@ -31,8 +31,12 @@ pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
 
 /// Returns the elements of the member `key` if it is an array.
 pub fn elements(object: &Raw, key: &str) -> Option<Vec<Raw>> {
-    let list = get(object, key)?;
-    let elements: Vec<&RawValue> = serde_json::from_slice(&list).ok()?;
+    elements_of(&get(object, key)?)
+}
+
+/// Returns the elements of an array.
+pub fn elements_of(list: &Raw) -> Option<Vec<Raw>> {
+    let elements: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
 }
 

@@ -208,12 +208,10 @@ fn example(kind: &str, text: &[u8]) -> String {
     if kind != "string" {
         return shorten(&String::from_utf8_lossy(text), MAX_EXAMPLE);
     }
-    // A cut may leave half of an escape, which then counts for nothing.
-    let beginning = text.get(..text.len().min(8 * MAX_EXAMPLE)).unwrap_or(text);
-    let decoded = if beginning.len() == text.len() {
-        decode(text)
-    } else {
-        String::from_utf8_lossy(&beginning[1..]).into_owned()
+    let decoded = match text.len() <= 8 * MAX_EXAMPLE {
+        true => decode(text),
+        // A long string is not decoded, because half of an escape may be left where it is cut.
+        false => String::from_utf8_lossy(&text[1..8 * MAX_EXAMPLE]).into_owned(),
     };
     quoted(&shorten(&decoded, MAX_EXAMPLE))
 }

@@ -120,7 +120,7 @@ fn place(text: &str, part: &TextPart, unit: &str, limit: usize) -> String {
     match cut_from {
         None => format!("{place}]"),
         Some(wanted) => {
-            // Where a line was cut, only bytes go on.
+            // From the middle of a line, only a range of bytes can go on.
             let next = match text[bytes.end..].starts_with('\n') && unit == "lines" {
                 true => format!(
                     "\"lines\":\"{}-{}\"",
@@ -183,7 +183,7 @@ fn parse(arguments: &CallArguments) -> Result<(String, ResultPart), String> {
 /// Where a range ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RangeEnd {
-    /// With what it begins with.
+    /// With the line or byte that it begins with.
     Same,
     At(usize),
     /// Where the text ends.
