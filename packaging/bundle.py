@@ -31,9 +31,10 @@ def universal(programs):
     return header + entries + body
 
 
-def programs_of(out, platforms):
+def targets_of(out, platforms):
+    """The target of each platform that has an archive."""
     targets = [archives.first_target(out, project.PLATFORMS[platform]) for platform in platforms]
-    return [archives.program_of(out, target) for target in targets if target is not None]
+    return [target for target in targets if target is not None]
 
 
 def manifest(entries):
@@ -79,11 +80,11 @@ def make(out):
     """Makes the bundle of the systems that have an archive. Returns its file, or nothing without any."""
     files, entries = {}, {}
     for system, platforms in SYSTEMS.items():
-        programs = programs_of(out, platforms)
-        if not programs:
+        targets = targets_of(out, platforms)
+        if not targets:
             continue
-        name = project.PROGRAM + (".exe" if system == "win32" else "")
-        entries[system] = f"server/{system}/{name}"
+        entries[system] = f"server/{system}/{project.program_file(targets[0])}"
+        programs = [archives.program_of(out, target) for target in targets]
         program = universal(programs) if system == "darwin" else programs[0]
         files[entries[system]] = (program, 0o755)
     if not entries:

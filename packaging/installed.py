@@ -66,7 +66,7 @@ def pip(out, folder):
     call(sys.executable, "-m", "venv", folder / "venv")
     call(folder / "venv" / "bin" / "pip", "install", "--no-index", wheel_of(out))
     program = folder / "venv" / "bin" / project.PROGRAM
-    call(folder / "venv" / "bin" / "python", "-m", project.PUBLISHED.replace("-", "_"), "--version")
+    call(folder / "venv" / "bin" / "python", "-m", project.MODULE, "--version")
     return [folder / "venv" / "bin" / project.PUBLISHED], program
 
 

@@ -22,12 +22,15 @@ KEYWORDS = PACKAGE["keywords"]
 REPOSITORY = PACKAGE["repository"]
 # The name on npm and PyPI.
 PUBLISHED = PACKAGE["metadata"]["published"]["name"]
+# The same as the name of a Python module.
+MODULE = PUBLISHED.replace("-", "_")
 OWNER, REPOSITORY_NAME = REPOSITORY.removeprefix("https://github.com/").split("/")
 # The namespace of the MCP registry that belongs to the account on GitHub.
 REGISTRY_NAME = f"io.github.{OWNER}/{REPOSITORY_NAME}"
 DOWNLOADS = f"{REPOSITORY}/releases/download/v{VERSION}"
 
-TARGETS = [
+# The targets that every release has.
+RELEASED = [
     "x86_64-unknown-linux-gnu",
     "aarch64-unknown-linux-gnu",
     "x86_64-unknown-linux-musl",
@@ -36,9 +39,9 @@ TARGETS = [
     "aarch64-apple-darwin",
     "x86_64-pc-windows-msvc",
     "aarch64-pc-windows-msvc",
-    # For a machine without Microsoft's linker; no release has it.
-    "x86_64-pc-windows-gnu",
 ]
+# The last one is for a machine without Microsoft's linker.
+TARGETS = [*RELEASED, "x86_64-pc-windows-gnu"]
 
 # The platforms of npm, with the targets that can serve them, best first. The static binary runs on every Linux.
 PLATFORMS = {

@@ -14,7 +14,7 @@ import archives
 import project
 
 # On Unix the module becomes the binary. Windows has no exec, so there it waits, and ends as the binary does.
-MODULE = '''\
+SOURCE = '''\
 """Runs {program}, which is installed beside Python."""
 
 import os
@@ -53,12 +53,11 @@ if __name__ == "__main__":
 
 def stage(folder):
     """Writes the Python project that maturin builds."""
-    module = project.PUBLISHED.replace("-", "_")
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "python" / module).mkdir(parents=True)
-    text = MODULE.format(program=project.PROGRAM)
-    (folder / "python" / module / "__init__.py").write_text(text, encoding="utf-8")
-    (folder / "python" / module / "__main__.py").write_text("from . import main\n\nmain()\n", encoding="utf-8")
+    (folder / "python" / project.MODULE).mkdir(parents=True)
+    text = SOURCE.format(program=project.PROGRAM)
+    (folder / "python" / project.MODULE / "__init__.py").write_text(text, encoding="utf-8")
+    (folder / "python" / project.MODULE / "__main__.py").write_text("from . import main\n\nmain()\n", encoding="utf-8")
     (folder / "README.md").write_text(project.readme(), encoding="utf-8")
     shutil.copy(project.ROOT / "LICENSE", folder)
     # A string of JSON is one of TOML.
@@ -84,7 +83,7 @@ urls = {{ Repository = {text["REPOSITORY"]} }}
 [tool.maturin]
 bindings = "bin"
 manifest-path = {manifest}
-module-name = "{module}"
+module-name = {text["MODULE"]}
 python-source = "python"
 """,
         encoding="utf-8",
@@ -93,15 +92,14 @@ python-source = "python"
 
 def add_entry_point(wheel, out):
     """Writes the wheel to the folder `out` with the command of the package's name (packaging.python.org, "entry points")."""
-    module = project.PUBLISHED.replace("-", "_")
-    name = f"{module}-{project.VERSION}.dist-info/entry_points.txt"
-    text = f"[console_scripts]\n{project.PUBLISHED} = {module}:main\n".encode()
+    name = f"{project.MODULE}-{project.VERSION}.dist-info/entry_points.txt"
+    text = f"[console_scripts]\n{project.PUBLISHED} = {project.MODULE}:main\n".encode()
     digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
     files = {}
     with zipfile.ZipFile(wheel) as packed:
         for entry in packed.infolist():
             files[entry.filename] = (packed.read(entry), (entry.external_attr >> 16) & 0o777 or 0o644)
-    record = f"{module}-{project.VERSION}.dist-info/RECORD"
+    record = f"{project.MODULE}-{project.VERSION}.dist-info/RECORD"
     content, mode = files[record]
     files[record] = (content.rstrip(b"\n") + f"\n{name},sha256={digest},{len(text)}\n".encode(), mode)
     files[name] = (text, 0o644)

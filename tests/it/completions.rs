@@ -6,8 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
-use crate::support::session_bus::are_installed;
-use crate::support::{InputRecord, config_of, merged, output_of, scripted_upstream};
+use crate::support::{InputRecord, are_installed, config_of, merged, output_of, scripted_upstream};
 
 /// The words that may stand in place of the last of these.
 fn words(shell: &Shell, words: &[&str]) -> Vec<String> {
@@ -67,13 +66,10 @@ fn servers_tools_profiles_and_clients_are_completed_and_nothing_is_started() {
         (&["--surface=m"], &["--surface=meta"]),
     ];
     for (typed, expected) in cases {
-        let mut found = words(&shell, typed);
+        let (mut found, mut expected) = (words(&shell, typed), expected.to_vec());
         // The order of the servers is that of the config.
         if typed.last() == Some(&"") {
             found.sort();
-        }
-        let mut expected: Vec<_> = expected.to_vec();
-        if typed.last() == Some(&"") {
             expected.sort_unstable();
         }
         assert_eq!(found, expected, "{typed:?}");

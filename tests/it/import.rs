@@ -204,7 +204,6 @@ fn clients_get_dynamic_mcp_alone_and_their_own_bytes_back() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn a_clients_file_keeps_its_mode_and_its_link() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -226,7 +225,6 @@ fn a_clients_file_keeps_its_mode_and_its_link() {
     );
 }
 
-#[cfg(unix)]
 #[test]
 fn a_client_without_a_file_gets_one_that_is_private_and_goes_with_undo() {
     use std::os::unix::fs::PermissionsExt;

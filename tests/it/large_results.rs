@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{InputRecord, Proxy, config_of, merged, scripted_upstream, text_of};
+use crate::support::{InputRecord, Proxy, merged, pure_config, scripted_upstream, text_of};
 
 mod routes;
 mod select;
@@ -21,7 +21,7 @@ fn upstream() -> Value {
 
 /// A config with the group `g`, whose entry has these members.
 fn config(members: Value) -> Value {
-    merged(config_of([("g", merged(upstream(), members))]), json!({"settings": {"lazy_startup": "pure"}}))
+    pure_config([("g", merged(upstream(), members))])
 }
 
 /// A proxy whose results above this size are stored.
@@ -33,8 +33,7 @@ fn storing(store_above: impl Into<Value>) -> Proxy {
 fn recorded(members: Value) -> (Proxy, InputRecord) {
     let record = InputRecord::new();
     let entry = merged(record.attached_to(upstream()), members);
-    let config = merged(config_of([("g", entry)]), json!({"settings": {"lazy_startup": "pure"}}));
-    (Proxy::new(&config), record)
+    (Proxy::new(&pure_config([("g", entry)])), record)
 }
 
 /// Calls `verbatim` with this result and this program.

@@ -28,7 +28,7 @@
 
 mod calls;
 mod check;
-// Shells complete, and secrets are in a keyring on a D-Bus.
+// Shells in /usr/bin, which macOS has elsewhere.
 #[cfg(all(unix, not(target_os = "macos")))]
 mod completions;
 mod config;
@@ -44,8 +44,8 @@ mod import;
 // Users and modes.
 #[cfg(unix)]
 mod isolation;
-// Only Linux shows what a launcher starts.
 mod large_results;
+// Only Linux shows what a launcher starts.
 #[cfg(target_os = "linux")]
 mod launcher;
 mod layers;
@@ -77,8 +77,8 @@ mod secrets;
 mod security_doc;
 mod servers;
 mod setup;
-// Windows has no host.
-#[cfg(unix)]
+// Nothing is shared elsewhere.
+#[cfg(target_os = "linux")]
 mod sharing;
 mod shell;
 // Processes that are found in /proc.

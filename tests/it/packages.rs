@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{PipeReader, output_of, wait_for_child};
+use crate::support::{PipeReader, output_of, source_files, wait_for_child};
 
 /// The targets that every release has.
 const TARGETS: [&str; 8] = [
@@ -57,24 +57,10 @@ fn published_name() -> String {
     text_of(&manifest()["package"]["metadata"]["published"]["name"])
 }
 
-fn files_below(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_symlink() || path.ends_with(".git") || path.ends_with("target") {
-            continue;
-        }
-        match path.is_dir() {
-            true => files_below(&path, found),
-            false => found.push(path),
-        }
-    }
-}
-
 #[test]
 fn nothing_but_the_manifest_and_the_commands_for_users_has_the_published_name() {
     let name = published_name();
-    let mut files = Vec::new();
-    files_below(root(), &mut files);
+    let files = source_files(root());
     assert!(files.len() > 400, "{}", files.len());
     let has_name = |path: &PathBuf| {
         let content = fs::read(path).unwrap();

@@ -277,8 +277,6 @@ fn another_command_is_trusted_anew_and_the_status_says_so() {
     assert!(!status_text(&mut proxy).contains("its command or address changed"));
 }
 
-// It needs a link.
-#[cfg(unix)]
 #[test]
 fn two_configs_with_equal_names_do_not_meet() {
     let server = ChangingServer::pinned();

@@ -1,21 +1,17 @@
 //! The tests that docs/security.md names exist.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// All Rust files below `dir`.
-fn rust_files(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let files = entries.flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] });
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
-}
+use crate::support::source_files;
 
 #[test]
 fn the_tests_that_the_threat_model_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources: Vec<String> = ["src", "tests/it"]
         .iter()
-        .flat_map(|dir| rust_files(&root.join(dir)))
+        .flat_map(|dir| source_files(&root.join(dir)))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     let doc = fs::read_to_string(root.join("docs/security.md")).unwrap();

@@ -1,10 +1,9 @@
-//! Shared servers: one process for all of a user's windows. Linux only, because nothing is shared elsewhere.
+//! Shared servers: one process for all of a user's windows.
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, `hostile` what a session can do to the others, `host` which windows find the host and what it
 //! inherits, and `systemd` where it runs. `unprivileged` tests users that are not root, and `status` and `logs` the
 //! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
-#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -190,4 +189,14 @@ fn two_windows(user: &User, config: &Value, capabilities: &Value) -> (Proxy, Pro
         assert!(logs.contains("the host did not answer within"), "{logs}");
     }
     panic!("the machine is too slow");
+}
+
+/// Asserts that new windows share a process of their own, at another host, and that `old` keeps the one that it has.
+fn assert_only_new_windows_share_another(user: &User, config: &Value, old: &mut Proxy, old_pid: u32) {
+    let mut new = user.window(config);
+    let new_pid = new.upstream_pid("g");
+    assert_ne!(new_pid, old_pid);
+    assert_eq!(user.window(config).upstream_pid("g"), new_pid);
+    assert_eq!(old.upstream_pid("g"), old_pid);
+    assert_eq!(user.hosts().len(), 2);
 }

@@ -9,6 +9,10 @@
 //! No test sleeps until something has happened. Pipes are read and written with a deadline, and `wait_until` polls a
 //! condition.
 
+use std::fs;
+#[cfg(not(any(target_os = "macos", windows)))]
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -49,4 +53,28 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(start.elapsed() < TEST_TIMEOUT, "not within {TEST_TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The files below a directory of the repository, without links and without what is built.
+pub(crate) fn source_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let kept =
+        entries.filter(|path| !path.is_symlink() && !path.ends_with(".git") && !path.ends_with("target"));
+    kept.flat_map(|path| if path.is_dir() { source_files(&path) } else { vec![path] }).collect()
+}
+
+/// Returns whether these programs are installed in /usr/bin. If not, prints `SKIPPED`, or fails where tests must not be
+/// skipped.
+#[cfg(not(any(target_os = "macos", windows)))]
+pub(crate) fn are_installed(programs: &[&str]) -> bool {
+    if programs.iter().all(|program| Path::new("/usr/bin").join(program).exists()) {
+        return true;
+    }
+    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
+    let programs = programs.join(", ");
+    assert!(!is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"), "not installed: {programs}");
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    // Not `eprintln`, because the output of tests that pass is not shown.
+    drop(writeln!(std::io::stderr(), "SKIPPED: {test}: needs {programs}"));
+    false
 }

@@ -1,9 +1,9 @@
 //! docs/errors.md has what is said when something fails: the texts of all errors, and those of commands.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::root;
+use crate::support::source_files;
 
 /// What stands before the text of a message in the source.
 const MARKS: [&str; 9] = [
@@ -20,16 +20,6 @@ const MARKS: [&str; 9] = [
 
 /// Files whose messages reach nobody, or are not about what fails.
 const OTHERS: [&str; 4] = ["cli/demo", "cli/usage.rs", "main.rs", "transport/warden/protocol.rs"];
-
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => sources(&path, found),
-            false => found.push(path),
-        }
-    }
-}
 
 /// The first string literal of a call, if it comes before the call's end.
 fn first_literal(call: &str) -> Option<String> {
@@ -68,10 +58,8 @@ fn fixed_part(message: &str) -> String {
 #[test]
 fn the_text_of_every_error_is_in_the_page_of_errors() {
     let page = fs::read_to_string(root().join("docs/errors.md")).unwrap().replace('`', "");
-    let mut files = Vec::new();
-    sources(&root().join("src"), &mut files);
     let (mut count, mut missing) = (0, Vec::new());
-    for file in files {
+    for file in source_files(&root().join("src")) {
         let name = file.strip_prefix(root().join("src")).unwrap().display().to_string();
         if name.contains("/tests") || OTHERS.iter().any(|other| name.starts_with(other)) {
             continue;

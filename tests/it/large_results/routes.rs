@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{config, id_in, note, read_text, text_result, upstream};
-use crate::support::{Proxy, config_of, merged, text_of};
+use crate::support::{Proxy, config_of, merged, pure_config, text_of};
 
 #[test]
 fn tools_of_the_flat_surface_store_their_results_and_their_definition_promises_no_structure() {
@@ -47,10 +47,8 @@ fn a_stateless_client_reads_stored_results_too() {
 
 #[test]
 fn a_server_of_our_own_name_is_a_config_error_and_the_others_work() {
-    let config = merged(
-        config_of([("dynamic-mcp", upstream()), ("g", merged(upstream(), json!({"store_above": 1000})))]),
-        json!({"settings": {"lazy_startup": "pure"}}),
-    );
+    let config =
+        pure_config([("dynamic-mcp", upstream()), ("g", merged(upstream(), json!({"store_above": 1000})))]);
     let mut proxy = Proxy::new(&config);
     let status = proxy.call_meta_tool("get_status", json!({}));
     assert!(

@@ -83,7 +83,6 @@ fn results_in_files_give_way_to_newer_ones_and_their_space_is_free_again() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn the_process_of_a_program_has_no_environment_no_descriptors_and_ends_with_the_call() {
     let mut proxy = Proxy::new(&config(json!({})));
     let result = json!({"content": [], "structuredContent": {}});
@@ -122,7 +121,6 @@ fn the_process_of_a_program_has_no_environment_no_descriptors_and_ends_with_the_
 }
 
 /// The child of a process whose first argument is `name`.
-#[cfg(target_os = "linux")]
 fn child_of(parent: u32, name: &str) -> Option<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -3,22 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Adds the files below `dir` that have unsafe code, by their path from the root of the repository.
-fn collect(root: &Path, dir: &Path, files: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "target") {
-                collect(root, &path, files);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            if text.lines().any(has_unsafe_code) {
-                files.insert(path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/"));
-            }
-        }
-    }
-}
+use crate::support::source_files;
 
 /// Whether a line has unsafe code. The lint `unsafe_code` does not cover every use of the keyword.
 fn has_unsafe_code(line: &str) -> bool {
@@ -31,10 +16,13 @@ fn has_unsafe_code(line: &str) -> bool {
 #[test]
 fn architecture_md_lists_every_file_with_unsafe_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut actual = BTreeSet::new();
-    for dir in ["src", "tests", "examples", "benches", "fuzz"] {
-        collect(root, &root.join(dir), &mut actual);
-    }
+    let dirs = ["src", "tests", "examples", "benches", "fuzz"];
+    let files = dirs.iter().flat_map(|dir| source_files(&root.join(dir)));
+    let actual: BTreeSet<String> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter(|path| std::fs::read_to_string(path).unwrap().lines().any(has_unsafe_code))
+        .map(|path| path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/"))
+        .collect();
     let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let section = text.split("## Unsafe code\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use crate::support::session_bus::{Daemon, are_installed, start_session_bus};
-use crate::support::{output_of, wait_until};
+use crate::support::session_bus::{Daemon, start_session_bus};
+use crate::support::{are_installed, output_of, wait_until};
 
 /// How long a call may take if the keyring does not work: one wait for it, and a margin for a loaded machine.
 const MAX_CALL_TIME: Duration = Duration::from_secs(15);

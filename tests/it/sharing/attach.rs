@@ -1,7 +1,7 @@
 //! Who shares a process with whom.
 
 use super::*;
-use crate::support::session_bus::are_installed;
+use crate::support::are_installed;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -256,12 +256,7 @@ fn a_removed_runtime_directory_ends_no_session() {
     let mut a = user.window(&config);
     let pid = a.upstream_pid("g");
     fs::remove_dir_all(user.host_dir()).unwrap();
-    let mut b = user.window(&config);
-    let other = b.upstream_pid("g");
-    assert_ne!(other, pid);
-    assert_eq!(user.window(&config).upstream_pid("g"), other);
-    assert_eq!(a.upstream_pid("g"), pid);
-    assert_eq!(user.hosts().len(), 2);
+    assert_only_new_windows_share_another(&user, &config, &mut a, pid);
 }
 
 #[test]

@@ -86,12 +86,7 @@ fn a_host_whose_socket_was_replaced_accepts_no_session() {
         Ok(count) => assert_eq!(count, 0),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }
-    let mut b = user.window(&config);
-    let other = b.upstream_pid("g");
-    assert_ne!(other, pid);
-    assert_eq!(user.window(&config).upstream_pid("g"), other);
-    assert_eq!(a.upstream_pid("g"), pid);
-    assert_eq!(user.hosts().len(), 2);
+    assert_only_new_windows_share_another(&user, &config, &mut a, pid);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` they fail instead.
 
 use super::*;
-use crate::support::session_bus::{are_installed, start_session_bus};
-use crate::support::{Processes, TEST_TIMEOUT};
+use crate::support::session_bus::start_session_bus;
+use crate::support::{Processes, TEST_TIMEOUT, are_installed};
 use futures_util::StreamExt;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc;

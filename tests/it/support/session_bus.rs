@@ -1,6 +1,5 @@
 //! A session bus of one test: `dbus-daemon` with a socket `bus` in a directory of the test.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -19,21 +18,6 @@ impl Drop for Daemon {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
-}
-
-/// Returns whether these programs are installed in /usr/bin. If not, prints `SKIPPED`, or fails where tests must not be
-/// skipped.
-pub(crate) fn are_installed(programs: &[&str]) -> bool {
-    if programs.iter().all(|program| Path::new("/usr/bin").join(program).exists()) {
-        return true;
-    }
-    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
-    let programs = programs.join(", ");
-    assert!(!is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"), "not installed: {programs}");
-    let test = std::thread::current().name().unwrap_or_default().to_owned();
-    // Not `eprintln`, because the output of tests that pass is not shown.
-    drop(writeln!(std::io::stderr(), "SKIPPED: {test}: needs {programs}"));
-    false
 }
 
 /// Starts a bus whose socket is `dir`/bus.
