@@ -18,6 +18,7 @@
 
 use crate::blocking;
 use crate::config::{Endpoint, ServerConfig};
+use crate::digest;
 use crate::files::MAX_CACHED_BYTES;
 use crate::private_files::{
     PrivateFileError, lock_within, private_dir, read_private, remove_stale_temporaries, replace,
@@ -32,7 +33,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use variants::{VariantSummary, Variants, definitions_file, hex_digest};
+use variants::{HASH_BYTES, VariantSummary, Variants, definitions_file};
 
 mod variants;
 
@@ -73,7 +74,7 @@ impl CacheKey {
             features.as_bytes(),
             inherit_env.as_bytes(),
         ];
-        Self { launch: hex_digest(&launch), offer: hex_digest(&[offered]) }
+        Self { launch: digest::of_parts(launch, HASH_BYTES), offer: digest::of_parts([offered], HASH_BYTES) }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod cache;
 pub mod cli;
 mod clock;
 pub mod config;
+mod digest;
 pub mod dirs;
 pub mod files;
 pub mod front;

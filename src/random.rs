@@ -1,5 +1,6 @@
 //! Random ids that cannot be guessed.
 
+use crate::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,7 +13,7 @@ pub(crate) fn hex_id() -> String {
             chunk.copy_from_slice(&RandomState::new().hash_one(0).to_ne_bytes());
         }
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::hex(&bytes)
 }
 
 #[cfg(test)]

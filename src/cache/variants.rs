@@ -5,9 +5,9 @@
 //! offer that was never made borrows the catalog that was read last.
 
 use crate::clock::unix_time_s;
+use crate::digest;
 use crate::upstream::catalog::{Catalog, CatalogSource, ListHashes, ServerInfo, Tool};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,6 +16,8 @@ use std::time::{Duration, UNIX_EPOCH};
 const MAX_VARIANTS: usize = 4;
 /// How many offers are remembered with a catalog. Beyond it, those that were made longest ago are dropped.
 const MAX_OFFERS: usize = 16;
+/// The length of the hashes, in bytes.
+pub(super) const HASH_BYTES: usize = 16;
 
 /// The catalogs of one server, the one that was read last first.
 #[derive(Default, Serialize, Deserialize)]
@@ -87,7 +89,7 @@ impl Variants {
         body: &str,
     ) -> (String, Vec<String>) {
         let info = serde_json::to_string(&catalog.info).unwrap_or_default();
-        let content = hex_digest(&[info.as_bytes(), body.as_bytes()]);
+        let content = digest::of_parts([info.as_str(), body], HASH_BYTES);
         let mut offers = match self.0.iter().position(|variant| variant.content == content) {
             Some(known) => self.0.remove(known).offers,
             None => Vec::new(),
@@ -124,15 +126,4 @@ impl Variant {
     fn was_offered(&self, offer: &str) -> bool {
         self.offers.iter().any(|known| known == offer)
     }
-}
-
-/// Hashes parts to 32 hex digits.
-pub(super) fn hex_digest(parts: &[&[u8]]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let digit = |n: u8| char::from(b"0123456789abcdef"[usize::from(n)]);
-    hash.finalize().iter().take(16).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -17,12 +17,14 @@ use super::signals::interrupted;
 use super::usage;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
+use crate::processes::ProcessTree;
 use crate::text::{CHARACTERS_PER_TOKEN, name, shorten};
 use crate::transport::launch::{ProcessEnv, prepare};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use clap::Args;
 use serde::Serialize;
+use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -196,7 +198,8 @@ async fn start_all(
         () = interrupted() => false,
     };
     let groups = instance.groups.all();
-    let servers = groups.iter().zip(programs).map(|(group, runs)| checked(group, runs)).collect();
+    let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
+    let servers = groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
     instance.close().await;
     Ok(is_done.then_some(servers))
 }
@@ -232,7 +235,7 @@ fn is_decided(group: &Upstream) -> bool {
     matches!(snapshot.state, State::Connected) || (has_failed && snapshot.connecting.is_none())
 }
 
-fn checked(group: &Upstream, runs: Option<String>) -> CheckedServer {
+fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessTree>) -> CheckedServer {
     let snapshot = group.snapshot();
     let mut server = CheckedServer { name: group.name.to_string(), runs, ..CheckedServer::default() };
     let (State::Connected, Some(catalog)) = (&snapshot.state, &snapshot.catalog) else {
@@ -250,6 +253,6 @@ fn checked(group: &Upstream, runs: Option<String>) -> CheckedServer {
     server.tokens = Some(characters / CHARACTERS_PER_TOKEN);
     server.findings = findings::of(group, &usable);
     server.findings.extend(overrides::of(group));
-    server.findings.extend(launcher::of(group));
+    server.findings.extend(launcher::of(group, processes));
     server
 }

@@ -5,6 +5,7 @@
 //! without end. Other nesting is meant, such as an agent in a terminal server, which starts its own dynamic-mcp with the
 //! same config; it is limited in depth only.
 
+use crate::digest;
 use crate::protocol::methods::Method;
 use crate::protocol::{CLIENT_NAME, code, meta};
 use crate::transport::launch::ANCESTORS_VAR;
@@ -45,7 +46,7 @@ impl Nesting {
             hash.update(path.canonicalize().unwrap_or(path).as_os_str().as_encoded_bytes());
             hash.update([0]);
         }
-        let own = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let own = digest::hex(&hash.finalize()[..8]);
         let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
         Self { own, ancestors, files: names.join(", ") }
     }

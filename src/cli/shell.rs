@@ -202,7 +202,7 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
         let Some(program) = &args.select else { return Ok(Printout::result(&result, args.json, error_code)) };
         // Here rather than in the instance, whose texts tell a model how to read the result again.
         Ok(match large_results::derive(&JqRunner::default(), &result, program).await {
-            Ok(Some(derived)) if args.json => Printout::result(&derived.result, true, error_code),
+            Ok(Some(derived)) if args.json => Printout::result(&derived.result(), true, error_code),
             Ok(Some(derived)) => Printout::lines(derived.outputs),
             Ok(None) => Printout::result(&result, args.json, error_code),
             Err(SelectError { why, shape }) => Printout::failure(format!(

@@ -6,6 +6,7 @@
 //! begins with the name of its own group only.
 
 use crate::config::GroupName;
+use crate::digest;
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -104,7 +105,7 @@ fn hashed_name(group: &GroupName, name: &str, is_own: bool) -> String {
     hash.update(group.as_str());
     hash.update([0]);
     hash.update(name);
-    let digits: String = hash.finalize().iter().take(3).map(|byte| format!("{byte:02x}")).collect();
+    let digits = digest::hex(&hash.finalize()[..3]);
     let prefix = plain_name(group, "");
     let Some(room) = (MAX_LENGTH - 7).checked_sub(prefix.len()) else {
         return format!("{}_{digits}", &prefix[..MAX_LENGTH - 7]);

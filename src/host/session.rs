@@ -381,6 +381,6 @@ impl HostSession {
         let is_own =
             |task: &&Raw| raw::get_str(task, "taskId").is_some_and(|id| table.owns_task(self.id, &id));
         let own: Vec<&[u8]> = tasks.iter().filter(is_own).map(|task| &task[..]).collect();
-        raw::set(page, "tasks", &[b"[", &own.join(&b","[..])[..], b"]"].concat())
+        raw::set(page, "tasks", &raw::array(&own))
     }
 }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 /// The longest part of a program or a value that an error shows, in characters.
 const MAX_SHOWN: usize = 200;
-/// What a program that imports something gets to read.
+/// The error of a program that imports something.
 const NO_MODULES: &str = "modules cannot be imported here";
 
 /// Why a program has no outputs.
@@ -63,7 +63,7 @@ fn compile<'a>(program: &'a str, arena: &'a Arena) -> Result<jaq_core::Filter<Pr
         let errors = errors.into_iter().map(|(_, error)| load_error(program, error));
         errors.collect::<Vec<_>>().join("; ")
     })?;
-    // What compiles would look for the data of an import all the same.
+    // The loader refuses modules, but not imports of data.
     let no_data = |_: load::Import<'_, &str, ()>| Err(String::new());
     load::import(&loaded, no_data).map_err(|_| NO_MODULES.to_owned())?;
     Compiler::default().with_funs(funs).compile(loaded).map_err(|errors| {

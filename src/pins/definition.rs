@@ -1,10 +1,10 @@
 //! What is remembered of a tool's definition: a digest that decides whether it changed, and enough to say what changed.
 
+use crate::digest;
 use crate::text::one_line;
 use crate::wire::{Raw, raw};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
@@ -29,12 +29,12 @@ pub struct DefinitionDigest(Box<str>);
 impl DefinitionDigest {
     /// Computes the digest of a definition.
     pub fn of(definition: &[u8]) -> Self {
-        Self(hash(&canonical(definition), DIGEST_BYTES).into())
+        Self(digest::of(&canonical(definition), DIGEST_BYTES).into())
     }
 
     /// The digest of two definitions of the same name.
     fn and(&self, other: &Self) -> Self {
-        Self(hash(format!("{} {}", self.0, other.0).as_bytes(), DIGEST_BYTES).into())
+        Self(digest::of(format!("{} {}", self.0, other.0).as_bytes(), DIGEST_BYTES).into())
     }
 }
 
@@ -82,7 +82,7 @@ impl PinnedTool {
             digest,
             parts: parts
                 .into_iter()
-                .map(|(part, content)| (part.to_owned(), hash(&content, PART_BYTES)))
+                .map(|(part, content)| (part.to_owned(), digest::of(&content, PART_BYTES)))
                 .collect(),
             description: one_line(&description).chars().take(MAX_DESCRIPTION).collect(),
             hints: HINTS.iter().filter_map(hint).collect(),
@@ -133,11 +133,6 @@ pub fn by_name<T>(
         }
     }
     merged
-}
-
-/// The first `length` bytes of the SHA-256 as hex digits.
-fn hash(bytes: &[u8], length: usize) -> String {
-    Sha256::digest(bytes).iter().take(length).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes JSON so that texts with the same content become equal: without white space, and with the members of objects

@@ -6,13 +6,16 @@ use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
 use crate::clock::unix_time_s;
 use crate::config::{GroupName, ServerConfig, ServerOrigin};
+use crate::digest;
 use crate::text::quoted;
 use crate::wire::Raw;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
+
+/// The length of the hashes, in bytes.
+const HASH_BYTES: usize = 16;
 
 /// What is remembered of one group, and how the tools of its catalog differ from that.
 pub struct GroupPins {
@@ -80,7 +83,7 @@ impl PinTarget {
         Self {
             config: origin.file.display().to_string(),
             group: group.as_str().to_owned(),
-            server: hash(&[origin.program.as_str()]),
+            server: digest::of_parts([origin.program.as_str()], HASH_BYTES),
         }
     }
 }
@@ -108,7 +111,7 @@ impl GroupPins {
     /// The path of the record's file.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
         let target = self.target();
-        dir.join(format!("{}.json", hash(&[&target.config, &target.group])))
+        dir.join(format!("{}.json", digest::of_parts([&target.config, &target.group], HASH_BYTES)))
     }
 
     fn target(&self) -> &PinTarget {
@@ -313,15 +316,4 @@ pub fn approve(
     let approved = record.approve(tool).map_err(ApproveError::NotApproved)?;
     files::write(dir, &path, &record).map_err(ApproveError::File)?;
     Ok(approved)
-}
-
-/// Hashes texts to 32 hex digits.
-fn hash(parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let digits = hash.finalize().into_iter().take(16).flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

@@ -5,7 +5,7 @@ use super::{PrivateFileError, TEMPORARY, private_dir, remove_stale_temporaries};
 use std::fs;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file of ours without a name: nobody can open it by a path, and it is gone with its last handle, however the process
@@ -43,9 +43,7 @@ impl AnonymousFile {
             return Ok(file);
         }
         // Not every file system has files without a name.
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!("{}.{number}.{TEMPORARY}", std::process::id()));
+        let path = Self::temporary_path(dir);
         // An earlier process with our pid may have left one.
         fs::remove_file(&path).ok();
         let file = options.create_new(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
@@ -59,16 +57,20 @@ impl AnonymousFile {
         use std::os::windows::fs::OpenOptionsExt;
         /// FILE_FLAG_DELETE_ON_CLOSE and FILE_ATTRIBUTE_TEMPORARY (CreateFileW).
         const DELETE_ON_CLOSE: u32 = 0x0400_0000 | 0x0100;
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!("{}.{number}.{TEMPORARY}", std::process::id()));
         File::options()
             .read(true)
             .write(true)
             .create_new(true)
             .share_mode(0)
             .custom_flags(DELETE_ON_CLOSE)
-            .open(path)
+            .open(Self::temporary_path(dir))
+    }
+
+    /// Returns a path in a directory that this process has not used.
+    fn temporary_path(dir: &Path) -> PathBuf {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        dir.join(format!("{}.{number}.{TEMPORARY}", std::process::id()))
     }
 
     /// Returns the content. Blocks.

@@ -2,7 +2,6 @@
 
 use crate::config::tool_rules::ToolOverride;
 use crate::wire::{Raw, raw};
-use serde_json::Value;
 
 /// An argument that clients neither see nor pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub fn apply(definition: &Raw, tool: &ToolOverride) -> Raw {
     let mut shown = definition.clone();
     for (member, text) in [("name", &tool.name), ("description", &tool.description)] {
         if let Some(text) = text {
-            shown = raw::set(&shown, member, Value::from(text.as_str()).to_string().as_bytes());
+            shown = raw::set_str(&shown, member, text);
         }
     }
     let hidden = hidden_args(definition, tool);

@@ -186,7 +186,7 @@ impl Session {
 
 /// Returns the code of a JSON-RPC error; 0 if it has none.
 pub(super) fn error_code(error: &Raw) -> i64 {
-    raw::get(error, "code").and_then(|code| serde_json::from_slice(&code).ok()).unwrap_or_default()
+    raw::error_code(error).unwrap_or_default()
 }
 
 /// Returns the revisions that an error names as supported.

@@ -67,7 +67,7 @@ fn rename_related(body: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {
 fn rename(object: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {
     let renamed = raw::get_str(object, "taskId").and_then(|id| new_id(&id));
     match renamed {
-        Some(id) => raw::set(object, "taskId", serde_json::Value::from(id).to_string().as_bytes()),
+        Some(id) => raw::set_str(object, "taskId", &id),
         None => object.clone(),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each function reads the whole object. Where several members of one object are needed, [`Object`] reads it once.
 
-use super::Raw;
 use super::object::Object;
+use super::{Raw, json_string};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -18,6 +18,11 @@ pub fn get_str(object: &Raw, key: &str) -> Option<String> {
     Object::parse(object)?.get_str(key).map(Cow::into_owned)
 }
 
+/// Returns the code of a JSON-RPC error.
+pub fn error_code(error: &Raw) -> Option<i64> {
+    get(error, "code").and_then(|code| serde_json::from_slice(&code).ok())
+}
+
 /// Returns all members in order; `None` if `object` is not an object.
 pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
     let object = Object::parse(object)?;
@@ -26,8 +31,12 @@ pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
 
 /// Returns the elements of the member `key` if it is an array.
 pub fn elements(object: &Raw, key: &str) -> Option<Vec<Raw>> {
-    let list = get(object, key)?;
-    let elements: Vec<&RawValue> = serde_json::from_slice(&list).ok()?;
+    elements_of(&get(object, key)?)
+}
+
+/// Returns the elements of an array.
+pub fn elements_of(list: &Raw) -> Option<Vec<Raw>> {
+    let elements: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
 }
 
@@ -35,6 +44,11 @@ pub fn elements(object: &Raw, key: &str) -> Option<Vec<Raw>> {
 /// unchanged.
 pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
     set_all(object, &[(key, value)])
+}
+
+/// Sets the member `key` to a string.
+pub fn set_str(object: &Raw, key: &str, text: &str) -> Raw {
+    set(object, key, &json_string(text))
 }
 
 /// Sets several members at once.
@@ -47,6 +61,21 @@ pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
 /// Makes an object of these members.
 pub fn object(members: &[(String, Raw)]) -> Raw {
     members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| set(&object, key, value))
+}
+
+/// Makes an array of these elements.
+pub fn array<E: AsRef<[u8]>>(elements: &[E]) -> Raw {
+    let length: usize = elements.iter().map(|element| element.as_ref().len() + 1).sum();
+    let mut array = Vec::with_capacity(length + 2);
+    array.push(b'[');
+    for (n, element) in elements.iter().enumerate() {
+        if n > 0 {
+            array.push(b',');
+        }
+        array.extend_from_slice(element.as_ref());
+    }
+    array.push(b']');
+    array.into()
 }
 
 /// Removes the member `key`.
@@ -69,6 +98,13 @@ mod tests {
 
     fn raw(text: &str) -> Raw {
         Raw::copy_from_slice(text.as_bytes())
+    }
+
+    #[test]
+    fn an_array_has_its_elements_verbatim() {
+        assert_eq!(array::<Raw>(&[]), "[]");
+        assert_eq!(array(&["1e400"]), "[1e400]");
+        assert_eq!(array(&[raw("1.0"), raw(r#"{"a":[]}"#), raw(r#""x""#)]), r#"[1.0,{"a":[]},"x"]"#);
     }
 
     #[test]

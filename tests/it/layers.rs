@@ -9,13 +9,14 @@ mod source;
 mod unsafe_code;
 
 /// The modules that each module may import. A module that is not listed may not exist.
-const LAYERS: [(&str, &[&str]); 28] = [
+const LAYERS: [(&str, &[&str]); 29] = [
     ("text", &[]),
     ("clock", &[]),
+    ("digest", &[]),
     ("blocking", &[]),
     ("files", &[]),
     ("memory", &[]),
-    ("random", &[]),
+    ("random", &["digest"]),
     ("processes", &[]),
     ("protocol", &[]),
     ("private_files", &["files"]),
@@ -32,6 +33,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "blocking",
             "clock",
             "config",
+            "digest",
             "files",
             "memory",
             "private_files",
@@ -43,7 +45,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
     ),
     ("jq", &["transport"]),
     ("host", &["protocol", "random", "text", "transport", "wire"]),
-    ("auth", &["blocking", "clock", "config", "private_files", "text", "transport"]),
+    ("auth", &["blocking", "clock", "config", "digest", "private_files", "text", "transport"]),
     (
         "upstream",
         &[
@@ -60,7 +62,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "wire",
         ],
     ),
-    ("cache", &["blocking", "clock", "config", "files", "private_files", "upstream"]),
+    ("cache", &["blocking", "clock", "config", "digest", "files", "private_files", "upstream"]),
     (
         "groups",
         &[
@@ -76,13 +78,14 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "wire",
         ],
     ),
-    ("pins", &["blocking", "clock", "config", "files", "private_files", "text", "wire"]),
+    ("pins", &["blocking", "clock", "config", "digest", "files", "private_files", "text", "wire"]),
     (
         "front",
         &[
             "blocking",
             "clock",
             "config",
+            "digest",
             "groups",
             "jq",
             "pins",
@@ -105,6 +108,7 @@ const LAYERS: [(&str, &[&str]); 28] = [
             "blocking",
             "cache",
             "config",
+            "digest",
             "dirs",
             "files",
             "front",

@@ -2,7 +2,7 @@
 
 use crate::auth::keyring::KeyringEntry;
 use crate::config::GroupName;
-use sha2::{Digest, Sha256};
+use crate::digest;
 use std::fs;
 use std::path::Path;
 
@@ -18,14 +18,9 @@ impl StoreKey {
     /// Makes the key of a login. The group's name is part of it, so that a server may be in the config twice, for two
     /// accounts.
     pub fn new(group: &GroupName, url: &str, client_id: Option<&str>) -> Self {
-        let mut hash = Sha256::new();
-        for part in [group.as_str(), url, client_id.unwrap_or_default()] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
         let readable =
             group.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(40);
-        let digest = hex_prefix(hash, 12);
+        let digest = digest::of_parts([group.as_str(), url, client_id.unwrap_or_default()], 12);
         let file_stem = readable.chain(['-']).chain(digest.chars()).collect();
         Self { file_stem, group: group.clone() }
     }
@@ -44,13 +39,8 @@ impl StoreKey {
     /// such directories, so the directory is part of the entry's name.
     pub(super) fn keyring_entry(&self, dir: &Path) -> KeyringEntry {
         let canonical = fs::canonicalize(dir);
-        let mut hash = Sha256::new();
-        hash.update(canonical.as_deref().unwrap_or(dir).as_os_str().as_encoded_bytes());
-        let username = format!("{}-{}", self.file_stem, hex_prefix(hash, 6));
+        let dir = canonical.as_deref().unwrap_or(dir).as_os_str();
+        let username = format!("{}-{}", self.file_stem, digest::of(dir.as_encoded_bytes(), 6));
         KeyringEntry { username, label: format!("login to {}", self.group), content_type: "application/json" }
     }
-}
-
-fn hex_prefix(hash: Sha256, bytes: usize) -> String {
-    hash.finalize().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }

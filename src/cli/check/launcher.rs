@@ -4,10 +4,11 @@ use crate::config::{Endpoint, Launcher, StdioConfig};
 use crate::processes::{ProcessTree, start_delay};
 use crate::transport::launch::direct::{NotPinned, obstacle, pinned_package, server_of_launcher};
 use crate::upstream::Upstream;
+use std::cell::LazyCell;
 use std::time::Duration;
 
-/// A line about the launcher of a server that runs.
-pub(super) fn of(group: &Upstream) -> Option<String> {
+/// A line about the launcher of a server that runs. `processes` are read only if a server has one.
+pub(super) fn of(group: &Upstream, processes: &LazyCell<ProcessTree>) -> Option<String> {
     let snapshot = group.snapshot();
     let server = snapshot.server.as_deref()?;
     let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
@@ -23,7 +24,7 @@ pub(super) fn of(group: &Upstream) -> Option<String> {
             let has_launcher = pinned_package(stdio).err().is_none_or(|error| error.launcher().is_some());
             has_launcher.then(|| format!("`launcher` has no effect, because {reason}"))
         }
-        Launcher::Keep => advice(stdio, LauncherCost::measure(process.pid)?),
+        Launcher::Keep => advice(stdio, LauncherCost::measure(process.pid, processes)?),
     }
 }
 
@@ -38,9 +39,8 @@ struct LauncherCost {
 
 impl LauncherCost {
     /// Measures that of the launcher `pid`; `None` if it is none. Blocks for milliseconds.
-    fn measure(pid: u32) -> Option<Self> {
+    fn measure(pid: u32, processes: &LazyCell<ProcessTree>) -> Option<Self> {
         let server = server_of_launcher(pid)?;
-        let processes = ProcessTree::read();
         let memory = processes.memory(pid)?.saturating_sub(processes.memory(server)?);
         Some(Self { memory, delay: start_delay(pid, server)? })
     }

@@ -65,11 +65,11 @@ impl OwnEntry {
         client_env: &Env,
         env: &Env,
     ) -> (BTreeMap<String, String>, Vec<String>) {
-        let known: Vec<_> = self.client.keys().filter_map(|name| Some((name, env.get(name)?))).collect();
+        let known = self.client.keys().filter_map(|name| Some((name.as_str(), env.get(name)?)));
+        let env = client_env.with(known);
         let (files, dir) = (ReferencedFiles::default(), self.file.parent().unwrap_or(&self.file));
         let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
         for (name, text) in &self.env {
-            let env = client_env.with(known.iter().map(|(name, value)| (name.as_str(), *value)));
             let context = ExpandContext { env: &env, dir, files: &files, is_project: false };
             match expand(text, context) {
                 Ok(value) => drop(values.insert(name.clone(), value)),

@@ -5,6 +5,7 @@
 //! travels inside it.
 
 use crate::config::GroupName;
+use crate::digest;
 use crate::random;
 use crate::wire::{Raw, raw};
 use ring::hmac;
@@ -119,7 +120,7 @@ impl Approval<'_> {
         let upstream_state = raw::get(result, STATE).unwrap_or_default();
         let upstream_state = String::from_utf8_lossy(&upstream_state);
         let state = format!("{}:{upstream_state}", self.sign(APPROVED, &upstream_state));
-        raw::set(result, STATE, Value::from(state).to_string().as_bytes())
+        raw::set_str(result, STATE, &state)
     }
 
     /// The upstream's own state, as JSON text, inside a state that says that the call is approved; empty if the upstream
@@ -133,8 +134,7 @@ impl Approval<'_> {
     fn sign(&self, statement: &str, upstream_state: &str) -> String {
         let expiry = now_ms() + u64::try_from(VALIDITY.as_millis()).unwrap_or(u64::MAX);
         let tag = hmac::sign(&KEY, &self.message(statement, expiry, upstream_state));
-        let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{expiry:x}-{tag}")
+        format!("{expiry:x}-{}", digest::hex(tag.as_ref()))
     }
 
     fn verify(&self, signed: &str, statement: &str, upstream_state: &str) -> bool {

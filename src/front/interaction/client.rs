@@ -31,6 +31,8 @@ const STATELESS_CAPABILITIES: [&str; 5] = [
     capability::EXTENSIONS,
     capability::EXPERIMENTAL,
 ];
+/// The capabilities of which upstreams are offered each member by itself.
+pub(super) const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capability::EXPERIMENTAL];
 
 /// A client that is attached.
 pub struct Client {

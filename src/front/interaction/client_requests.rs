@@ -172,18 +172,14 @@ fn no_answer(why: &str) -> Raw {
 fn own_tasks(result: &Raw, is_own: impl Fn(&str) -> bool) -> Raw {
     let Some(tasks) = raw::elements(result, "tasks") else { return result.clone() };
     let own = tasks.into_iter().filter(|task| raw::get_str(task, "taskId").is_some_and(|id| is_own(&id)));
-    let own = own.collect::<Vec<_>>().join(&b","[..]);
-    raw::set(result, "tasks", &[b"[", &own[..], b"]"].concat())
+    raw::set(result, "tasks", &raw::array(&own.collect::<Vec<_>>()))
 }
 
 /// Puts the group's name in front of an elicitation's message. The specification wants clients to show which server
 /// asks, and the client knows only the proxy.
 pub fn with_group_name(params: &Raw, group: &str) -> Raw {
     match raw::get_str(params, "message") {
-        Some(message) => {
-            let message = serde_json::Value::from(format!("[{}] {message}", visible(group)));
-            raw::set(params, "message", message.to_string().as_bytes())
-        }
+        Some(message) => raw::set_str(params, "message", &format!("[{}] {message}", visible(group))),
         None => params.clone(),
     }
 }

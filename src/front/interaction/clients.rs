@@ -1,6 +1,6 @@
 //! The clients in front, as upstreams know them.
 
-use super::client::Client;
+use super::client::{Client, OFFERED_BY_MEMBER};
 use super::client_requests;
 use crate::config::GroupName;
 use crate::protocol::capability;
@@ -14,9 +14,6 @@ use std::sync::Arc;
 /// proxy.
 const OFFERED: [&str; 4] =
     [capability::ROOTS, capability::SAMPLING, capability::ELICITATION, capability::TASKS];
-
-/// The capabilities of which upstreams are offered each member by itself.
-const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capability::EXPERIMENTAL];
 
 /// The clients that are attached to this instance.
 #[derive(Default)]

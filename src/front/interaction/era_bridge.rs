@@ -25,7 +25,7 @@ pub fn adapt_result(group: &GroupName, client: Era, result: Raw) -> Result<Raw, 
 
 /// Adapts an error of a stateless server. Clients of the handshake era know a code of its own for a missing resource.
 pub fn adapt_error(method: Method, client: Era, error: Raw) -> Raw {
-    let code = raw::get(&error, "code").and_then(|code| serde_json::from_slice::<i64>(&code).ok());
+    let code = raw::error_code(&error);
     let is_missing = method == Method::ResourcesRead && code == Some(code::INVALID_PARAMS);
     if is_missing && client == Era::Handshake {
         return raw::set(&error, "code", code::RESOURCE_NOT_FOUND.to_string().as_bytes());

@@ -2,7 +2,7 @@
 //! to the client, and the request to the server is sent again with their answers. So does a result that asks a stateless
 //! client more questions than may be open at a time.
 
-use super::client::Client;
+use super::client::{Client, OFFERED_BY_MEMBER};
 use super::client_requests;
 use super::input_channels::InputChannel;
 use super::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
@@ -113,11 +113,9 @@ pub fn with_capabilities(client: &Client, params: &Raw) -> Raw {
         None => declared,
     });
     let declared =
-        [capability::EXTENSIONS, capability::EXPERIMENTAL].iter().fold(declared, |declared, name| {
-            match &client.carried_members(name)[..] {
-                [] => declared,
-                members => raw::set(&declared, name, &raw::object(members)),
-            }
+        OFFERED_BY_MEMBER.iter().fold(declared, |declared, name| match &client.carried_members(name)[..] {
+            [] => declared,
+            members => raw::set(&declared, name, &raw::object(members)),
         });
     raw::set_in(params, "_meta", meta::CAPABILITIES, &declared)
 }

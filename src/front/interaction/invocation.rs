@@ -7,7 +7,6 @@ use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::wire::object::Params;
 use crate::wire::{Raw, raw};
-use serde_json::Value;
 use std::borrow::Cow;
 
 /// A request of the client.
@@ -45,7 +44,7 @@ impl Invocation {
 
     /// The params without `group`, with a string member replaced.
     pub fn params_with(&self, key: &str, value: &str) -> Raw {
-        raw::set(&self.params_without_group(), key, Value::from(value).to_string().as_bytes())
+        raw::set_str(&self.params_without_group(), key, value)
     }
 
     /// A string member of the params.

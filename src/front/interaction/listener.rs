@@ -57,5 +57,5 @@ pub(super) fn is_at_or_below(uri: &str, above: &str) -> bool {
 
 /// Replaces the URI in the params of a notification.
 pub(super) fn with_uri(params: &Raw, uri: &str) -> Raw {
-    raw::set(params, "uri", serde_json::Value::from(uri).to_string().as_bytes())
+    raw::set_str(params, "uri", uri)
 }

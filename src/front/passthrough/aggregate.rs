@@ -118,7 +118,7 @@ pub fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
         }
     };
     let end = entries.len().min(begin + PAGE_SIZE);
-    let joined = entries[begin..end].join(&b","[..]);
+    let page = raw::array(&entries[begin..end]);
     let next = if end < entries.len() { format!(",\"nextCursor\":\"{end}\"") } else { String::new() };
-    Ok([format!("{{\"{}\":[", kind.member).as_bytes(), &joined, b"]", next.as_bytes(), b"}"].concat().into())
+    Ok([format!("{{\"{}\":", kind.member).as_bytes(), &page, next.as_bytes(), b"}"].concat().into())
 }

@@ -9,7 +9,6 @@ use crate::protocol::methods::Method;
 use crate::text::quoted;
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
-use serde_json::Value;
 
 /// `completion/complete`.
 pub async fn complete(invocation: Invocation) -> Reply {
@@ -30,7 +29,7 @@ pub async fn complete(invocation: Invocation) -> Reply {
         }
         _ => return Err(errors::invalid_params("params.ref.type must be ref/prompt or ref/resource").into()),
     };
-    let reference = raw::set(&reference, key, Value::from(value).to_string().as_bytes());
+    let reference = raw::set_str(&reference, key, &value);
     let params = raw::set(&invocation.params_without_group(), "ref", &reference);
     forward_method(&invocation.context, &group, Method::CompletionComplete, params).await
 }

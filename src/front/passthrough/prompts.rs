@@ -11,7 +11,6 @@ use crate::protocol::methods::Method;
 use crate::text::quoted;
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
-use serde_json::Value;
 
 /// `prompts/list`. `ours` is the definition of our own prompt, which comes first.
 pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
@@ -25,8 +24,7 @@ pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
     for (group, entries) in &lists {
         for entry in entries {
             if let Some(name) = names.exposed(group, &entry.key) {
-                let name = Value::from(name).to_string();
-                merged.push(raw::set(&entry.definition, "name", name.as_bytes()));
+                merged.push(raw::set_str(&entry.definition, "name", name));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
-use super::uri_lookup::{self, Search};
+use super::uri_lookup::{self, Candidate};
 use super::{claims, uri_owner};
 use crate::config::GroupName;
 use crate::front::errors;
@@ -10,7 +10,6 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::results::content::ToolResult;
 use crate::front::results::{URI_PREFIX, preview};
 use crate::protocol::methods::Method;
-use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
 
 /// `resources/list`.
@@ -44,16 +43,8 @@ pub async fn read(invocation: Invocation) -> Reply {
     {
         return reply;
     }
-    let candidates = uri_lookup::candidates(&invocation, &uri).await?;
-    let mut search = Search::new(&uri);
-    for candidate in &candidates {
-        if let Some(reply) =
-            search.ask(candidate, read_at(&invocation, &candidate.group, &candidate.uri)).await
-        {
-            return reply;
-        }
-    }
-    search.end()
+    let ask = |candidate| read_at(&invocation, candidate, &uri);
+    uri_lookup::ask_candidates(&invocation, &uri, ask).await?
 }
 
 /// Reads a stored result. `None` if there is none of this id and the URI may be one of a group that is called like ours.
@@ -70,21 +61,20 @@ async fn read_stored(invocation: &Invocation, id: &str, uri: &str) -> Option<Rep
     (!is_of_group && !names_group).then(|| Err(errors::resource_not_found(uri).into()))
 }
 
-async fn read_at(invocation: &Invocation, group: &Upstream, uri: &str) -> Reply {
-    let params = invocation.params_with("uri", uri);
-    let result = forward_method(&invocation.context, group, Method::ResourcesRead, params).await?;
-    let known_as = invocation.string("uri")?;
-    let is_renamed = known_as != uri && uri_owner::keeps_scheme(uri);
-    Ok(if is_renamed { renamed(&result, uri, &known_as) } else { result })
+async fn read_at(invocation: &Invocation, Candidate { group, uri, .. }: Candidate, known_as: &str) -> Reply {
+    let params = invocation.params_with("uri", &uri);
+    let result = forward_method(&invocation.context, &group, Method::ResourcesRead, params).await?;
+    let is_renamed = known_as != uri && uri_owner::keeps_scheme(&uri);
+    Ok(if is_renamed { renamed(&result, &uri, known_as) } else { result })
 }
 
 /// Replaces the URI of the contents by the one that the client asked for, because it compares them.
 fn renamed(result: &Raw, uri: &str, known_as: &str) -> Raw {
     let Some(contents) = raw::elements(result, "contents") else { return result.clone() };
     let rename = |content: &Raw| match raw::get_str(content, "uri") {
-        Some(own) if own == uri => uri_owner::set_uri(content, "uri", known_as),
+        Some(own) if own == uri => raw::set_str(content, "uri", known_as),
         _ => content.clone(),
     };
     let contents: Vec<_> = contents.iter().map(rename).collect();
-    raw::set(result, "contents", &[b"[", &contents.join(&b","[..])[..], b"]"].concat())
+    raw::set(result, "contents", &raw::array(&contents))
 }

@@ -5,7 +5,7 @@
 
 use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
-use super::uri_lookup::{self, Search};
+use super::uri_lookup::{self, Candidate};
 use super::{claims, uri_owner};
 use crate::config::GroupName;
 use crate::front::interaction::invocation::Invocation;
@@ -79,26 +79,22 @@ async fn ask_owner(
     rename: impl Fn(&GroupName, &Raw) -> Raw,
 ) -> Reply {
     let known_as = invocation.string("uri")?;
-    let candidates = uri_lookup::candidates(invocation, &known_as).await?;
-    let mut search = Search::new(&known_as);
-    for candidate in &candidates {
-        let params = invocation.params_with("uri", &candidate.uri);
-        let asked = async {
-            let result = forward_method(&invocation.context, &candidate.group, method, params).await?;
-            let is_renamed = candidate.uri != known_as;
-            Ok(if is_renamed { rename(&candidate.group.name, &result) } else { result })
-        };
-        if let Some(reply) = search.ask(candidate, asked).await {
-            return reply;
+    let ask = |Candidate { group, uri, .. }| {
+        let (known_as, rename) = (&known_as, &rename);
+        async move {
+            let params = invocation.params_with("uri", &uri);
+            let result = forward_method(&invocation.context, &group, method, params).await?;
+            Ok(if uri != *known_as { rename(&group.name, &result) } else { result })
         }
-    }
+    };
+    let reply = uri_lookup::ask_candidates(invocation, &known_as, ask).await;
     // The extension has one code for what does not exist, in every revision.
-    search.end().map_err(|error| match uri_lookup::code_of(&error) {
+    reply.map_err(|error| match raw::error_code(&error) {
         Some(code::RESOURCE_NOT_FOUND) => {
             raw::set(&error, "code", code::INVALID_PARAMS.to_string().as_bytes())
         }
         _ => error,
-    })
+    })?
 }
 
 /// Puts the name of a group into the URIs of a skill's entry.
@@ -110,12 +106,12 @@ fn with_group(group: &GroupName, skill: &Raw) -> Raw {
 fn with_group_in_files(group: &GroupName, of: &Raw) -> Raw {
     let Some(files) = raw::elements(of, "resources") else { return of.clone() };
     let files: Vec<_> = files.iter().map(|file| renamed(group, file)).collect();
-    raw::set(of, "resources", &[b"[", &files.join(&b","[..])[..], b"]"].concat())
+    raw::set(of, "resources", &raw::array(&files))
 }
 
 fn renamed(group: &GroupName, object: &Raw) -> Raw {
     match raw::get_str(object, "uri") {
-        Some(uri) => uri_owner::set_uri(object, "uri", &uri_owner::rewrite(group, &uri)),
+        Some(uri) => raw::set_str(object, "uri", &uri_owner::rewrite(group, &uri)),
         None => object.clone(),
     }
 }

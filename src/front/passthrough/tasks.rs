@@ -45,8 +45,8 @@ pub async fn list(invocation: Invocation) -> Reply {
     if let Some(group) = invocation.group()? {
         let params = invocation.params_without_group();
         let page = forward_method(&invocation.context, &group, Method::TasksList, params).await?;
-        let tasks = [b"[", &exposed_tasks(&group.name, &page).join(&b","[..])[..], b"]"].concat();
-        return Ok(raw::set(&page, "tasks", &tasks));
+        let tasks = exposed_tasks(&group.name, &page);
+        return Ok(raw::set(&page, "tasks", &raw::array(&tasks)));
     }
     let lists = aggregate::current(invocation.groups(), &ListKind::TASKS).await;
     let tasks = lists.iter().flat_map(|(group, entries)| {

@@ -2,7 +2,7 @@
 //! to. `interaction::subscriptions` keeps them subscribed.
 
 use super::forward::forward_method;
-use super::uri_lookup::{self, Candidate, Search};
+use super::uri_lookup::{self, Candidate};
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::front::interaction::client::Client;
@@ -36,31 +36,24 @@ const EMPTY: Raw = Raw::from_static(b"{}");
 /// `resources/subscribe`.
 pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
-    let candidates = uri_lookup::candidates(&invocation, &known_as).await?;
-    let mut search = Search::new(&known_as);
-    for candidate in &candidates {
-        let asked = subscribe_at(&subscriptions, &invocation, candidate, &known_as);
-        if let Some(reply) = search.ask(candidate, asked).await {
-            return reply;
-        }
-    }
-    search.end()
+    let ask = |candidate| subscribe_at(&subscriptions, &invocation, candidate, &known_as);
+    uri_lookup::ask_candidates(&invocation, &known_as, ask).await?
 }
 
 async fn subscribe_at(
     subscriptions: &Arc<Subscriptions>,
     invocation: &Invocation,
-    Candidate { group, uri, .. }: &Candidate,
+    Candidate { group, uri, .. }: Candidate,
     known_as: &str,
 ) -> Reply {
     let topics = vec![Topic::Resource(uri.clone())];
-    let params = Some(invocation.params_with("uri", uri));
+    let params = Some(invocation.params_with("uri", &uri));
     let progress = invocation.context.progress.as_ref();
-    let held = subscriptions.hold(group, topics, Holder::Client, params, progress).await;
+    let held = subscriptions.hold(&group, topics, Holder::Client, params, progress).await;
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
     guard.keep();
-    subscriptions.client().add_subscribed(&group.name, uri, known_as);
+    subscriptions.client().add_subscribed(&group.name, &uri, known_as);
     Ok(reply)
 }
 

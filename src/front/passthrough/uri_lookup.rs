@@ -91,13 +91,44 @@ fn may_offer_resources(group: &Upstream) -> bool {
     is_configured && catalog.is_none_or(|catalog| catalog.info.may_have(capability::RESOURCES))
 }
 
-/// A search for the group that has a resource.
-pub(super) struct Search<'u> {
-    uri: &'u str,
-    /// When no other group is asked.
-    deadline: Instant,
-    /// The answer that says most so far, and how much it says.
-    best: Option<(Weight, Raw)>,
+/// Asks the groups that may have a resource, in turn, until one has it. Returns its answer, which may be an error if no
+/// other group can have the resource.
+///
+/// # Errors
+///
+/// `params.group` names a group that does not exist, or none of several groups has the resource. Of their errors, it
+/// is the one that says most.
+pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
+    invocation: &Invocation,
+    uri: &str,
+    ask: impl Fn(Candidate) -> F,
+) -> Result<Reply, Raw> {
+    let candidates = candidates(invocation, uri).await?;
+    let deadline = Instant::now() + SEARCH_TIMEOUT;
+    let mut best: Option<(Weight, Raw)> = None;
+    for candidate in candidates {
+        let claim = candidate.claim;
+        let asked = ask(candidate);
+        let error = match claim {
+            Claim::Owner => return Ok(asked.await),
+            Claim::Sole => match asked.await {
+                // It turned out to offer none either.
+                Err(error) if raw::error_code(&error) == Some(LACKS_CAPABILITY) => continue,
+                reply => return Ok(reply),
+            },
+            Claim::Similar | Claim::None => match timeout_at(deadline, asked).await {
+                Ok(Ok(result)) => return Ok(Ok(result)),
+                Ok(Err(error)) => error,
+                Err(_late) => break,
+            },
+        };
+        if let Some(weight) = weight(&error, claim)
+            && best.as_ref().is_none_or(|(best, _)| weight > *best)
+        {
+            best = Some((weight, error));
+        }
+    }
+    Err(best.map_or_else(|| errors::resource_not_found(uri).into(), |(_, error)| error))
 }
 
 /// How much an error says about a resource.
@@ -109,55 +140,10 @@ enum Weight {
     Failure,
 }
 
-impl<'u> Search<'u> {
-    pub(super) fn new(uri: &'u str) -> Self {
-        Self { uri, deadline: Instant::now() + SEARCH_TIMEOUT, best: None }
-    }
-
-    /// Asks one group. Returns the answer if the search ends with it.
-    pub(super) async fn ask(
-        &mut self,
-        candidate: &Candidate,
-        asked: impl Future<Output = Reply>,
-    ) -> Option<Reply> {
-        match candidate.claim {
-            Claim::Owner => return Some(asked.await),
-            // It turned out to offer none either.
-            Claim::Sole => {
-                let reply = asked.await;
-                return (!reply.as_ref().is_err_and(|e| code_of(e) == Some(LACKS_CAPABILITY)))
-                    .then_some(reply);
-            }
-            Claim::Similar | Claim::None => {}
-        }
-        let error = match timeout_at(self.deadline, asked).await {
-            Ok(Ok(result)) => return Some(Ok(result)),
-            Ok(Err(error)) => error,
-            Err(_late) => return Some(std::mem::replace(self, Self::new(self.uri)).end()),
-        };
-        if let Some(weight) = weight(&error, candidate.claim)
-            && self.best.as_ref().is_none_or(|(best, _)| weight > *best)
-        {
-            self.best = Some((weight, error));
-        }
-        None
-    }
-
-    /// The answer if no group has the resource.
-    pub(super) fn end(self) -> Reply {
-        Err(self.best.map_or_else(|| errors::resource_not_found(self.uri).into(), |(_, error)| error))
-    }
-}
-
-/// The code of an error.
-pub(super) fn code_of(error: &Raw) -> Option<i64> {
-    raw::get(error, "code").and_then(|code| serde_json::from_slice(&code).ok())
-}
-
 /// Returns how much an error says about a resource; `None` if it says nothing, such as that a group which lists nothing
 /// like it cannot be connected.
 fn weight(error: &Raw, claim: Claim) -> Option<Weight> {
-    match code_of(error) {
+    match raw::error_code(error) {
         Some(code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) => Some(Weight::NotFound),
         Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY) => None,
         Some(UNAVAILABLE) if claim == Claim::None => None,
@@ -201,8 +187,7 @@ pub(super) fn find_known_owner(
     if let Some(group) = invocation.group()? {
         return Ok(Some((group, uri.to_owned())));
     }
-    let found = KnownUris::new(invocation).owner(invocation, uri);
-    Ok(found.and_then(|(group, uri)| Some((invocation.groups().get(&group)?, uri))))
+    Ok(KnownUris::new(invocation).owner(invocation, uri))
 }
 
 /// Finds the groups to ask for each of several URIs. Only so many that have no owner are searched for; further ones are
@@ -217,10 +202,9 @@ pub(super) async fn candidates_of_all(
     let mut searches = 0;
     for uri in uris {
         let owner = match &named {
-            Some(group) => Some((group.name.clone(), uri.clone())),
+            Some(group) => Some((group.clone(), uri.clone())),
             None => known.owner(invocation, &uri),
         };
-        let owner = owner.and_then(|(group, there)| Some((invocation.groups().get(&group)?, there)));
         let candidates = match owner {
             Some((group, uri)) => vec![Candidate { group, uri, claim: Claim::Owner }],
             None if searches < MAX_SEARCHES => {
@@ -254,7 +238,12 @@ impl KnownUris {
     }
 
     /// Returns the group that a URI belongs to, and the URI there.
-    fn owner(&self, invocation: &Invocation, uri: &str) -> Option<(GroupName, String)> {
+    fn owner(&self, invocation: &Invocation, uri: &str) -> Option<(Upstream, String)> {
+        let (group, uri) = self.owner_name(invocation, uri)?;
+        Some((invocation.groups().get(&group)?, uri))
+    }
+
+    fn owner_name(&self, invocation: &Invocation, uri: &str) -> Option<(GroupName, String)> {
         if let Some((group, original)) = uri_owner::parse_rewritten(uri) {
             return Some((GroupName::new(&group), original));
         }

@@ -24,7 +24,12 @@ const SKILL_FILE: &str = "/SKILL.md";
 
 /// Returns whether a URI has a scheme that rewritten ones keep.
 pub fn keeps_scheme(uri: &str) -> bool {
-    KEPT_SCHEMES.iter().any(|scheme| uri.starts_with(scheme))
+    split_kept_scheme(uri).is_some()
+}
+
+/// Splits a scheme that rewritten URIs keep off a URI.
+fn split_kept_scheme(uri: &str) -> Option<(&str, &str)> {
+    KEPT_SCHEMES.iter().find_map(|scheme| Some((*scheme, uri.strip_prefix(scheme)?)))
 }
 
 /// Merges the lists of all groups, in config order. A URI that an earlier group lists or claims is rewritten.
@@ -45,7 +50,7 @@ pub fn merge(
             merged.push(if claimed.insert(listed.key.clone()) && !is_of_earlier_skill(&listed.key) {
                 listed.definition.clone()
             } else {
-                set_uri(&listed.definition, key, &rewrite(group, &listed.key))
+                raw::set_str(&listed.definition, key, &rewrite(group, &listed.key))
             });
         }
         let of_group = claims.iter().filter(|(name, _)| name == group).flat_map(|(_, list)| list);
@@ -54,16 +59,10 @@ pub fn merge(
     merged
 }
 
-/// Replaces a member that is a URI.
-pub fn set_uri(object: &Raw, key: &str, uri: &str) -> Raw {
-    raw::set(object, key, serde_json::Value::from(uri).to_string().as_bytes())
-}
-
 /// Rewrites `uri` of `group` so that it names the group.
 pub fn rewrite(group: &GroupName, uri: &str) -> String {
     let group = encode(group.as_str());
-    let kept = KEPT_SCHEMES.iter().find_map(|scheme| Some((scheme, uri.strip_prefix(scheme)?)));
-    match kept {
+    match split_kept_scheme(uri) {
         Some((scheme, rest)) => format!("{scheme}{group}/{rest}"),
         None => format!("{SCHEME}{group}/{}", encode(uri)),
     }
@@ -97,8 +96,8 @@ pub fn parse_prefixed<'a>(
     uri: &str,
     resources: &'a [(GroupName, Vec<ListEntry>)],
 ) -> Option<(&'a GroupName, String)> {
-    let kept = KEPT_SCHEMES.iter().find_map(|scheme| Some((scheme, uri.strip_prefix(scheme)?)));
-    let (scheme, (group, rest)) = kept.and_then(|(scheme, rest)| Some((scheme, rest.split_once('/')?)))?;
+    let (scheme, rest) = split_kept_scheme(uri)?;
+    let (group, rest) = rest.split_once('/')?;
     let (group, original) = (decode(group)?, format!("{scheme}{rest}"));
     let (group, list) = resources.iter().find(|(name, _)| name.as_str() == group)?;
     has(list, &original).then_some((group, original))

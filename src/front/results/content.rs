@@ -29,7 +29,7 @@ impl ToolResult {
         if blocks.is_none() && structured.is_none() {
             return None;
         }
-        let blocks = blocks.and_then(|_| raw::elements(result, "content")).unwrap_or_default();
+        let blocks = blocks.and_then(|content| raw::elements_of(&content)).unwrap_or_default();
         Some(Self { object, blocks, structured })
     }
 
@@ -62,8 +62,8 @@ impl ToolResult {
             return Some(structured.clone());
         }
         let texts = self.blocks.iter().filter_map(block_text).filter(|text| text.kind == TextKind::Block);
-        let mut values = texts.map(|text| Some(decode(&text.raw)).filter(|text| is_json(text.as_bytes())));
-        let values: Vec<String> = values.by_ref().collect::<Option<_>>()?;
+        let values = texts.map(|text| Some(decode(&text.raw)).filter(|text| is_json(text.as_bytes())));
+        let values: Vec<String> = values.collect::<Option<_>>()?;
         match &values[..] {
             [] => None,
             [value] => Some(value.clone().into()),
@@ -73,8 +73,7 @@ impl ToolResult {
 
     /// The result with other blocks and without structured content. Everything else in it stays.
     pub fn with_blocks(&self, blocks: &[Raw]) -> Raw {
-        let content = [b"[", &blocks.join(&b","[..])[..], b"]"].concat();
-        raw::set(&self.object.without("structuredContent"), "content", &content)
+        raw::set(&self.object.without("structuredContent"), "content", &raw::array(blocks))
     }
 }
 

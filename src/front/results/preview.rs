@@ -4,7 +4,7 @@
 use super::content::{TextKind, ToolResult, block_text, decode, text_block};
 use super::{URI_PREFIX, grouped, shape, slices};
 use crate::config::OWN_GROUP;
-use crate::wire::{Raw, raw};
+use crate::wire::{Raw, json_string, raw};
 use serde_json::json;
 
 /// The name of the only tool of our own group, which reads stored results.
@@ -52,8 +52,7 @@ fn cut_blocks(result: &ToolResult, room: usize) -> (Vec<Raw>, usize) {
                 let beginning = beginning(&content, left);
                 left = if beginning.len() < content.len() { 0 } else { left - beginning.len() };
                 shown += beginning.len();
-                let cut = json!(beginning).to_string();
-                blocks.push(raw::set(block, "text", cut.as_bytes()));
+                blocks.push(raw::set_str(block, "text", beginning));
             }
         }
     }
@@ -86,10 +85,7 @@ pub fn how_to_read(id: &str, first: &str) -> String {
 fn note(result: &ToolResult, text: &str, id: &str, shown: usize, derived: Option<&str>) -> String {
     let derived = derived.map(|derived| format!(", {derived}")).unwrap_or_default();
     let (size, length) = (grouped(result.raw().len()), grouped(text.len()));
-    let lines = match slices::count_lines(text) {
-        1 => "1 line".to_owned(),
-        lines => format!("{} lines", grouped(lines)),
-    };
+    let lines = slices::lines_in_words(text);
     format!(
         "[dynamic-mcp keeps this result of {size} bytes{derived}. Above are the first {} of its {length} bytes of text ({lines}). \
          Read more with {}. The whole is the resource {URI_PREFIX}{id}.\nShape: {}]",
@@ -112,7 +108,7 @@ fn beginning(text: &str, room: usize) -> &str {
 }
 
 fn with_resource_text(block: &Raw, text: &str) -> Raw {
-    raw::set_in(block, "resource", "text", json!(text).to_string().as_bytes())
+    raw::set_in(block, "resource", "text", &json_string(text))
 }
 
 /// Returns the contents of a stored result for `resources/read`: its blocks in order, then its structured content.
@@ -135,12 +131,12 @@ pub fn contents(result: &ToolResult, uri: &str) -> Raw {
     let mut contents: Vec<Raw> = result.blocks.iter().map(of_block).collect();
     contents
         .extend(result.structured.iter().map(|json| with_uri("application/json", "text", &json_text(json))));
-    [b"{\"contents\":[", &contents.join(&b","[..])[..], b"]}"].concat().into()
+    [b"{\"contents\":", &raw::array(&contents)[..], b"}"].concat().into()
 }
 
 /// JSON as a JSON string.
 fn json_text(json: &Raw) -> Raw {
-    serde_json::Value::from(String::from_utf8_lossy(json)).to_string().into()
+    json_string(&String::from_utf8_lossy(json))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The shape of JSON: keys and types, lengths of arrays, and a few values, in a few lines however large the JSON is.
 
 use super::content::{decode, is_json};
-use super::grouped;
+use super::{grouped, slices};
 use crate::text::{name, quoted, shorten};
 use crate::wire::scan::Scanner;
 
@@ -23,9 +23,8 @@ pub fn describe(text: &str) -> String {
     if is_json(text.as_bytes()) {
         return of_json(text.as_bytes());
     }
-    let lines = text.lines().count();
+    let lines = slices::lines_in_words(text);
     let beginning: String = text.chars().take(MAX_BEGINNING + 1).collect();
-    let lines = if lines == 1 { "1 line".to_owned() } else { format!("{} lines", grouped(lines)) };
     format!("text of {lines} that is not JSON: {}", quoted(&shorten(&beginning, MAX_BEGINNING)))
 }
 
@@ -209,12 +208,10 @@ fn example(kind: &str, text: &[u8]) -> String {
     if kind != "string" {
         return shorten(&String::from_utf8_lossy(text), MAX_EXAMPLE);
     }
-    // A cut may leave half of an escape, which then counts for nothing.
-    let beginning = text.get(..text.len().min(8 * MAX_EXAMPLE)).unwrap_or(text);
-    let decoded = if beginning.len() == text.len() {
-        decode(text)
-    } else {
-        String::from_utf8_lossy(&beginning[1..]).into_owned()
+    let decoded = match text.len() <= 8 * MAX_EXAMPLE {
+        true => decode(text),
+        // A long string is not decoded, because half of an escape may be left where it is cut.
+        false => String::from_utf8_lossy(&text[1..8 * MAX_EXAMPLE]).into_owned(),
     };
     quoted(&shorten(&decoded, MAX_EXAMPLE))
 }

@@ -65,6 +65,14 @@ pub fn count_lines(text: &str) -> usize {
     ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
+/// The number of lines in words.
+pub fn lines_in_words(text: &str) -> String {
+    match count_lines(text) {
+        1 => "1 line".to_owned(),
+        lines => format!("{} lines", grouped(lines)),
+    }
+}
+
 /// The number of the line that has the byte at `at`, counted from 1.
 pub fn line_of(text: &str, at: usize) -> usize {
     memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count() + 1

@@ -23,9 +23,9 @@ const MAX_REPORTED: usize = 20;
 /// have it, or if there is no server.
 pub fn offers(groups: &GroupManager) -> Offers {
     let config = groups.config();
-    let servers: Vec<_> = config.servers.iter().filter_map(|(_, server)| server.as_ref().ok()).collect();
-    let features: Vec<_> = servers.iter().map(|server| server.features).collect();
-    let stores = servers.iter().any(|server| server.store_above.is_some());
+    let features: Vec<_> =
+        config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
+    let stores = tool_list::stores_results(&config);
     Offers {
         resources: stores || features.is_empty() || features.iter().any(|features| features.resources),
         // We have one ourselves, which a config without prompts does not need.

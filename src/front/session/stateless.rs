@@ -126,7 +126,7 @@ pub fn complete(method: Method, reply: Reply, ttl_ms: u32) -> Reply {
 
 /// Replaces error codes that this era no longer has.
 fn replace_retired_code(error: Raw) -> Raw {
-    let code = raw::get(&error, "code").and_then(|code| serde_json::from_slice::<i64>(&code).ok());
+    let code = raw::error_code(&error);
     let code = match code {
         Some(code::RESOURCE_NOT_FOUND) => code::INVALID_PARAMS,
         Some(code::URL_ELICITATION_REQUIRED) => code::INTERNAL_ERROR,

@@ -38,11 +38,11 @@ impl<'g> AppUris<'g> {
         let Some(meta) = raw::get(definition, "_meta") else { return definition.clone() };
         let nested = raw::get(&meta, "ui").and_then(|ui| {
             let uri = self.of(group, &raw::get_str(&ui, "resourceUri")?);
-            Some(uri_owner::set_uri(&ui, "resourceUri", &uri))
+            Some(raw::set_str(&ui, "resourceUri", &uri))
         });
         let mut renamed = nested.map_or_else(|| meta.clone(), |ui| raw::set(&meta, "ui", &ui));
         if let Some(uri) = raw::get_str(&meta, claims::OLD_APP_KEY) {
-            renamed = uri_owner::set_uri(&renamed, claims::OLD_APP_KEY, &self.of(group, &uri));
+            renamed = raw::set_str(&renamed, claims::OLD_APP_KEY, &self.of(group, &uri));
         }
         raw::set(definition, "_meta", &renamed)
     }
@@ -57,6 +57,6 @@ impl<'g> AppUris<'g> {
         let uri = self.of(group, &uri);
         let ui = json!({ "resourceUri": uri }).to_string();
         let named = raw::set(&meta.unwrap_or(Raw::from_static(b"{}")), "ui", ui.as_bytes());
-        raw::set(result, "_meta", &uri_owner::set_uri(&named, claims::OLD_APP_KEY, &uri))
+        raw::set(result, "_meta", &raw::set_str(&named, claims::OLD_APP_KEY, &uri))
     }
 }

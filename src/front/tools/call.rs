@@ -42,9 +42,7 @@ pub struct ToolCall {
 impl ToolCall {
     /// Whether it is a call of one of our tools, which a model makes, and not of the upstream's own, which an app may make.
     fn is_by_our_tool(&self) -> bool {
-        let name = self.params.get("name");
-        let name = name.and_then(|name| serde_json::from_slice::<String>(&name).ok());
-        name.is_some_and(|name| definitions::NAMES.contains(&name.as_str()))
+        self.params.get_str("name").is_some_and(|name| definitions::NAMES.contains(&&*name))
     }
 }
 

@@ -36,19 +36,24 @@ pub struct ReceivedResult<'a> {
 
 /// A result that a program has derived.
 pub struct DerivedResult {
-    /// The outputs of the program, with everything of the result that is no text.
-    pub result: Raw,
+    /// The result that it is derived from.
+    of: ToolResult,
+    /// The outputs of the program, and every block of the result that is no text.
+    blocks: Vec<Raw>,
     /// The outputs alone.
     pub outputs: String,
-    /// The size of the result that it is derived from, in bytes.
-    pub from_bytes: usize,
 }
 
 impl DerivedResult {
+    /// The result, with the outputs of the program in place of its text.
+    pub fn result(&self) -> Raw {
+        self.of.with_blocks(&self.blocks)
+    }
+
     /// What the client is told about it.
     fn note(&self) -> String {
         let outputs = if self.outputs.is_empty() { "; the program has no output" } else { "" };
-        format!("derived by select from {} bytes{outputs}", grouped(self.from_bytes))
+        format!("derived by select from {} bytes{outputs}", grouped(self.of.raw().len()))
     }
 }
 
@@ -94,20 +99,15 @@ pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> R
 /// Returns a derived result with a note that says so, or its preview if it is too large.
 pub(super) async fn deliver(
     session: &SessionState,
-    derived: DerivedResult,
+    mut derived: DerivedResult,
     store_above: Option<NonZeroUsize>,
 ) -> Raw {
     let note = derived.note();
-    let with_note = |result: &ToolResult| {
-        let mut blocks = result.blocks.clone();
-        blocks.push(text_block(&format!("[{note}]")));
-        result.with_blocks(&blocks)
-    };
-    let is_large = store_above.is_some_and(|limit| derived.outputs.len() > limit.get());
-    match ToolResult::parse(&derived.result) {
-        Some(result) if !is_large => with_note(&result),
-        _ => store(session, derived.result, Some(note), store_above).await,
+    if store_above.is_some_and(|limit| derived.outputs.len() > limit.get()) {
+        return store(session, derived.result(), Some(note), store_above).await;
     }
+    derived.blocks.push(text_block(&format!("[{note}]")));
+    derived.result()
 }
 
 /// Stores a result whose text exceeds the limit, and returns its preview. Returns any other one, and one that cannot be
@@ -155,7 +155,7 @@ pub async fn derive(
         Ok(outputs) => {
             let mut blocks = vec![text_block(&outputs)];
             blocks.extend(parsed.blocks.iter().filter(|block| block_text(block).is_none()).cloned());
-            Ok(Some(DerivedResult { result: parsed.with_blocks(&blocks), outputs, from_bytes: result.len() }))
+            Ok(Some(DerivedResult { of: parsed, blocks, outputs }))
         }
         Err(why) => {
             let shape = blocking::run(WORK_TIMEOUT, move || preview::shape_of(&parsed)).await;

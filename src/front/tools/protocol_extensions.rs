@@ -90,8 +90,8 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
     }
     let found = find(invocation.groups(), &names, invocation.context.progress.as_ref()).await;
     let not_found = json!(found.missing).to_string();
-    let tools = found.tools.join(&b","[..]);
-    Ok([b"{\"tools\":[", &tools[..], b"],\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
+    let tools = raw::array(&found.tools);
+    Ok([b"{\"tools\":", &tools[..], b",\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
 }
 
 #[derive(Default)]

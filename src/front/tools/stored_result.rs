@@ -11,9 +11,10 @@ use crate::front::results::slices::{self, TextPart};
 use crate::front::results::store::{MAX_RESULTS, StoredResult};
 use crate::front::results::{URI_PREFIX, grouped};
 use crate::front::tool_errors;
-use crate::wire::Raw;
 use crate::wire::object::{self, Object};
+use crate::wire::{Raw, raw};
 use serde_json::json;
+use std::cell::LazyCell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -88,11 +89,9 @@ fn find(stored: &StoredResult, id: &str, part: &ResultPart) -> Result<Raw, Strin
     let parsed =
         ToolResult::parse(&stored.result).ok_or_else(|| tool_errors::unknown_result(id, MAX_RESULTS))?;
     let limit = stored.part_bytes;
-    let text = match part {
-        ResultPart::Preview | ResultPart::Select(_) => return Ok(preview::of(&parsed, id, limit, None)),
-        _ => parsed.text(),
-    };
+    let text = LazyCell::new(|| parsed.text());
     let (found, unit) = match part {
+        ResultPart::Preview | ResultPart::Select(_) => return Ok(preview::of(&parsed, id, limit, None)),
         ResultPart::Search(words) => return Ok(texts(&[&slices::search(&text, words, limit)])),
         ResultPart::Lines(first, last) => {
             let lines = slices::count_lines(&text);
@@ -103,7 +102,6 @@ fn find(stored: &StoredResult, id: &str, part: &ResultPart) -> Result<Raw, Strin
             return Err(format!("The stored result has only {} bytes of text.", text.len()));
         }
         ResultPart::Bytes(from, to) => (slices::bytes(&text, *from, *to, limit), "bytes"),
-        ResultPart::Preview | ResultPart::Select(_) => return Err(DESCRIPTION.to_owned()),
     };
     let note = place(&text, &found, unit, limit);
     Ok(texts(&[&text[found.bytes], &note]))
@@ -122,7 +120,7 @@ fn place(text: &str, part: &TextPart, unit: &str, limit: usize) -> String {
     match cut_from {
         None => format!("{place}]"),
         Some(wanted) => {
-            // Where a line was cut, only bytes go on.
+            // From the middle of a line, only a range of bytes can go on.
             let next = match text[bytes.end..].starts_with('\n') && unit == "lines" {
                 true => format!(
                     "\"lines\":\"{}-{}\"",
@@ -138,7 +136,7 @@ fn place(text: &str, part: &TextPart, unit: &str, limit: usize) -> String {
 
 fn texts(texts: &[&str]) -> Raw {
     let blocks: Vec<Raw> = texts.iter().map(|text| text_block(text)).collect();
-    [b"{\"content\":[", &blocks.join(&b","[..])[..], b"]}"].concat().into()
+    [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into()
 }
 
 /// Parses the id and the part.
@@ -185,7 +183,7 @@ fn parse(arguments: &CallArguments) -> Result<(String, ResultPart), String> {
 /// Where a range ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RangeEnd {
-    /// With what it begins with.
+    /// With the line or byte that it begins with.
     Same,
     At(usize),
     /// Where the text ends.

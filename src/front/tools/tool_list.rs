@@ -18,7 +18,7 @@ use crate::upstream::Upstream;
 use crate::upstream::catalog::{ListHashes, Tool};
 use crate::upstream::error::UpstreamError;
 use crate::wire::{Raw, raw};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use tokio::sync::watch;
@@ -89,8 +89,8 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
     })
 }
 
-/// Returns whether results may be stored, which one of our tools then reads.
-fn stores_results(config: &Config) -> bool {
+/// Returns whether results may be stored, which one of our tools and `resources/read` then read.
+pub fn stores_results(config: &Config) -> bool {
     config.servers.iter().any(|(_, server)| server.as_ref().is_ok_and(|server| server.store_above.is_some()))
 }
 
@@ -183,12 +183,12 @@ pub fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
 
 /// Replaces the name of a definition.
 pub fn with_name(definition: &Raw, name: &str) -> Raw {
-    raw::set(definition, "name", Value::from(name).to_string().as_bytes())
+    raw::set_str(definition, "name", name)
 }
 
 /// A result of `tools/list` with these tools.
 pub fn result_of(tools: &[Raw]) -> Raw {
-    [b"{\"tools\":[", &tools.join(&b","[..])[..], b"]}"].concat().into()
+    [b"{\"tools\":", &raw::array(tools)[..], b"}"].concat().into()
 }
 
 /// The exposed names of all known tools.

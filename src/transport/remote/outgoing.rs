@@ -73,6 +73,5 @@ impl OutgoingMessage {
 
 /// The code of a JSON-RPC error response; 0 if it has none.
 pub fn error_code(response: &Raw) -> i64 {
-    let code = raw::get(response, "error").and_then(|error| raw::get(&error, "code"));
-    code.and_then(|code| serde_json::from_slice(&code).ok()).unwrap_or_default()
+    raw::get(response, "error").and_then(|error| raw::error_code(&error)).unwrap_or_default()
 }

@@ -71,7 +71,7 @@ impl ParamHeaders {
         if valid.len() == tools.len() {
             return result.clone();
         }
-        raw::set(result, "tools", &[b"[", &valid.join(&b","[..])[..], b"]"].concat())
+        raw::set(result, "tools", &raw::array(&valid))
     }
 
     /// Returns the headers of a call of `tool` with these arguments.

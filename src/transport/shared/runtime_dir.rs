@@ -2,8 +2,8 @@
 //! set or names no directory, as after `su` and in containers. It must belong to us and be closed to everybody else, or
 //! nothing is shared.
 
+use crate::digest;
 use crate::transport::own_program::own_program;
-use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -78,12 +78,8 @@ impl RuntimeDir {
 
     /// The file that marks a server as one that must not be shared. `program` and `args` identify the server.
     pub fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
-        let mut hash = Sha256::new();
-        for part in std::iter::once(program).chain(args.iter().map(String::as_str)) {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        self.0.join(format!("private-{}", hex(&hash.finalize()[..16])))
+        let parts = std::iter::once(program).chain(args.iter().map(String::as_str));
+        self.0.join(format!("private-{}", digest::of_parts(parts, 16)))
     }
 }
 
@@ -118,11 +114,7 @@ fn build_id() -> io::Result<String> {
         file.mtime(),
         file.mtime_nsec()
     );
-    Ok(hex(&Sha256::digest(text)[..8]))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(digest::of(text.as_bytes(), 8))
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 
 use super::pinned::LauncherProgram;
 use crate::clock::unix_time_s;
+use crate::digest;
 use crate::files::MAX_CACHED_BYTES;
 use crate::private_files::{private_dir, read_private, remove_stale_temporaries, replace};
 use crate::transport::launch::child_env::is_credential;
 use crate::transport::launch::launcher_vars::has_url_with_credentials;
 use crate::transport::launch::{ANCESTORS_VAR, Launch, OWNER_VAR};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -244,21 +244,12 @@ pub(super) fn file_name(launch: &Launch) -> String {
     let mut env: Vec<_> =
         launch.env.iter().filter(|(name, _)| name != ANCESTORS_VAR && name != OWNER_VAR).collect();
     env.sort();
-    let mut hash = Sha256::new();
-    let mut add = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
-    };
-    add(launch.program.as_os_str().as_encoded_bytes());
-    add(launch.cwd.as_os_str().as_encoded_bytes());
-    add(&(launch.args.len() as u64).to_le_bytes());
-    launch.args.iter().for_each(|arg| add(arg.as_encoded_bytes()));
-    for (name, value) in env {
-        add(name.as_encoded_bytes());
-        add(value.as_encoded_bytes());
-    }
-    let digest = hash.finalize();
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>() + ".json"
+    let arg_count = (launch.args.len() as u64).to_le_bytes();
+    let start = [launch.program.as_os_str().as_encoded_bytes(), launch.cwd.as_os_str().as_encoded_bytes()];
+    let args = launch.args.iter().map(|arg| arg.as_encoded_bytes());
+    let env = env.into_iter().flat_map(|(name, value)| [name.as_encoded_bytes(), value.as_encoded_bytes()]);
+    let parts = start.into_iter().chain([&arg_count[..]]).chain(args).chain(env);
+    digest::of_parts(parts, 16) + ".json"
 }
 
 #[cfg(test)]
