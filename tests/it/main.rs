@@ -41,8 +41,6 @@ mod demo;
 mod docs;
 mod fidelity;
 mod front;
-// The files of clients are in other places on Windows, and the snapshots have paths of Unix.
-#[cfg(unix)]
 mod import;
 // Users and modes.
 #[cfg(unix)]

@@ -120,7 +120,8 @@ impl ClientApp {
 
     /// The files of the user, of which some may exist.
     pub(super) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
-        let home = |path: &str| env.home().map(|home| home.join(path));
+        let join = |dir: PathBuf, path: &str| path.split('/').fold(dir, |dir, name| dir.join(name));
+        let home = |path: &str| env.home().map(|home| join(home.to_owned(), path));
         let below = |variable: &str, default: &str| {
             env.get_non_empty(variable).map(PathBuf::from).or_else(|| home(default))
         };
@@ -131,7 +132,7 @@ impl ClientApp {
             HostOs::Windows => below("APPDATA", "AppData/Roaming"),
         };
         let in_dir = |dir: Option<PathBuf>, names: &[&str]| {
-            dir.iter().flat_map(|dir| names.iter().map(|name| dir.join(name))).collect::<Vec<_>>()
+            dir.iter().flat_map(|dir| names.iter().map(|name| join(dir.clone(), name))).collect::<Vec<_>>()
         };
         match self {
             Self::ClaudeDesktop => in_dir(app_data(), &["Claude/claude_desktop_config.json"]),
@@ -307,10 +308,17 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
 
 /// The path with the home directory as `~`, for texts.
 pub(in crate::cli) fn short_path(path: &Path, env: &Env) -> String {
-    match env.home().and_then(|home| path.strip_prefix(home).ok()) {
+    let text = match env.home().and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => format!("~/{}", rest.display()),
         None => path.display().to_string(),
-    }
+    };
+    if cfg!(windows) { text.replace('/', "\\") } else { text }
+}
+
+/// Returns whether a text is a path of Windows: one with a drive, one of a share, or a relative one.
+pub(super) fn is_windows_path(text: &str) -> bool {
+    let has_drive = matches!(text.as_bytes(), [drive, b':', b'/' | b'\\', ..] if drive.is_ascii_alphabetic());
+    has_drive || text.starts_with(r"\\") || text.starts_with(r".\")
 }
 
 #[cfg(test)]

@@ -154,9 +154,11 @@ pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<St
     let file = path.display().to_string();
     let diff =
         TextDiff::from_lines(before, after).unified_diff().context_radius(2).header(&file, &file).to_string();
-    let lines =
-        diff.lines().map(|line| visible(&hide(line, secrets)).replace("\\t", "\t").replace("\\r", ""));
-    lines.map(|line| line + "\n").collect()
+    let shown = |line: &str| {
+        let line = hide(line, secrets).replace('\r', "");
+        line.split('\t').map(visible).collect::<Vec<_>>().join("\t") + "\n"
+    };
+    diff.lines().map(shown).collect()
 }
 
 /// A number with its noun.
@@ -170,4 +172,18 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     writeln!(out, "{line}").ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_keeps_tabs_and_paths_of_windows() {
+        let after = "\t\"cwd\": \"C:\\\\temp\\\\repo\"\r\n\u{1b}[31m\n";
+        let diff = diff(Path::new(r"C:\temp\mcp.json"), "", after, &BTreeSet::new());
+        assert!(diff.starts_with("--- C:\\temp\\mcp.json\n"), "{diff}");
+        assert!(diff.contains("\n+\t\"cwd\": \"C:\\\\temp\\\\repo\"\n"), "{diff}");
+        assert!(!diff.contains('\u{1b}') && diff.contains("[31m"), "{diff}");
+    }
 }

@@ -8,13 +8,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use crate::files::{MAX_CONFIG_BYTES, canonical, read_regular};
 use crate::private_files;
 
-/// The path without `.` and `..`, and as it is if there is nothing.
+/// The path without `.`, `..` and links, and as it is if there is nothing.
 pub(in crate::cli) fn absolute(path: &Path) -> PathBuf {
     let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
-    path.canonicalize().unwrap_or_else(|_| missing())
+    canonical(path).unwrap_or_else(|_| missing())
 }
 
 /// Replaces the text of a file. `old` is the text that was read; `None` makes a new file.
