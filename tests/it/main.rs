@@ -50,11 +50,7 @@ mod large_results;
 #[cfg(target_os = "linux")]
 mod launcher;
 mod layers;
-// Signals, and processes that are found in /proc. `.ci/cross-check` kills the program on Windows.
-#[cfg(unix)]
 mod lifetime;
-// FIFOs, devices, limits of the system, and /proc.
-#[cfg(unix)]
 mod limits;
 mod matrix;
 mod modes;
