@@ -1,7 +1,7 @@
 //! JSON objects whose members are known, and the params of requests, whose members are found when their line is read.
 
 use super::body::{Body, BodyEdit};
-use super::scan::{Member, Scanner};
+use super::scan::{Member, Members, Scanner};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
@@ -11,14 +11,14 @@ use std::ops::{Deref, Range};
 pub struct Object {
     text: Bytes,
     /// The members, in order.
-    members: Vec<Member>,
+    members: Members,
 }
 
 impl Object {
     /// Finds the members. `None` if the text is not a JSON object.
     pub fn parse(text: &Bytes) -> Option<Self> {
         let mut scanner = Scanner::new(text);
-        let mut members = Vec::new();
+        let mut members = Members::new();
         scanner.members(&mut members)?;
         scanner.end()?;
         Some(Self { text: text.clone(), members })
@@ -26,13 +26,13 @@ impl Object {
 
     /// Moves past an object in a line, and returns it. `None` if it is not JSON.
     fn scan(scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Self> {
-        let mut members = Vec::with_capacity(4);
+        let mut members = Members::new();
         let range = scanner.members(&mut members)?;
         Some(Self::found(line, range, members))
     }
 
     /// An object in a line. The members have offsets in the line.
-    fn found(line: &Bytes, range: Range<usize>, mut members: Vec<Member>) -> Self {
+    fn found(line: &Bytes, range: Range<usize>, mut members: Members) -> Self {
         for Member { key, value, .. } in &mut members {
             for offset in [&mut key.start, &mut key.end, &mut value.start, &mut value.end] {
                 *offset -= range.start;
@@ -162,10 +162,36 @@ struct FoundParams {
     text: Bytes,
     /// The params if they are an object.
     object: Option<Object>,
+    /// Whether no key of the params has escapes or is one of the two below a second time, so that these are what counts.
+    is_plain: bool,
     /// The member `_meta` if it is an object.
     meta: Option<Object>,
     /// The member `arguments` if it is an object.
     arguments: Option<Object>,
+}
+
+/// A member of params that is looked for while they are read.
+#[derive(Default)]
+struct FoundMember {
+    /// The last value that is an object.
+    object: Option<Object>,
+    /// Whether there is any value.
+    is_given: bool,
+}
+
+impl FoundMember {
+    /// Moves past the value, and returns where it is.
+    fn scan(&mut self, scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Range<usize>> {
+        self.is_given = true;
+        if scanner.peek() != Some(b'{') {
+            return scanner.value();
+        }
+        let start = scanner.offset();
+        let object = Object::scan(scanner, line)?;
+        let end = start + object.text.len();
+        self.object = Some(object);
+        Some(start..end)
+    }
 }
 
 impl Params {
@@ -180,22 +206,18 @@ impl Params {
             let text = line.slice(scanner.value()?);
             return Some(Self::of_no_object(text));
         }
-        let (mut meta, mut arguments) = (None, None);
-        let mut members = Vec::with_capacity(4);
+        let (mut meta, mut arguments) = (FoundMember::default(), FoundMember::default());
+        let mut members = Members::new();
+        let mut is_plain = true;
         let range = scanner.object(|scanner, key, escaped| {
             let known = match &line[key.clone()] {
                 b"_meta" => Some(&mut meta),
                 b"arguments" => Some(&mut arguments),
                 _ => None,
             };
-            let value = match known.filter(|_| scanner.peek() == Some(b'{')) {
-                Some(known) => {
-                    let start = scanner.offset();
-                    let object = Object::scan(scanner, line)?;
-                    let end = start + object.text.len();
-                    *known = Some(object);
-                    start..end
-                }
+            is_plain &= !escaped && !known.as_ref().is_some_and(|known| known.is_given);
+            let value = match known {
+                Some(known) => known.scan(scanner, line)?,
                 None => scanner.value()?,
             };
             members.push(Member { key, escaped, value });
@@ -203,11 +225,12 @@ impl Params {
         })?;
         let object = Object::found(line, range, members);
         let text = object.text.clone();
-        Some(Self(Box::new(FoundParams { text, object: Some(object), meta, arguments })))
+        let (meta, arguments) = (meta.object, arguments.object);
+        Some(Self(Box::new(FoundParams { text, object: Some(object), is_plain, meta, arguments })))
     }
 
     fn of_no_object(text: Bytes) -> Self {
-        Self(Box::new(FoundParams { text, object: None, meta: None, arguments: None }))
+        Self(Box::new(FoundParams { text, object: None, is_plain: true, meta: None, arguments: None }))
     }
 
     /// The params if they are an object.
@@ -237,6 +260,9 @@ impl Params {
 
     /// Returns the member `key` if it is an object: `known`, unless the key is given twice and another value counts.
     fn member<'a>(&self, key: &str, known: Option<&'a Object>) -> Option<Cow<'a, Object>> {
+        if self.0.is_plain {
+            return known.map(Cow::Borrowed);
+        }
         let object = self.0.object.as_ref()?;
         let value = object.range(key)?;
         match known.filter(|known| known.text.as_ptr() == object.text[value.clone()].as_ptr()) {
@@ -256,10 +282,8 @@ impl Params {
     /// Where the value of `_meta.progressToken` is, if no key on the way to it is given twice.
     fn token(&self) -> Option<Range<usize>> {
         let meta = self.0.meta.as_ref()?;
-        let once = |object: &Object, key| {
-            object.members.iter().filter(|member| object.has_key(member, key)).count() == 1
-        };
-        let is_certain = once(self.0.object.as_ref()?, "_meta") && once(meta, "progressToken");
+        let tokens = || meta.members.iter().filter(|member| meta.has_key(member, "progressToken"));
+        let is_certain = self.0.is_plain && tokens().count() == 1;
         let range = meta.range("progressToken").filter(|_| is_certain)?;
         // Both are slices of one line.
         let start = meta.text.as_ptr() as usize - self.0.text.as_ptr() as usize;

@@ -16,22 +16,8 @@ impl Block {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
-        use std::arch::x86_64::{
-            _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
-        };
-        let bytes = u128::from_le_bytes(*bytes);
-        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
-        let (special, not_ascii) = unsafe {
-            // The compiler loads both halves with one instruction.
-            let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
-            let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
-            let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
-            let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-            let special = _mm_or_si128(_mm_or_si128(quote, escape), control);
-            (_mm_movemask_epi8(special), _mm_movemask_epi8(bytes))
-        };
-        let plain = (special | 1 << BLOCK).trailing_zeros() as usize;
-        Self { plain, not_ascii: not_ascii.cast_unsigned() }
+        let (special, not_ascii) = vectors::look(bytes);
+        Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -43,23 +29,73 @@ impl Block {
 }
 
 /// The number of bytes in a run of blocks.
-const RUN: usize = 4 * BLOCK;
+pub(super) const RUN: usize = 4 * BLOCK;
 
 /// Looks at a run of blocks. `None` if one of their bytes is special; else not 0 if one is not ASCII.
 #[inline(always)]
 pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
-    let (mut special, mut all) = (0, 0);
-    // The compiler turns this into a few vector instructions for each block.
-    for &byte in bytes {
-        special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
-        all |= byte;
+    #[cfg(target_arch = "x86_64")]
+    use vectors::look_at_run;
+    #[cfg(not(target_arch = "x86_64"))]
+    use words::look_at_run;
+    let (special, not_ascii) = look_at_run(bytes);
+    (special == 0).then_some(not_ascii)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    //! Blocks as vectors of 16 bytes.
+
+    use super::{BLOCK, RUN};
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+    };
+
+    /// Returns a bit for each byte that is special, and one for each byte that is not ASCII.
+    #[inline(always)]
+    pub(super) fn look(bytes: &[u8; BLOCK]) -> (u32, u32) {
+        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
+        unsafe {
+            let (special, bytes) = compare(bytes);
+            (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(bytes).cast_unsigned())
+        }
     }
-    (special == 0).then_some(u32::from(all >> 7))
+
+    /// Returns the same of all blocks of a run, whose bits are joined.
+    #[inline(always)]
+    pub(super) fn look_at_run(bytes: &[u8; RUN]) -> (u32, u32) {
+        let (blocks, _) = bytes.as_chunks();
+        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
+        unsafe {
+            let (mut special, mut all) = compare(&blocks[0]);
+            for block in &blocks[1..] {
+                let (more_special, more) = compare(block);
+                special = _mm_or_si128(special, more_special);
+                all = _mm_or_si128(all, more);
+            }
+            (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(all).cast_unsigned())
+        }
+    }
+
+    /// Returns a vector in which special bytes are marked, and one of the bytes themselves.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn compare(bytes: &[u8; BLOCK]) -> (__m128i, __m128i) {
+        let bytes = u128::from_le_bytes(*bytes);
+        // The compiler loads both halves with one instruction.
+        let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
+        let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
+        let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
+        let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+        (_mm_or_si128(_mm_or_si128(quote, escape), control), bytes)
+    }
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod words {
     //! Blocks without vector instructions: as two machine words.
+
+    use super::RUN;
 
     /// The bytes of a machine word.
     const WORD: usize = size_of::<u64>();
@@ -77,6 +113,18 @@ mod words {
         };
         let not_ascii = u32::from((first | second) & HIGH_BITS != 0);
         (plain, not_ascii)
+    }
+
+    /// Returns not 0 if a byte of a run is special, and not 0 if one is not ASCII.
+    #[inline(always)]
+    pub(super) fn look_at_run(bytes: &[u8; RUN]) -> (u32, u32) {
+        let (mut special, mut all) = (0, 0);
+        // The compiler turns this into a few vector instructions for each block.
+        for &byte in bytes {
+            special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
+            all |= byte;
+        }
+        (u32::from(special), u32::from(all >> 7))
     }
 
     /// Counts the bytes of a word before the first one that is special.
@@ -114,8 +162,10 @@ mod tests {
             }
             let mut run = [b'x'; RUN];
             run[RUN - BLOCK..].copy_from_slice(&bytes);
-            let found = plain_run(&run).map(|bits| bits == 0);
-            prop_assert_eq!(found, (plain == BLOCK).then_some(bytes.is_ascii()));
+            let (special, not_ascii) = words::look_at_run(&run);
+            for found in [plain_run(&run), (special == 0).then_some(not_ascii)] {
+                prop_assert_eq!(found.map(|bits| bits == 0), (plain == BLOCK).then_some(bytes.is_ascii()));
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ use object::Params;
 use scan::Scanner;
 use std::borrow::Cow;
 use std::io::IoSlice;
+use std::ops::Range;
 
 pub mod batch;
 mod block;
@@ -33,7 +34,7 @@ pub mod budget;
 pub mod burst;
 pub mod call_options;
 pub mod cork;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod inbound;
 pub mod incoming;
@@ -156,9 +157,10 @@ impl Message {
             return Err(MessageError::NotAMessage { id: None });
         }
         let Envelope { id, method, params, result, error, .. } = envelope;
-        let error = error.filter(|error| &error[..] != b"null" || result.is_none());
-        let result = result.filter(|_| error.is_none());
-        let name = method.as_ref().map(|method| method_name(method));
+        let error = error.filter(|error| &line[error.clone()] != b"null" || result.is_none());
+        let result = result.filter(|_| error.is_none()).map(|result| line.slice(result));
+        let (id, error) = (id.map(|id| line.slice(id)), error.map(|error| line.slice(error)));
+        let name = method.map(|method| method_name(&line[method]));
         if name == Some(None) {
             return Err(MessageError::NotAMessage { id: id.filter(is_id) });
         }
@@ -177,15 +179,15 @@ impl Message {
     }
 }
 
-/// The members of a message. `null` counts as a value. A member that is given twice makes the message invalid, because
+/// The members of a message, as offsets in its line. `null` counts as a value. A member that is given twice makes the message invalid, because
 /// another reader of it might choose the other value.
 #[derive(Default)]
 struct Envelope {
-    id: Option<Raw>,
-    method: Option<Raw>,
+    id: Option<Range<usize>>,
+    method: Option<Range<usize>>,
     params: Option<Params>,
-    result: Option<Raw>,
-    error: Option<Raw>,
+    result: Option<Range<usize>>,
+    error: Option<Range<usize>>,
     /// Whether a member is given twice.
     repeats: bool,
 }
@@ -214,7 +216,7 @@ impl Envelope {
                 _ => return scanner.value().map(drop),
             };
             found.repeats |= member.is_some();
-            *member = Some(line.slice(scanner.value()?));
+            *member = Some(scanner.value()?);
             Some(())
         })?;
         scanner.end()?;
