@@ -183,6 +183,9 @@ pub enum CliCommand {
     /// Print what may stand in place of the last word
     #[command(name = "__complete", hide = true)]
     Complete {
+        /// The last word, for shells that cannot pass an empty argument
+        #[arg(long, require_equals = true, allow_hyphen_values = true)]
+        typed: Option<String>,
         /// The words that follow the name of the program
         #[arg(last = true)]
         words: Vec<String>,

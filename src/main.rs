@@ -135,7 +135,9 @@ async fn run_command(
         CliCommand::Schema => cli::schema(),
         CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
         CliCommand::Completions(args) => cli::completions::print_script(args),
-        CliCommand::Complete { words } => cli::completions::complete(words, env, &process_env).await,
+        CliCommand::Complete { words, typed } => {
+            cli::completions::complete(words, typed.as_deref(), env, &process_env).await
+        }
         CliCommand::DemoServer { group, pid_file } => demo::server::serve(group, pid_file.as_deref()),
     }
 }

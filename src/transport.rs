@@ -36,7 +36,7 @@ pub mod child;
 pub mod connection;
 pub mod error;
 #[cfg(windows)]
-mod job;
+pub mod job;
 pub mod launch;
 pub mod own_program;
 pub mod remote;

@@ -1,20 +1,21 @@
 //! Opens a URL in the user's browser: runs a program with one argument, never a shell.
 
 use reqwest::Url;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The programs to try, with their arguments before the URL. `$BROWSER` comes first, as is usual on Unix: a list of
-/// programs without arguments, separated by colons.
-fn openers(browser: Option<&str>) -> Vec<(String, Vec<&'static str>)> {
-    let mut openers: Vec<(String, Vec<&'static str>)> = Vec::new();
+/// programs without arguments, separated as the directories of PATH are: by colons, or by semicolons on Windows.
+fn openers(browser: Option<&str>) -> Vec<(PathBuf, &'static [&'static str])> {
+    let mut openers: Vec<(PathBuf, &[&str])> = Vec::new();
     if let Some(browser) = browser.filter(|browser| !browser.is_empty()) {
-        openers.extend(browser.split(':').map(|program| (program.to_owned(), Vec::new())));
+        openers.extend(std::env::split_paths(browser).map(|program| (program, &[][..])));
     }
     openers.push(match std::env::consts::OS {
-        "macos" => ("open".to_owned(), Vec::new()),
+        "macos" => ("open".into(), &[]),
         // Not `start`, which is a command of the shell.
-        "windows" => ("rundll32".to_owned(), vec!["url.dll,FileProtocolHandler"]),
-        _ => ("xdg-open".to_owned(), Vec::new()),
+        "windows" => ("rundll32".into(), &["url.dll,FileProtocolHandler"]),
+        _ => ("xdg-open".into(), &[]),
     });
     openers
 }
@@ -32,4 +33,22 @@ pub fn open(url: &Url, browser: Option<&str>) -> bool {
         // Not waited for: a browser that was not running yet outlives this command, which exits soon.
         command.spawn().is_ok()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_of_the_variable_come_first_and_are_separated_as_directories_of_path_are() {
+        let programs = |browser| openers(browser).into_iter().map(|(program, _)| program).collect::<Vec<_>>();
+        let own = programs(None);
+        assert_eq!(own.len(), 1);
+        let (list, expected) = match cfg!(windows) {
+            true => (r"C:\my browser\x.exe;firefox", [r"C:\my browser\x.exe", "firefox"]),
+            false => ("/opt/my browser/x:firefox", ["/opt/my browser/x", "firefox"]),
+        };
+        assert_eq!(programs(Some(list)), [&expected.map(PathBuf::from)[..], &own].concat());
+        assert_eq!(programs(Some("")), own);
+    }
 }

@@ -1,4 +1,4 @@
-//! `dynamic-mcp completions SHELL`: completions for bash, zsh and fish.
+//! `dynamic-mcp completions SHELL`: completions for bash, zsh, fish and PowerShell.
 //!
 //! # Theory of operation
 //!
@@ -24,7 +24,7 @@ mod typed_line;
 /// Print the completions for a shell
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Add one of these lines to the files of your shell:\n  bash, ~/.bashrc: eval \"$(dynamic-mcp completions bash)\"\n  zsh, ~/.zshrc, after compinit: eval \"$(dynamic-mcp completions zsh)\"\n  fish, ~/.config/fish/config.fish: dynamic-mcp completions fish | source"
+    after_help = "Add one of these lines to the files of your shell:\n  bash, ~/.bashrc: eval \"$(dynamic-mcp completions bash)\"\n  zsh, ~/.zshrc, after compinit: eval \"$(dynamic-mcp completions zsh)\"\n  fish, ~/.config/fish/config.fish: dynamic-mcp completions fish | source\n  PowerShell, $PROFILE: dynamic-mcp completions powershell | Out-String | Invoke-Expression"
 )]
 pub struct CompletionsArgs {
     /// The shell
@@ -40,6 +40,9 @@ pub enum CompletedShell {
     Zsh,
     /// fish
     Fish,
+    /// PowerShell
+    #[value(name = "powershell", alias = "pwsh")]
+    PowerShell,
 }
 
 /// Prints the script of a shell.
@@ -52,20 +55,28 @@ pub fn print_script(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
         CompletedShell::Bash => include_str!("completions/dynamic-mcp.bash"),
         CompletedShell::Zsh => include_str!("completions/dynamic-mcp.zsh"),
         CompletedShell::Fish => include_str!("completions/dynamic-mcp.fish"),
+        CompletedShell::PowerShell => include_str!("completions/dynamic-mcp.ps1"),
     };
     io::stdout().write_all(script.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what may stand in place of the last of these words, which follow the name of the program.
+/// Prints what may stand in place of `typed`, which follows these words, which follow the name of the program. Without
+/// `typed` it is the last word.
 ///
 /// # Errors
 ///
 /// Fails if stdout cannot be written.
-pub async fn complete(words: &[String], env: &Env, ambient: &ProcessEnv) -> anyhow::Result<ExitCode> {
+pub async fn complete(
+    words: &[String],
+    typed: Option<&str>,
+    env: &Env,
+    ambient: &ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    let words: Vec<String> = words.iter().cloned().chain(typed.map(str::to_owned)).collect();
     let mut root = Cli::command();
     root.build();
-    let line = TypedLine::new(&root, words);
+    let line = TypedLine::new(&root, &words);
     let mut text = String::new();
     for candidate in candidates::of(&line, env, ambient).await {
         text.push_str(&format!("{}\t{}\n", candidate.word, candidate.about));

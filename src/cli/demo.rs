@@ -8,6 +8,8 @@
 //! owns the files: nothing of the user's configuration or cache is read or written. Every figure is
 //! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
+use super::outcome::{CommandError, EXIT_INTERRUPTED};
+use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::dirs;
 use anyhow::{Context, bail};
@@ -26,7 +28,7 @@ mod walkthrough;
 ///
 /// # Errors
 ///
-/// Fails if a step has another outcome than its text promises, and if Ctrl-C interrupts it. A reader that closes the
+/// Fails if a step has another outcome than its text promises, and if a signal interrupts it. A reader that closes the
 /// pipe early (`dynamic-mcp demo | head`) is no error.
 pub async fn demo(env: &Env) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
@@ -35,8 +37,10 @@ pub async fn demo(env: &Env) -> anyhow::Result<ExitCode> {
     let mut printer = Printer::new(&mut stdout, has_color, width);
     let sandbox = Sandbox::create()?;
     let outcome = tokio::select! {
+        // The signal comes first, so that it is handled before a server starts.
+        biased;
+        () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "the demo was interrupted")),
         outcome = walkthrough::run(&mut printer, &sandbox, dirs::default_config_file(env)) => outcome,
-        _ = tokio::signal::ctrl_c() => bail!("the demo was interrupted"),
     };
     let is_broken_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     match outcome {

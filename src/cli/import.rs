@@ -17,6 +17,7 @@
 //! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
 //! - Nothing of an entry is lost silently: what has no counterpart is listed.
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
+//! - A signal ends the command where it waits, never within the write of a file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,8 +27,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::Cli;
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::{config_files, secret_store};
+use super::signals::interrupted;
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
 use crate::transport::launch::ProcessEnv;
@@ -99,8 +101,23 @@ pub struct ImportArgs {
 ///
 /// # Errors
 ///
-/// Fails if the command line is wrong, stdout cannot be written, or a file cannot be read or written.
+/// Fails if the command line is wrong, stdout cannot be written, a file cannot be read or written, or a signal interrupts
+/// it.
 pub async fn import(
+    args: &ImportArgs,
+    cli: &Cli,
+    env: &Env,
+    process_env: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        // The signal comes first, so that from now on it ends the process nowhere else.
+        biased;
+        () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "interrupted; nothing more was written")),
+        outcome = import_or_undo(args, cli, env, process_env) => outcome,
+    }
+}
+
+async fn import_or_undo(
     args: &ImportArgs,
     cli: &Cli,
     env: &Env,
@@ -122,7 +139,7 @@ pub async fn import(
         bail!(CommandError::new(EXIT_USAGE, message));
     }
     if args.undo {
-        return match undo_changes(&mode, env)? {
+        return match undo_changes(&mode, env).await? {
             true => Ok(ExitCode::SUCCESS),
             false => Ok(ExitCode::from(EXIT_FAILURE)),
         };
@@ -163,8 +180,8 @@ async fn import_into(
             return Ok(ExitCode::SUCCESS);
         }
     }
-    confirm_projects(&mut discovery, &mode)?;
-    let plan = Plan::new(&discovery, target, &mode, env)?;
+    confirm_projects(&mut discovery, &mode).await?;
+    let plan = Plan::new(&discovery, target, &mode, env).await?;
     if mode.measure {
         plan.measure(context).await?;
     }
@@ -200,7 +217,7 @@ fn target_file(cli: &Cli, env: &Env) -> anyhow::Result<PathBuf> {
 }
 
 /// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay.
-fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
+async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
     for file in &mut discovery.files {
         for place in file.places.iter_mut().filter(|place| place.project.is_some()) {
             for server in std::mem::take(&mut place.servers) {
@@ -209,7 +226,7 @@ fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<
                     crate::text::name(&server.name),
                     report::program(&server.translated.entry)
                 );
-                match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question)? {
+                match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {
                     true => place.servers.push(server),
                     false => place.staying.push((server.name, "it is not wanted".to_owned())),
                 }

@@ -2,6 +2,7 @@
 
 use super::instances::query::{self, LogReply, RunningInstance};
 use super::instances::selection;
+use super::signals::EndSignals;
 use crate::config::vars::Env;
 use crate::transport::server_log::{LogCursor, LogPage};
 use clap::Args;
@@ -36,7 +37,7 @@ struct ReadInstance {
 ///
 /// # Errors
 ///
-/// Fails if no instance is meant, the directory of the endpoints cannot be used, or stdout cannot be written.
+/// Fails if no instance is meant, signals cannot be handled, the directory of the endpoints cannot be used, or stdout cannot be written.
 pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let chosen = selection::choose(query::all(env)?, &args.group, args.all, env)?;
     let mut servers = Vec::new();
@@ -49,6 +50,7 @@ pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
         }
     }
     let names = read.len() > 1;
+    let mut signals = EndSignals::listen()?;
     loop {
         read.retain_mut(|read| match read.instance.log(&args.group, read.cursor) {
             Ok(LogReply::Page(page)) => {
@@ -70,7 +72,7 @@ pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+            _ = signals.next() => return Ok(ExitCode::SUCCESS),
             () = tokio::time::sleep(FOLLOW_INTERVAL) => {}
         }
     }

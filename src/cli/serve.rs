@@ -29,7 +29,7 @@ use crate::transport::remote::credentials::LoginService;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
-use crate::wire::stdio::{self, Input};
+use crate::wire::stdio::{self, Input, close_stdout};
 use crate::wire::when_woken::when_woken;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -248,11 +248,7 @@ async fn store_tokens(logins: &dyn LoginService) {
         return;
     }
     tracing::info!("waiting for new tokens of a login, which would be lost otherwise");
-    #[cfg(unix)]
-    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
-        // Fails only for lack of descriptors.
-        nix::unistd::dup2_stdout(null).ok();
-    }
+    close_stdout();
     if timeout(TOKEN_TIMEOUT, stored).await.is_err() {
         tracing::warn!("new tokens of a login did not arrive in time and may be lost");
     }

@@ -1,6 +1,7 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
 use super::instances::query;
+use super::signals::EndSignals;
 use crate::config::Share;
 use crate::config::vars::Env;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
@@ -34,8 +35,9 @@ pub struct StatusArgs {
 ///
 /// # Errors
 ///
-/// Fails if the runtime directory cannot be used, or stdout cannot be written.
+/// Fails if signals cannot be handled, the runtime directory cannot be used, or stdout cannot be written.
 pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
+    let mut signals = EndSignals::listen()?;
     loop {
         let report = report(env)?;
         let text = match args.json {
@@ -50,7 +52,7 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+            _ = signals.next() => return Ok(ExitCode::SUCCESS),
             () = tokio::time::sleep(WATCH_INTERVAL) => {}
         }
     }

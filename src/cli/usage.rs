@@ -50,14 +50,18 @@ impl UsageError {
 /// its text and exit code are the answer.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<UsageError>), Error> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    let mut command = without_empty_variables(Cli::command());
+    let command = Cli::command();
     let mut errors: Vec<UsageError> = misspelled_variables(&command, std::env::vars_os()).collect();
+    let mut command = without_empty_variables(command);
+    let misspelled = errors.len();
     loop {
         // Each round removes an argument or a variable.
         let parsed = command.clone().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m));
         let error = match parsed {
             Ok(mut cli) => {
-                if errors.iter().any(|error| error.is_about_profile) {
+                // A variable has no effect beside the profile that is named.
+                let harmless = if cli.profile.is_some() { misspelled } else { 0 };
+                if errors.iter().skip(harmless).any(|error| error.is_about_profile) {
                     // Serving without it would show more than is meant.
                     cli.profile = Some(String::new());
                 }

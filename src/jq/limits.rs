@@ -1,6 +1,4 @@
 //! What the process of a jq program may take of the system.
-//!
-//! Other systems than Unix have no limits here yet, so no program runs there (`AVAILABLE`).
 
 use std::time::Duration;
 
@@ -8,8 +6,6 @@ use std::time::Duration;
 pub(super) const MAX_INPUT_BYTES: usize = 32 << 20;
 /// The largest output, in bytes.
 pub(super) const MAX_OUTPUT_BYTES: usize = 1_000_000;
-/// Whether this system has the limits.
-pub(super) const AVAILABLE: bool = cfg!(unix);
 /// The memory, in bytes.
 pub(super) const MEMORY_BYTES: u64 = 256 << 20;
 /// The time of the processor.
@@ -18,7 +14,7 @@ pub(super) const CPU_TIME: Duration = Duration::from_secs(2);
 pub(super) const WALL_TIME: Duration = Duration::from_secs(10);
 
 /// Limits this process: memory, time, and no files, processes or core dumps. It ends by itself even if nobody is left to
-/// end it.
+/// end it. On Windows, the job that it is started in has the limits, and `watchdog` looks at them.
 ///
 /// # Errors
 ///
@@ -47,10 +43,4 @@ pub(super) fn apply() -> std::io::Result<()> {
     limit(Resource::RLIMIT_NPROC, 0)?;
     nix::unistd::alarm::set(u32::try_from(WALL_TIME.as_secs()).unwrap_or(u32::MAX));
     Ok(())
-}
-
-/// Does nothing, because no program runs.
-#[cfg(not(unix))]
-pub(super) fn apply() -> std::io::Result<()> {
-    Err(std::io::ErrorKind::Unsupported.into())
 }

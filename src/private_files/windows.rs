@@ -394,6 +394,7 @@ fn wide(text: &OsStr) -> Vec<u16> {
 mod tests {
     use super::*;
     use crate::private_files::{open_append, read_private, replace};
+    use windows_sys::Win32::Security::SetFileSecurityW;
 
     /// Makes a file with an access list that begins with that of the user.
     fn file_with(dir: &Path, entries: &str) -> std::path::PathBuf {
@@ -401,6 +402,10 @@ mod tests {
         fs::remove_file(&path).ok();
         let security = OwnerOnly::parse(&format!("O:{own}D:P(A;;FA;;;{own}){entries}")).unwrap();
         create_with(&path, &security).unwrap();
+        // Once more, because Wine lets the umask change the list of a new file.
+        let (name, descriptor) = (wide(path.as_os_str()), security.attributes.lpSecurityDescriptor);
+        // SAFETY: the path ends with a zero, and the descriptor lives.
+        assert_ne!(unsafe { SetFileSecurityW(name.as_ptr(), DACL_SECURITY_INFORMATION, descriptor) }, 0);
         path
     }
 

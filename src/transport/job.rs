@@ -8,6 +8,7 @@
 //!
 //! - [`Jobs`] starts upstreams. Each has a task, [`JobSupervisor`], which owns its job, notices its exit and ends it.
 //! - `sys` has the system calls, `pipes` the three pipes of an upstream.
+//! - `limited` starts a process beside the upstreams, in a job that limits what it takes.
 //!
 //! A process is a member of its job from its creation (`PROC_THREAD_ATTRIBUTE_JOB_LIST`), so there is no moment at
 //! which it runs outside, or at which it would be left behind suspended if we were killed. The job allows no breakaway.
@@ -31,6 +32,7 @@ use tokio::net::windows::named_pipe::NamedPipeServer;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+pub mod limited;
 mod pipes;
 mod sys;
 

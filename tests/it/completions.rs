@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::shell::Shell;
+use crate::shell::{Shell, at_terminal};
 use crate::support::{InputRecord, are_installed, config_of, merged, output_of, scripted_upstream};
 
 /// The words that may stand in place of the last of these.
@@ -102,14 +102,19 @@ fn a_config_that_cannot_be_read_completes_commands_and_no_servers() {
     }
 }
 
-/// Runs `script` in a shell that finds the program, with the servers of `config`. Returns the lines that it prints.
-fn run_in(shell: &Shell, command: &[&str], script: &str) -> Vec<String> {
+/// A process that finds the program, with the servers of `config`.
+fn process_in(shell: &Shell, command: &[&str]) -> Command {
     let home = shell.home();
     let bin = Path::new(env!("CARGO_BIN_EXE_dynamic-mcp")).parent().unwrap();
     let mut process = Command::new(command[0]);
-    process.args(&command[1..]).arg(script).env_clear().current_dir(home).env("HOME", home);
+    process.args(&command[1..]).env_clear().current_dir(home).env("HOME", home);
     process.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("XDG_RUNTIME_DIR", home);
-    let output = output_of(&mut process);
+    process
+}
+
+/// Runs `script` in a shell that finds the program, with the servers of `config`. Returns the lines that it prints.
+fn run_in(shell: &Shell, command: &[&str], script: &str) -> Vec<String> {
+    let output = output_of(process_in(shell, command).arg(script));
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(stderr, "", "{script}");
@@ -118,7 +123,7 @@ fn run_in(shell: &Shell, command: &[&str], script: &str) -> Vec<String> {
 
 /// A home directory whose default config has these servers, and a file.
 fn home_with_servers() -> Shell {
-    let servers = ["files", "flights", "my docs"]
+    let servers = ["files", "flights", "my docs", "a:files", "a:x"]
         .map(|name| (name, json!({"command": "x", "description": "About: it"})));
     let shell = Shell::new(&json!({}));
     let dir = shell.home().join(".config/dynamic-mcp");
@@ -135,20 +140,44 @@ fn bash_completes_by_its_own_function() {
     }
     let shell = home_with_servers();
     // What bash does with the words of a line before it calls the function.
-    let complete = |words: &str, cursor: &str| {
+    let complete = |line: &str, words: &str, cursor: &str| {
         let script = format!(
             "eval \"$(dynamic-mcp completions bash)\"; [[ $(complete -p dynamic-mcp) == *'-o default -F _dynamic_mcp'* ]]\n\
+             COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}\n\
              COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
              _dynamic_mcp dynamic-mcp {cursor} x; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
         run_in(&shell, &["bash", "--norc", "-euc"], &script)
     };
-    assert_eq!(complete("dynamic-mcp call ''", "''"), ["files", "flights", "my\\ docs"]);
-    assert_eq!(complete("dynamic-mcp call fl", "fl"), ["flights"]);
-    assert_eq!(complete("dynamic-mcp call 'my\\ d'", "'my\\ d'"), ["my\\ docs"]);
-    assert_eq!(complete("dynamic-mcp --surface = me", "me"), ["meta"]);
-    assert_eq!(complete("dynamic-mcp --surface =", "''"), ["meta", "flat"]);
-    assert_eq!(complete("dynamic-mcp --config wo", "wo"), [""]);
+    let all = ["files", "flights", "my\\ docs", "a:files", "a:x"];
+    assert_eq!(complete("dynamic-mcp call  ", "dynamic-mcp call ''", "''"), all);
+    assert_eq!(complete("dynamic-mcp call\tfl", "dynamic-mcp call fl", "fl"), ["flights"]);
+    assert_eq!(complete("dynamic-mcp call my\\ d", "dynamic-mcp call 'my\\ d'", "'my\\ d'"), ["my\\ docs"]);
+    assert_eq!(complete("dynamic-mcp --surface=me", "dynamic-mcp --surface = me", "me"), ["meta"]);
+    assert_eq!(complete("dynamic-mcp --surface=", "dynamic-mcp --surface =", "''"), ["meta", "flat"]);
+    assert_eq!(complete("dynamic-mcp --surface ", "dynamic-mcp --surface ''", "''"), ["meta", "flat"]);
+    assert_eq!(complete("dynamic-mcp --config wo", "dynamic-mcp --config wo", "wo"), [""]);
+    assert_eq!(complete("dynamic-mcp call a:f", "dynamic-mcp call a : f", "f"), ["files"]);
+    assert_eq!(complete("dynamic-mcp call a:", "dynamic-mcp call a :", "''"), ["files", "x"]);
+    assert_eq!(complete("dynamic-mcp call \"a:f", "dynamic-mcp call '\"a:f'", "a:f"), ["a:files"]);
+}
+
+// The shell is told what is typed, and shows what it passes.
+#[test]
+fn bash_completes_what_is_typed_in_its_terminal() {
+    if !are_installed(&["bash"]) {
+        return;
+    }
+    let shell = home_with_servers();
+    let script = "eval \"$(dynamic-mcp completions bash)\"\n\
+        dynamic-mcp() { if [[ $1 == __complete ]]; then command dynamic-mcp \"$@\"; else printf '<%s>' \"$@\"; fi; }\n";
+    std::fs::write(shell.home().join("rc"), script).unwrap();
+    let mut command = process_in(&shell, &["bash", "--rcfile", "rc", "-i"]);
+    command.env("TERM", "dumb").env("INPUTRC", "/dev/null");
+    let typed = "dynamic-mcp --surface=m\t call a:f\t\ndynamic-mcp call my\\ d\t\nexit\n";
+    let (_, shown) = at_terminal(command, typed);
+    assert!(shown.contains("<--surface=meta><call><a:files>"), "{shown}");
+    assert!(shown.contains("<call><my docs>"), "{shown}");
 }
 
 #[test]
@@ -169,7 +198,7 @@ fn zsh_completes_by_its_own_function() {
     };
     assert_eq!(
         complete("dynamic-mcp call ''", "''"),
-        ["files:About: it", "flights:About: it", "my docs:About: it"]
+        ["files", "flights", "my docs", r"a\:files", r"a\:x"].map(|name| format!("{name}:About: it"))
     );
     assert_eq!(complete("dynamic-mcp call fl", "fl"), ["flights:About: it"]);
     assert_eq!(
@@ -191,9 +220,34 @@ fn fish_completes_by_its_own_engine() {
     };
     assert_eq!(
         complete("dynamic-mcp call "),
-        ["files\tAbout: it", "flights\tAbout: it", "my docs\tAbout: it"]
+        ["a:files", "a:x", "files", "flights", "my docs"].map(|name| format!("{name}\tAbout: it"))
     );
     assert_eq!(complete("dynamic-mcp call fl"), ["flights\tAbout: it"]);
     assert_eq!(complete("dynamic-mcp --config wo"), ["work.json"]);
     assert!(complete("dynamic-mcp --surface=m")[0].starts_with("--surface=meta"));
+}
+
+// PowerShell is not among the packages that the tests may need, so what its script asks for is tested without it.
+#[test]
+fn powershell_is_answered_without_an_empty_argument() {
+    let shell = home_with_servers();
+    let (code, script, _) = shell.run(&["completions", "powershell"]);
+    assert!(code == 0 && script.contains("Register-ArgumentCompleter -Native -CommandName 'dynamic-mcp'"));
+    assert!(script.contains("$typed = '--typed=' + ($wordToComplete "), "{script}");
+    assert!(script.contains("$lines = & $program __complete $typed '--' @words 2>$null\n"), "{script}");
+    assert_eq!(shell.run(&["completions", "pwsh"]).1, script);
+    let config = shell.home().join(".config/dynamic-mcp/servers.json").display().to_string();
+    let complete = |typed: &str, words: &[&str]| {
+        let typed = format!("--typed={typed}");
+        let words = [&["__complete", &typed, "--", "--config", &config], words].concat();
+        let (code, stdout, stderr) = shell.run(&words);
+        assert_eq!((code, &*stderr), (0, ""), "{words:?}");
+        stdout
+    };
+    assert_eq!(complete("my", &["call"]), "my docs\tAbout: it\n");
+    assert_eq!(complete("a:", &["call"]), "a:files\tAbout: it\na:x\tAbout: it\n");
+    assert_eq!(complete("", &["call"]).lines().count(), 5);
+    assert!(complete("--surface=f", &[]).starts_with("--surface=flat\t"));
+    assert!(complete("--js", &["call"]).starts_with("--json\t"));
+    assert_eq!(complete("", &["call", "no-such"]), "");
 }

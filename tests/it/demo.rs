@@ -4,6 +4,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+#[cfg(unix)]
+use crate::support::wait_until;
 use crate::support::{PipeReader, output_of, wait_for_child, write_all};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_dynamic-mcp");
@@ -46,6 +48,30 @@ fn the_demo_shows_every_step_and_leaves_nothing_behind() {
     for servers in running.iter().filter_map(|servers| servers.strip_prefix("work (process ")) {
         let pid = servers.split(')').next().unwrap().parse().unwrap();
         assert!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_err(), "{text}");
+    }
+}
+
+// It needs signals.
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_the_demo_with_its_server_and_its_files() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let tmp = tempfile::tempdir().unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.arg("demo").env("TMPDIR", tmp.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = PipeReader::new(child.stdout.take().unwrap());
+        let running = |line: String| line.split("Running servers: work (process ").nth(1).map(str::to_owned);
+        let server = std::iter::from_fn(|| stdout.read_line()).find_map(running).unwrap();
+        let server = Pid::from_raw(server.split(')').next().unwrap().parse().unwrap());
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        assert_eq!(wait_for_child(&mut child).code(), Some(130));
+        assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+        wait_until("the server has ended", || kill(server, None).is_err());
+        let stderr = PipeReader::new(child.stderr.take().unwrap()).read_to_end();
+        assert_eq!(String::from_utf8(stderr).unwrap(), "dynamic-mcp: the demo was interrupted\n");
     }
 }
 

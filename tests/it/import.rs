@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use dynamic_mcp::config::load::load;
 use dynamic_mcp::config::vars::Env;
@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::shell::at_terminal;
+use crate::support::{PipeReader, wait_for_child};
 
 /// The variables that the files use.
 const VARIABLES: [&str; 12] = [
@@ -69,7 +70,7 @@ impl Home {
 
     /// Runs it without a terminal.
     fn import(&self, args: &[&str]) -> Output {
-        self.command(args).stdin(std::process::Stdio::null()).output().unwrap()
+        self.command(args).stdin(Stdio::null()).output().unwrap()
     }
 
     /// Runs it, and returns what it printed.
@@ -387,6 +388,30 @@ fn at_a_terminal_conflicts_and_files_are_asked_for() {
 }
 
 #[test]
+fn a_signal_ends_a_question_and_nothing_is_written() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let home = Home::with("home");
+        let before = home.client_files();
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let mut command = home.command(&["--write-client"]);
+        command.stdin(terminal.slave).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = PipeReader::new(child.stdout.take().unwrap());
+        // The question follows an empty line and has no line feed.
+        assert!(std::iter::from_fn(|| stdout.read_line()).any(|line| line.is_empty()));
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        assert_eq!(wait_for_child(&mut child).code(), Some(130), "{signal}");
+        let stderr = PipeReader::new(child.stderr.take().unwrap()).read_to_end();
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert!(stderr.ends_with("dynamic-mcp: interrupted; nothing more was written\n"), "{stderr}");
+        assert_eq!(home.client_files(), before);
+        assert!(!home.file(".config/dynamic-mcp").exists() && !home.file(".local").exists());
+    }
+}
+
+#[test]
 fn servers_of_a_project_are_imported_only_when_asked_for() {
     let home = Home::empty();
     let project = home.file("app");
@@ -502,7 +527,7 @@ fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
     let import = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.arg("import").args(args).env_clear().env("HOME", home.path()).envs(desktop.shell_env());
-        let output = command.current_dir(home.path()).stdin(std::process::Stdio::null()).output().unwrap();
+        let output = command.current_dir(home.path()).stdin(Stdio::null()).output().unwrap();
         let (stdout, stderr) = (stdout(&output), stderr(&output));
         assert!(!stdout.contains("s3cret") && !stderr.contains("s3cret"), "{stdout}{stderr}");
         (output.status.code(), stdout, stderr)

@@ -8,7 +8,7 @@
 //! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
 //! - `secrets`: values that a config names instead of having them;
 //! - `pins`: definitions of tools that change;
-//! - `lifetime`, `warden`: how the program and its processes end;
+//! - `lifetime`, `warden`, `console`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
 //! - `sharing`: servers that several windows share;
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
@@ -32,6 +32,8 @@ mod check;
 #[cfg(all(unix, not(target_os = "macos")))]
 mod completions;
 mod config;
+#[cfg(windows)]
+mod console;
 mod demo;
 // Commands of a shell, and checks of the pages, which are the same on every system.
 #[cfg(unix)]

@@ -240,6 +240,32 @@ fn a_registration_that_fails_is_told_in_the_words_of_the_authorization_server() 
 }
 
 #[test]
+fn a_code_that_is_not_accepted_is_told_in_the_words_of_the_authorization_server() {
+    let refused = |words: &str| {
+        (1, format!("g: its authorization server did not accept the authorization code: {words}"))
+    };
+    for (status, media_type, body, (exit_code, words)) in [
+        (
+            400,
+            "application/json",
+            r#"{"error": "invalid_grant", "error_description": "The code CODE expired.\u001b[31m"}"#,
+            refused("\"invalid_grant (The code … expired.\\u{1b}[31m)\""),
+        ),
+        (401, "application/json", r#"{"error": "invalid_client"}"#, refused("\"invalid_client\"")),
+        (403, "text/plain", "Not here\nCODE", refused("HTTP status 403 Forbidden: \"Not here\"")),
+        (500, "text/plain", "", (4, "answered with HTTP status 500 Internal Server Error".to_owned())),
+    ] {
+        let fixture = Fixture::new();
+        fixture.auth_server.state().code_refusal = Some((status, media_type, body));
+        let login = fixture.start_login();
+        assert!(login.complete_in_browser().contains("did not work"));
+        let output = login.wait();
+        assert!(output.exit_code == exit_code && output.text.contains(&words), "{words}: {}", output.text);
+        assert!(fixture.login_files().is_empty());
+    }
+}
+
+#[test]
 fn a_login_ends_by_its_timeout_or_a_signal() {
     let fixture = Fixture::new();
     let output = fixture.run(&["login", "g", "--no-browser", "--timeout", "0"]);

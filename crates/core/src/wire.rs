@@ -144,7 +144,6 @@ impl Message {
     /// See [`MessageError`].
     pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
         let mut scanner = Scanner::new(line);
-        // serde would read the struct from an array, too.
         if scanner.peek() == Some(b'[') {
             return Err(MessageError::Batch);
         }
@@ -226,8 +225,12 @@ impl Envelope {
 
 /// Reads the name of a method. `None` if it is not a string.
 fn method_name(text: &[u8]) -> Option<MethodName> {
-    let name = object::str(text)?;
-    Some(Method::parse(&name).map_or_else(|| name.into_owned().into(), |method| method.name().into()))
+    if let [b'"', name @ .., b'"'] = text
+        && let Some(method) = Method::of_bytes(name)
+    {
+        return Some(method.name().into());
+    }
+    Some(object::str(text)?.into_owned().into())
 }
 
 /// Ids are strings and numbers (MCP, base protocol).

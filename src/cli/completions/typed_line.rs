@@ -45,10 +45,6 @@ impl<'c> TypedLine<'c> {
         };
         let (mut open_option, mut only_arguments) = (None, false);
         for word in before {
-            // bash splits words at `=`.
-            if word == "=" && open_option.is_some() {
-                continue;
-            }
             if let Some(option) = open_option.take() {
                 line.options.push((option, word.clone()));
             } else if only_arguments {
@@ -159,7 +155,6 @@ mod tests {
             ("ca", "dynamic-mcp", "COMMAND", "|ca"),
             ("--su", "dynamic-mcp", "OPTION", "|--su"),
             ("--surface ", "dynamic-mcp", "surface", "|"),
-            ("--surface = me", "dynamic-mcp", "surface", "|me"),
             ("--surface=me", "dynamic-mcp", "surface", "--surface=|me"),
             ("--nope=x", "dynamic-mcp", "-", "--nope=|x"),
             ("--config x --pure-lazy ca", "dynamic-mcp", "COMMAND", "|ca"),

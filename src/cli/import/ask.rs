@@ -1,6 +1,12 @@
 //! Questions to the person at the terminal.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use crate::blocking;
+
+/// How long the person may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Who answers questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +34,12 @@ impl Answers {
     /// # Errors
     ///
     /// Fails if the terminal cannot be read or written.
-    pub(super) fn confirm(self, question: &str) -> io::Result<bool> {
+    pub(super) async fn confirm(self, question: &str) -> io::Result<bool> {
         match self {
             Self::Yes => Ok(true),
             Self::Nobody => Ok(false),
             Self::Terminal => {
-                let answer = ask(&format!("{question} [y/N] "))?;
+                let answer = ask(&format!("{question} [y/N] ")).await?;
                 Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
             }
         }
@@ -44,14 +50,14 @@ impl Answers {
     /// # Errors
     ///
     /// Fails if the terminal cannot be read or written.
-    pub(super) fn choose(self, question: &str, options: &[&str]) -> io::Result<usize> {
+    pub(super) async fn choose(self, question: &str, options: &[&str]) -> io::Result<usize> {
         if self != Self::Terminal {
             return Ok(0);
         }
         let numbered: Vec<_> =
             options.iter().enumerate().map(|(index, option)| format!("{}) {option}", index + 1)).collect();
         loop {
-            let answer = ask(&format!("{question} {} [1] ", numbered.join("  ")))?;
+            let answer = ask(&format!("{question} {} [1] ", numbered.join("  "))).await?;
             match answer.parse::<usize>() {
                 _ if answer.is_empty() => return Ok(0),
                 Ok(number) if (1..=options.len()).contains(&number) => return Ok(number - 1),
@@ -61,12 +67,17 @@ impl Answers {
     }
 }
 
-fn ask(question: &str) -> io::Result<String> {
+/// Reads a line on a thread of its own, so that a signal can end the command meanwhile.
+async fn ask(question: &str) -> io::Result<String> {
     let mut out = io::stdout();
     write!(out, "{question}")?;
     out.flush()?;
-    let mut answer = String::new();
-    if io::stdin().lock().read_line(&mut answer)? == 0 {
+    let read = || {
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|length| (length, answer))
+    };
+    let (length, answer) = blocking::run(ANSWER_TIMEOUT, read).await.map_err(io::Error::other)??;
+    if length == 0 {
         writeln!(out)?;
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed"));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
@@ -43,7 +43,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Puts everything together, shows it and asks about conflicts.
-    pub(super) fn new(
+    pub(super) async fn new(
         discovery: &Discovery,
         target: PathBuf,
         mode: &ImportMode,
@@ -63,7 +63,7 @@ impl Plan {
         }
         let mut servers = merger.servers;
         write!(io::stdout(), "{}", report::servers(&servers, &target, env))?;
-        resolve_conflicts(&mut servers, mode.answers)?;
+        resolve_conflicts(&mut servers, mode.answers).await?;
         let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
         let moves =
@@ -93,12 +93,8 @@ impl Plan {
             "\nStarting {}, once each. This takes up to two minutes.",
             report::counted(count, "server")
         )?;
-        let measuring = measure(&self.servers, &self.target, &self.after, context);
-        let table = tokio::select! {
-            table = measuring => table?,
-            // Dropping it removes its files and ends the servers.
-            _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was written"),
-        };
+        // If a signal drops it, that removes its files and ends the servers.
+        let table = measure(&self.servers, &self.target, &self.after, context).await?;
         write!(io::stdout(), "{table}")?;
         Ok(())
     }
@@ -130,7 +126,7 @@ impl Plan {
             return Ok(true);
         }
         for client in &writes {
-            is_complete &= write_client(client, mode.answers, env)?;
+            is_complete &= write_client(client, mode.answers, env).await?;
         }
         self.say_what_next(mode, &writes, discovery, env)?;
         Ok(is_complete)
@@ -158,7 +154,7 @@ impl Plan {
             ),
         };
         writeln!(out)?;
-        if !mode.answers.confirm(&question)? {
+        if !mode.answers.confirm(&question).await? {
             return Ok(false);
         }
         if !self.moves.is_empty() {
@@ -275,13 +271,13 @@ impl Plan {
 }
 
 /// Asks which value counts where clients differ.
-fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {
+async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {
     for server in servers.iter_mut().filter(|server| !server.is_known) {
         let first = server.origins.first().map_or("", |origin| origin.app.label());
         for conflict in server.conflicts.clone() {
             let field = conflict.path.join(".");
             let question = format!("{}: {field} differs. Take that of", text::name(&server.name));
-            if answers.choose(&question, &[first, conflict.app.label()])? == 1 {
+            if answers.choose(&question, &[first, conflict.app.label()]).await? == 1 {
                 server.take_other(&conflict);
             }
         }
@@ -290,14 +286,14 @@ fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Res
 }
 
 /// Writes a client's file. Returns whether it is written, or was not wanted.
-fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
+async fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
     let mut out = io::stdout();
     let path = short_path(&client.path, env);
     let what = match client.replaced.len() {
         0 => format!("Add `{OWN_NAME}` to"),
         count => format!("Put `{OWN_NAME}` in place of {} in", report::counted(count, "server")),
     };
-    if !answers.confirm(&format!("{what} {path} ({})?", client.app.label()))? {
+    if !answers.confirm(&format!("{what} {path} ({})?", client.app.label())).await? {
         return Ok(true);
     }
     let mut records = ChangeRecords::read(&records_dir(env)?)?;

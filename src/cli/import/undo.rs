@@ -272,7 +272,7 @@ impl UndoStep {
 /// # Errors
 ///
 /// Fails if stdout, the records or a file cannot be written.
-pub(super) fn undo_changes(mode: &ImportMode, env: &Env) -> anyhow::Result<bool> {
+pub(super) async fn undo_changes(mode: &ImportMode, env: &Env) -> anyhow::Result<bool> {
     let mut out = io::stdout();
     let mut records = ChangeRecords::read(&records_dir(env)?)?;
     let changes = records.of(&mode.apps);
@@ -295,7 +295,7 @@ pub(super) fn undo_changes(mode: &ImportMode, env: &Env) -> anyhow::Result<bool>
             let secrets = secrets_in([&step.now, &step.then], &step.file);
             let (now, then) = (step.now.unwrap_or_default(), step.then.unwrap_or_default());
             write!(out, "{}", report::diff(&step.file, &now, &then, &secrets))?;
-        } else if mode.answers.confirm(&format!("{what}. Do it?"))? {
+        } else if mode.answers.confirm(&format!("{what}. Do it?")).await? {
             step.apply()?;
             records.forget(&change)?;
             writeln!(out, "{what}.")?;

@@ -313,7 +313,7 @@ async fn call_directly(
     };
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
-    let arguments = CallArguments { group: Some(group), tool, args, select: None };
+    let arguments = CallArguments { group: Some(group.into()), tool: tool.into(), args, select: None };
     call::call_tool(&ToolCall { context, params, read_only: false, by_our_tool: false }, &arguments).await
 }
 

@@ -53,7 +53,7 @@ pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
 }
 
 /// Calls an upstream's tool.
-pub async fn call_tool(call: &ToolCall, arguments: &CallArguments) -> Reply {
+pub async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     let is_shutting_down = || call.context.groups().is_shutting_down();
     match run(call, arguments).await {
         Ok(reply) => reply,
@@ -99,7 +99,7 @@ impl From<ForwardError> for CallStop {
     }
 }
 
-async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
+async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
     let name = &*name;
     let mut outgoing = OutgoingCall {
@@ -152,7 +152,7 @@ struct OutgoingCall<'a> {
     /// The request of the client.
     call: &'a ToolCall,
     /// Its parsed arguments.
-    arguments: &'a CallArguments,
+    arguments: &'a CallArguments<'a>,
     /// The tool's name as the caller wrote it.
     name: &'a str,
     /// Whether `select` is an argument of the tool.
@@ -307,9 +307,9 @@ impl OutgoingCall<'_> {
 /// The text for the model.
 fn choose_group<'a>(
     groups: &GroupManager,
-    arguments: &'a CallArguments,
+    arguments: &'a CallArguments<'_>,
 ) -> Result<(Upstream, Cow<'a, str>), String> {
-    let tool = &arguments.tool;
+    let tool = &*arguments.tool;
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));

@@ -8,6 +8,7 @@ use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::PathBuf;
 use std::ptr;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use windows_sys::Win32::Foundation::{
@@ -58,6 +59,15 @@ pub(super) fn system_directory() -> io::Result<PathBuf> {
     }
 }
 
+/// What a process may take.
+#[derive(Clone, Copy, Debug)]
+pub struct JobLimits {
+    /// The memory that it may commit.
+    pub memory_bytes: u64,
+    /// The time of the processor, outside of the kernel.
+    pub cpu_time: Duration,
+}
+
 /// A job, whose processes end when this is dropped.
 pub(super) struct JobObject(OwnedHandle);
 
@@ -71,18 +81,41 @@ impl JobObject {
         }
         // SAFETY: the handle is new and ours.
         let this = Self(unsafe { OwnedHandle::from_raw_handle(handle) });
-        let mut limits = job::JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
-        limits.BasicLimitInformation.LimitFlags = job::JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+        this.set_limits(job::JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default())?;
+        Ok(this)
+    }
+
+    /// Creates a job of a single process with these limits. No dialog shows that it crashed.
+    pub(super) fn limited(limits: JobLimits) -> io::Result<Self> {
+        let this = Self::new()?;
+        let mut all = job::JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+            ProcessMemoryLimit: usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX),
+            ..Default::default()
+        };
+        // In units of 100 ns.
+        let time = i64::try_from(limits.cpu_time.as_nanos() / 100).unwrap_or(i64::MAX);
+        all.BasicLimitInformation.PerProcessUserTimeLimit = time;
+        all.BasicLimitInformation.ActiveProcessLimit = 1;
+        all.BasicLimitInformation.LimitFlags = job::JOB_OBJECT_LIMIT_PROCESS_MEMORY
+            | job::JOB_OBJECT_LIMIT_PROCESS_TIME
+            | job::JOB_OBJECT_LIMIT_ACTIVE_PROCESS
+            | job::JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION;
+        this.set_limits(all)?;
+        Ok(this)
+    }
+
+    /// Sets the limits, and that the processes end with the job.
+    fn set_limits(&self, mut limits: job::JOBOBJECT_EXTENDED_LIMIT_INFORMATION) -> io::Result<()> {
+        limits.BasicLimitInformation.LimitFlags |= job::JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         // SAFETY: the pointer and the length are those of a structure of this class.
         check(unsafe {
             job::SetInformationJobObject(
-                this.handle(),
+                self.handle(),
                 job::JobObjectExtendedLimitInformation,
                 (&raw const limits).cast(),
                 size_of_val(&limits) as u32,
             )
-        })?;
-        Ok(this)
+        })
     }
 
     fn handle(&self) -> HANDLE {

@@ -1,5 +1,6 @@
 //! Tests of Job Objects, with the programs of the system.
 
+use super::limited::{JobLimits, LimitedProcess};
 use super::*;
 use std::ffi::OsString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,4 +109,26 @@ async fn a_batch_file_gets_its_arguments_as_they_are_and_runs_nothing_else() {
         assert!(text.contains(&format!("[\"{}\"] [next]", arg.replace('"', "\"\""))), "{arg}: {text}");
         assert!(!marker.exists(), "{arg}: {text}");
     }
+}
+
+#[tokio::test]
+async fn a_limited_process_has_no_environment_and_ends_when_it_is_dropped() {
+    let shell = sys::system_directory().unwrap().join("cmd.exe");
+    let limits = JobLimits { memory_bytes: 256 << 20, cpu_time: DEADLINE };
+    let spawn = async |args: &[&str]| {
+        let args = args.iter().map(OsString::from).collect();
+        timeout(DEADLINE, LimitedProcess::spawn(shell.clone(), args, limits)).await.unwrap().unwrap()
+    };
+    let rest = async |mut stdout: NamedPipeServer| {
+        let mut text = Vec::new();
+        timeout(DEADLINE, stdout.read_to_end(&mut text)).await.unwrap().ok();
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let (mut process, _stdin, stdout) = spawn(&["/c", "echo [%USERNAME%][%TEMP%]& exit 7"]).await;
+    assert!(rest(stdout).await.contains("[%USERNAME%][%TEMP%]"));
+    assert_eq!(timeout(DEADLINE, process.exited()).await.unwrap(), JobExit::Code(7));
+    let (process, _stdin, stdout) = spawn(&["/k"]).await;
+    drop(process);
+    // Its stdin is open, and it would run on.
+    rest(stdout).await;
 }

@@ -32,6 +32,8 @@ pub(crate) struct ServerState {
     pub(crate) callback_parameters: Value,
     /// Overrides of token responses.
     pub(crate) token_response: Value,
+    /// The status, the media type and the body of the answer to an authorization code. `CODE` stands for the code.
+    pub(crate) code_refusal: Option<(u16, &'static str, &'static str)>,
     /// The token endpoint answers with this status.
     pub(crate) token_status: Option<u16>,
     /// The status, the media type and the body of the answer to a registration.
@@ -260,6 +262,9 @@ fn token_reply(state: &mut ServerState, request: &Request) -> Option<Reply> {
     }
     let scope = match parameter("grant_type").as_str() {
         "authorization_code" => {
+            if let Some((status, media_type, body)) = state.code_refusal {
+                return Some(Reply::text(status, media_type, body.replace("CODE", &parameter("code"))));
+            }
             let Some(authorized) = state.codes.remove(&parameter("code")) else {
                 return error_reply("invalid_grant", request);
             };

@@ -77,6 +77,26 @@ fn a_profile_that_is_not_known_shows_no_server_until_the_config_has_it() {
 }
 
 #[test]
+fn a_misspelled_variable_hides_no_profile_that_is_named() {
+    let unclear = "it is not known which profile to use, so no server is used";
+    let misspelled = "there is no environment variable DYNAMIC_MCP_PROFIL; did you mean DYNAMIC_MCP_PROFILE?";
+    for (args, variable, expected) in [
+        (&["--profile", "work"][..], "", &["files"][..]),
+        (&[], "work", &["files"]),
+        (&[], "", &[]),
+        (&["--profile", "work", "--porfile", "x"], "", &[]),
+    ] {
+        let command = ProxyCommand::new().args(args).env("DYNAMIC_MCP_PROFIL", "home");
+        let command = command.env("DYNAMIC_MCP_PROFILE", variable);
+        let mut proxy = command.config(&config(json!({"work": ["files"]}))).start_initialized();
+        let status = proxy.call_meta_tool("get_status", json!({}));
+        assert_eq!(groups(&status), expected, "{args:?} {variable:?}: {status}");
+        assert!(text_of(&status).contains(misspelled), "{args:?}: {status}");
+        assert_eq!(text_of(&status).contains(unclear), expected.is_empty(), "{args:?}: {status}");
+    }
+}
+
+#[test]
 fn commands_use_the_profile_and_an_unknown_one_is_a_usage_error() {
     let shell = Shell::new(&config(json!({"work": ["files", "nothing*"], "none": []})));
     let (code, stdout, _) = shell.run(&["tools", "--profile", "work"]);

@@ -2,7 +2,9 @@
 
 use super::status::{run, status_of, stdout};
 use super::*;
-use crate::support::{InputRecord, PipeReader};
+use crate::support::{InputRecord, PipeReader, wait_for_child};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::process::Stdio;
 
 fn logs(user: &User, args: &[&str]) -> String {
@@ -65,4 +67,22 @@ fn following_a_log_shows_new_lines_until_the_instance_ends() {
     assert_eq!(lines.read_line().as_deref(), Some("meanwhile"));
     drop(window);
     wait_until("it ends", || child.try_wait().unwrap().is_some_and(|status| status.success()));
+}
+
+#[test]
+fn a_signal_ends_the_commands_that_go_on() {
+    let user = User::new();
+    let mut window = user.window(&pure_config([("own", scripted_upstream(&[]))]));
+    status_of(&user, 1);
+    write_stderr(&mut window, "own", "before");
+    wait_until("it is there", || logs(&user, &["own"]).contains("before"));
+    for args in [&["logs", "own", "--follow"][..], &["status", "--watch"]] {
+        for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+            let mut child = user.program_command().args(args).stdout(Stdio::piped()).spawn().unwrap();
+            let mut lines = PipeReader::new(child.stdout.take().unwrap());
+            assert!(lines.read_line().is_some());
+            kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+            assert_eq!(wait_for_child(&mut child).code(), Some(0), "{args:?} {signal}");
+        }
+    }
 }

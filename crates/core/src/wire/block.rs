@@ -29,16 +29,17 @@ impl Block {
 }
 
 /// The number of bytes in a run of blocks.
-pub(super) const RUN: usize = 4 * BLOCK;
+const RUN: usize = 4 * BLOCK;
 
 /// Looks at a run of blocks. `None` if one of their bytes is special; else not 0 if one is not ASCII.
 #[inline(always)]
 pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
-    use vectors::look_at_run;
+    use vectors::look_at_all;
     #[cfg(not(target_arch = "x86_64"))]
-    use words::look_at_run;
-    let (special, not_ascii) = look_at_run(bytes);
+    use words::look_at_all;
+    let (blocks, _) = bytes.as_chunks();
+    let (special, not_ascii) = look_at_all(blocks);
     (special == 0).then_some(not_ascii)
 }
 
@@ -46,29 +47,28 @@ pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
 mod vectors {
     //! Blocks as vectors of 16 bytes.
 
-    use super::{BLOCK, RUN};
     use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
+        _mm_set1_epi8, _mm_setzero_si128,
     };
 
     /// Returns a bit for each byte that is special, and one for each byte that is not ASCII.
     #[inline(always)]
-    pub(super) fn look(bytes: &[u8; BLOCK]) -> (u32, u32) {
+    pub(super) fn look(block: &[u8; 16]) -> (u32, u32) {
         #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
         unsafe {
-            let (special, bytes) = compare(bytes);
+            let (special, bytes) = compare(block);
             (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(bytes).cast_unsigned())
         }
     }
 
-    /// Returns the same of all blocks of a run, whose bits are joined.
+    /// Returns the same of several blocks, whose bits are joined.
     #[inline(always)]
-    pub(super) fn look_at_run(bytes: &[u8; RUN]) -> (u32, u32) {
-        let (blocks, _) = bytes.as_chunks();
+    pub(super) fn look_at_all(blocks: &[[u8; 16]]) -> (u32, u32) {
         #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
         unsafe {
-            let (mut special, mut all) = compare(&blocks[0]);
-            for block in &blocks[1..] {
+            let (mut special, mut all) = (_mm_setzero_si128(), _mm_setzero_si128());
+            for block in blocks {
                 let (more_special, more) = compare(block);
                 special = _mm_or_si128(special, more_special);
                 all = _mm_or_si128(all, more);
@@ -80,8 +80,8 @@ mod vectors {
     /// Returns a vector in which special bytes are marked, and one of the bytes themselves.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn compare(bytes: &[u8; BLOCK]) -> (__m128i, __m128i) {
-        let bytes = u128::from_le_bytes(*bytes);
+    fn compare(block: &[u8; 16]) -> (__m128i, __m128i) {
+        let bytes = u128::from_le_bytes(*block);
         // The compiler loads both halves with one instruction.
         let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
         let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
@@ -94,8 +94,6 @@ mod vectors {
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod words {
     //! Blocks without vector instructions: as two machine words.
-
-    use super::RUN;
 
     /// The bytes of a machine word.
     const WORD: usize = size_of::<u64>();
@@ -115,12 +113,12 @@ mod words {
         (plain, not_ascii)
     }
 
-    /// Returns not 0 if a byte of a run is special, and not 0 if one is not ASCII.
+    /// Returns not 0 if a byte of several blocks is special, and not 0 if one is not ASCII.
     #[inline(always)]
-    pub(super) fn look_at_run(bytes: &[u8; RUN]) -> (u32, u32) {
+    pub(super) fn look_at_all(blocks: &[[u8; 16]]) -> (u32, u32) {
         let (mut special, mut all) = (0, 0);
         // The compiler turns this into a few vector instructions for each block.
-        for &byte in bytes {
+        for &byte in blocks.as_flattened() {
             special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
             all |= byte;
         }
@@ -162,7 +160,7 @@ mod tests {
             }
             let mut run = [b'x'; RUN];
             run[RUN - BLOCK..].copy_from_slice(&bytes);
-            let (special, not_ascii) = words::look_at_run(&run);
+            let (special, not_ascii) = words::look_at_all(run.as_chunks().0);
             for found in [plain_run(&run), (special == 0).then_some(not_ascii)] {
                 prop_assert_eq!(found.map(|bits| bits == 0), (plain == BLOCK).then_some(bytes.is_ascii()));
             }

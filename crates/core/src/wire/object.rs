@@ -18,27 +18,32 @@ impl Object {
     /// Finds the members. `None` if the text is not a JSON object.
     pub fn parse(text: &Bytes) -> Option<Self> {
         let mut scanner = Scanner::new(text);
-        let mut members = Members::new();
-        scanner.members(&mut members)?;
+        let mut object = Self { text: text.clone(), members: Members::new() };
+        scanner.members(&mut object.members)?;
         scanner.end()?;
-        Some(Self { text: text.clone(), members })
+        Some(object)
     }
 
-    /// Moves past an object in a line, and returns it. `None` if it is not JSON.
-    fn scan(scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Self> {
-        let mut members = Members::new();
-        let range = scanner.members(&mut members)?;
-        Some(Self::found(line, range, members))
+    /// An object whose members are not known yet. It is filled in place, because it is large.
+    fn empty() -> Self {
+        Self { text: Bytes::new(), members: Members::new() }
     }
 
-    /// An object in a line. The members have offsets in the line.
-    fn found(line: &Bytes, range: Range<usize>, mut members: Members) -> Self {
-        for Member { key, value, .. } in &mut members {
+    /// Moves past an object in a line, and fills this one, which is empty. Returns where it is. `None` if it is not JSON.
+    fn scan(&mut self, scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Range<usize>> {
+        let range = scanner.members(&mut self.members)?;
+        self.end(line, &range);
+        Some(range)
+    }
+
+    /// Sets the text, when all members are known by their offsets in the line.
+    fn end(&mut self, line: &Bytes, range: &Range<usize>) {
+        for Member { key, value, .. } in &mut self.members {
             for offset in [&mut key.start, &mut key.end, &mut value.start, &mut value.end] {
                 *offset -= range.start;
             }
         }
-        Self { text: line.slice(range), members }
+        self.text = line.slice(range.clone());
     }
 
     /// The object as JSON text.
@@ -170,27 +175,11 @@ struct FoundParams {
     arguments: Option<Object>,
 }
 
-/// A member of params that is looked for while they are read.
-#[derive(Default)]
-struct FoundMember {
-    /// The last value that is an object.
-    object: Option<Object>,
-    /// Whether there is any value.
-    is_given: bool,
-}
-
-impl FoundMember {
-    /// Moves past the value, and returns where it is.
-    fn scan(&mut self, scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Range<usize>> {
-        self.is_given = true;
-        if scanner.peek() != Some(b'{') {
-            return scanner.value();
-        }
-        let start = scanner.offset();
-        let object = Object::scan(scanner, line)?;
-        let end = start + object.text.len();
-        self.object = Some(object);
-        Some(start..end)
+/// Moves past the value of a member that is looked for, and returns where it is. If it is an object, it becomes `found`.
+fn scan_member(scanner: &mut Scanner<'_>, line: &Bytes, found: &mut Option<Object>) -> Option<Range<usize>> {
+    match scanner.peek() {
+        Some(b'{') => found.insert(Object::empty()).scan(scanner, line),
+        _ => scanner.value(),
     }
 }
 
@@ -206,27 +195,31 @@ impl Params {
             let text = line.slice(scanner.value()?);
             return Some(Self::of_no_object(text));
         }
-        let (mut meta, mut arguments) = (FoundMember::default(), FoundMember::default());
-        let mut members = Members::new();
-        let mut is_plain = true;
+        let mut params = Box::new(FoundParams {
+            text: Bytes::new(),
+            object: Some(Object::empty()),
+            is_plain: true,
+            meta: None,
+            arguments: None,
+        });
+        let FoundParams { text, object, is_plain, meta, arguments } = &mut *params;
+        let object = object.as_mut()?;
+        let (mut has_meta, mut has_arguments) = (false, false);
         let range = scanner.object(|scanner, key, escaped| {
-            let known = match &line[key.clone()] {
-                b"_meta" => Some(&mut meta),
-                b"arguments" => Some(&mut arguments),
-                _ => None,
+            let (is_repeated, value) = match &line[key.clone()] {
+                b"_meta" => (std::mem::replace(&mut has_meta, true), scan_member(scanner, line, meta)?),
+                b"arguments" => {
+                    (std::mem::replace(&mut has_arguments, true), scan_member(scanner, line, arguments)?)
+                }
+                _ => (false, scanner.value()?),
             };
-            is_plain &= !escaped && !known.as_ref().is_some_and(|known| known.is_given);
-            let value = match known {
-                Some(known) => known.scan(scanner, line)?,
-                None => scanner.value()?,
-            };
-            members.push(Member { key, escaped, value });
+            *is_plain &= !escaped && !is_repeated;
+            object.members.push(Member { key, escaped, value });
             Some(())
         })?;
-        let object = Object::found(line, range, members);
-        let text = object.text.clone();
-        let (meta, arguments) = (meta.object, arguments.object);
-        Some(Self(Box::new(FoundParams { text, object: Some(object), is_plain, meta, arguments })))
+        object.end(line, &range);
+        *text = object.text.clone();
+        Some(Self(params))
     }
 
     fn of_no_object(text: Bytes) -> Self {

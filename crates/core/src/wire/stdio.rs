@@ -10,6 +10,9 @@ use super::lines::LineReader;
 use super::output::{Output, Writer};
 use tokio::io::AsyncRead;
 
+pub use close::close_stdout;
+
+mod close;
 #[cfg(any(windows, test))]
 mod threads;
 
