@@ -5,9 +5,10 @@
 //! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
 //! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
-//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced
-//! in a copy (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read together are handled
-//! together (`burst`), and what that sends is written at once (`cork`); the output's writer writes everything else.
+//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is
+//! replaced in a copy (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read
+//! together are handled together (`burst`), and what that sends is written at once (`cork`); the output's writer writes
+//! everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
