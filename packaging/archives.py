@@ -50,14 +50,14 @@ def write_checksum(path):
     path.with_name(path.name + ".sha256").write_text(text, encoding="utf-8", newline="\n")
 
 
-def make(out, target, program, completions):
-    """Makes the archive of a target from its built program. `completions` has the text for each shell."""
+def make(out, target, program):
+    """Makes the archive of a target from its built program."""
     stem = project.archive_stem(target)
     files = {f"{stem}/{project.program_file(target)}": (program.read_bytes(), 0o755)}
     for name in ("LICENSE", "README.md", "CHANGELOG.md"):
         files[f"{stem}/{name}"] = ((project.ROOT / name).read_bytes(), 0o644)
-    for shell, text in completions.items():
-        files[f"{stem}/completions/{project.PROGRAM}.{shell}"] = (text.encode(), 0o644)
+    for script in (project.ROOT / "src/cli/completions").glob(f"{project.PROGRAM}.*"):
+        files[f"{stem}/completions/{script.name}"] = (script.read_bytes(), 0o644)
     path = out / project.archive_name(target)
     (pack_zip if project.is_windows(target) else pack_tar)(path, files)
     write_checksum(path)

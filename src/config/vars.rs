@@ -273,7 +273,9 @@ fn env_value<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
     if name.is_empty() || !name.chars().all(is_name) {
         return Err(VarError::Malformed);
     }
-    match (env.get(name), default) {
+    // Windows has another name for it, and configs come from elsewhere.
+    let home = || env.get("USERPROFILE").filter(|_| name == "HOME");
+    match (env.get(name).or_else(home), default) {
         (None | Some(""), Some(default)) => Ok(default),
         (Some(value), _) => Ok(value),
         (None, None) => Err(VarError::Undefined(name.to_owned())),
@@ -318,6 +320,20 @@ mod tests {
         let files = ReferencedFiles::default();
         expand(text, ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false })
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_home_directory_of_windows_is_a_home() {
+        let files = ReferencedFiles::default();
+        let expanded = |variables: &[(&str, &str)], text| {
+            let env = Env::new(variables.iter().copied(), "/");
+            let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false };
+            expand(text, context).map_err(|error| error.to_string())
+        };
+        let windows = ("USERPROFILE", r"C:\Users\me");
+        assert_eq!(expanded(&[windows], "${HOME}/x").unwrap(), r"C:\Users\me/x");
+        assert_eq!(expanded(&[windows, ("HOME", "/h")], "{env:HOME}/x").unwrap(), "/h/x");
+        assert!(expanded(&[windows], "${OTHER}").is_err() && expanded(&[], "${HOME}").is_err());
     }
 
     #[test]

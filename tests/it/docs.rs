@@ -4,6 +4,7 @@
 //! - `pages`: links lead somewhere, and configs load;
 //! - `commands`: the commands run;
 //! - `messages`: docs/errors.md has what commands say when something fails;
+//! - `platforms`: docs/platforms.md has the modules of `tests/it` that do not run everywhere;
 //! - `pictures`: those of README.md show today's figures and what the program prints.
 
 use std::fs;
@@ -13,6 +14,7 @@ mod commands;
 mod messages;
 mod pages;
 mod pictures;
+mod platforms;
 mod reference;
 
 /// The root of the repository.

@@ -32,6 +32,7 @@ mod check;
 #[cfg(all(unix, not(target_os = "macos")))]
 mod completions;
 mod config;
+// Its events are what other systems have signals for.
 #[cfg(windows)]
 mod console;
 mod demo;
@@ -51,7 +52,7 @@ mod large_results;
 #[cfg(target_os = "linux")]
 mod launcher;
 mod layers;
-// Signals, and processes that are found in /proc. `.ci/cross` has the tests for Windows.
+// Signals, and processes that are found in /proc. `.ci/cross-check` kills the program on Windows.
 #[cfg(unix)]
 mod lifetime;
 // FIFOs, devices, limits of the system, and /proc.
@@ -59,14 +60,10 @@ mod lifetime;
 mod limits;
 mod matrix;
 mod modes;
-// The browser is a shell script.
-#[cfg(unix)]
 mod oauth;
 // Packages for Linux are run.
 #[cfg(target_os = "linux")]
 mod packages;
-// They tell the directories of the state and of the cache apart, which are one on Windows.
-#[cfg(unix)]
 mod pins;
 mod protocol;
 mod reload;

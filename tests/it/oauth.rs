@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+#[cfg(unix)]
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+#[cfg(unix)]
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::Instant;
@@ -160,9 +161,13 @@ fn a_login_is_stored_for_its_owner_only_with_what_a_refresh_needs() {
     assert_eq!(stored["issuer"], json!(format!("{}/as", fixture.auth_server.http.origin)));
     assert!(stored["client_secret"].as_str().unwrap().starts_with("s3cret-secret"));
     assert!(!stored.to_string().contains("s3cret-id"), "the id token is not needed");
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let file = &fixture.login_files()[0];
-    assert_eq!((mode(file), mode(file.parent().unwrap())), (0o600, 0o700));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let file = &fixture.login_files()[0];
+        assert_eq!((mode(file), mode(file.parent().unwrap())), (0o600, 0o700));
+    }
 }
 
 #[test]
@@ -272,14 +277,18 @@ fn a_login_ends_by_its_timeout_or_a_signal() {
     assert_eq!(output.exit_code, 3);
     assert!(output.text.contains("nobody logged in within 0 s"), "{}", output.text);
 
-    let login = fixture.start_login();
-    login.send_signal(Signal::SIGINT);
-    let output = login.wait();
-    assert_eq!(output.exit_code, 3);
-    assert!(output.text.contains("cancelled"), "{}", output.text);
+    #[cfg(unix)]
+    {
+        let login = fixture.start_login();
+        login.send_signal(Signal::SIGINT);
+        let output = login.wait();
+        assert_eq!(output.exit_code, 3);
+        assert!(output.text.contains("cancelled"), "{}", output.text);
+    }
     assert!(fixture.login_files().is_empty());
 }
 
+#[cfg(unix)]
 #[test]
 fn a_signal_does_not_interrupt_a_login_whose_code_is_being_redeemed() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {

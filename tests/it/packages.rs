@@ -1,8 +1,8 @@
 //! What packaging/ makes for those who install dynamic-mcp: names that agree, files that are well-formed, and the launcher
 //! of the npm package. `.ci/release try` installs and runs real ones.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, DirEntry};
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,25 @@ fn the_commands_for_users_have_the_names_of_the_manifest() {
         let text = fs::read_to_string(root().join(page)).unwrap();
         let missing: Vec<&String> = commands.iter().filter(|command| !text.contains(*command)).collect();
         assert!(missing.is_empty(), "{page} lacks {missing:#?}");
+    }
+}
+
+#[test]
+fn what_has_to_be_set_before_a_release_is_said() {
+    if !has_interpreters() {
+        return;
+    }
+    let mut command = Command::new("python3");
+    command.arg(root().join(".ci/release")).arg("publishable").env("GITHUB_REF_NAME", "v99.0.0");
+    let output = output_of(command.env_remove("GITHUB_REPOSITORY"));
+    assert_eq!(output.status.code(), Some(1));
+    let problems = String::from_utf8(output.stderr).unwrap();
+    for file in ["Cargo.toml: the version", "CONTRIBUTING.md, \"Releases\""] {
+        assert!(problems.contains(file), "{problems}");
+    }
+    let has_owner = text_of(&manifest()["package"]["repository"]).contains("OWNER");
+    for file in ["Cargo.toml: `repository`", "README.md: OWNER", "docs/install.md: OWNER"] {
+        assert_eq!(problems.contains(file), has_owner, "{problems}");
     }
 }
 
@@ -188,6 +207,32 @@ fn check_the_addresses_of_binstall(packages: &Packages, package: &toml_edit::Ite
     }
 }
 
+/// docs/install.md lists the files, and those in each archive.
+fn check_the_list_of_files(packages: &Packages) {
+    let page = fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let name_of = |entry: io::Result<DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut files: Vec<String> =
+        fs::read_dir(packages.dir.path().join("release-files")).unwrap().map(name_of).collect();
+    let stem = format!("dynamic-mcp-{}-{}", env!("CARGO_PKG_VERSION"), TARGETS[0]);
+    let unpacked = packages.dir.path().join(TARGETS[0]).join(stem);
+    files.extend(fs::read_dir(&unpacked).unwrap().map(name_of).filter(|name| name != "completions"));
+    let scripts = fs::read_dir(unpacked.join("completions")).unwrap().map(name_of);
+    files.extend(scripts.map(|name| format!("completions/{name}")));
+    assert!(files.len() > 25, "{files:?}");
+    for file in files {
+        let target = TARGETS.iter().find(|target| file.contains(*target)).unwrap_or(&"TARGET");
+        let listed = file.replace(target, "TARGET").replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        let platform = listed.strip_prefix(&format!("{}-", published_name())).unwrap_or_default();
+        let platform = platform.strip_suffix("-VERSION.tgz").unwrap_or("PLATFORM");
+        for part in [platform, &listed.replace(platform, "PLATFORM")] {
+            assert!(
+                part == "PLATFORM" || page.contains(&format!("`{part}`")),
+                "{file}: {part} is not listed"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_packages_agree_with_one_another_and_with_their_formats() {
     if !has_interpreters() {
@@ -198,6 +243,7 @@ fn the_packages_agree_with_one_another_and_with_their_formats() {
     let package = manifest()["package"].clone();
     let name = published_name();
     check_the_addresses_of_binstall(&packages, &package);
+    check_the_list_of_files(&packages);
 
     // The MCP registry accepts server.json, and finds its name in the package on npm.
     let server: Value = serde_json::from_slice(&fs::read(packages.file("server.json")).unwrap()).unwrap();

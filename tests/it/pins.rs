@@ -1,13 +1,14 @@
 //! Definitions that change after they were first seen: `get_status` and the log name them, and a pinned group refuses
 //! them on every route until `dynamic-mcp approve`.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::support::{Proxy, ProxyCommand, merged, scripted_upstream, text_of, wait_until};
+use crate::support::{Proxy, ProxyCommand, base_env, merged, scripted_upstream, text_of, wait_until};
 
 mod approve;
 mod routes;
@@ -16,6 +17,8 @@ mod routes;
 /// process.
 struct ChangingServer {
     dir: TempDir,
+    /// Where state and cache are kept.
+    data: PathBuf,
     /// More flags of the server.
     flags: Vec<String>,
     /// More members of its entry.
@@ -25,7 +28,8 @@ struct ChangingServer {
 impl ChangingServer {
     /// A server whose entry has these members, and that has the tool `generated_x`.
     fn new(entry: Value) -> Self {
-        let server = Self { dir: TempDir::new().unwrap(), flags: Vec::new(), entry };
+        let dir = TempDir::new().unwrap();
+        let server = Self { data: dir.path().to_owned(), dir, flags: Vec::new(), entry };
         server.define(&[tool("generated_x", "Reads it.")]);
         server
     }
@@ -45,8 +49,19 @@ impl ChangingServer {
     }
 
     /// The environment of every process.
-    fn env(&self) -> [(&'static str, String); 2] {
-        [("XDG_STATE_HOME", self.path("state")), ("XDG_CACHE_HOME", self.path("cache"))]
+    fn env(&self) -> Vec<(&'static str, String)> {
+        let dirs = match cfg!(windows) {
+            true => &[("LOCALAPPDATA", "local")][..],
+            false => &[("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")],
+        };
+        dirs.iter().map(|(name, dir)| (*name, self.data.join(dir).to_str().unwrap().to_owned())).collect()
+    }
+
+    /// The directory of the records.
+    fn records(&self) -> PathBuf {
+        let dirs: &[_] =
+            if cfg!(windows) { &["local", "dynamic-mcp", "state"] } else { &["state", "dynamic-mcp"] };
+        self.data.join(dirs.iter().collect::<PathBuf>()).join("pins")
     }
 
     /// Writes the config, and returns its path.
@@ -86,7 +101,7 @@ impl ChangingServer {
     /// Runs a command of the program. Returns its exit code and what it wrote.
     fn run(&self, args: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("HOME", self.dir.path()).envs(self.env()).args(args);
+        command.env_clear().envs(base_env(self.dir.path())).envs(self.env()).args(args);
         let output = command.args(["--config", &self.config()]).output().unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         (output.status.code().unwrap(), text)
@@ -283,18 +298,12 @@ fn two_configs_with_equal_names_do_not_meet() {
     end(server.start_connected());
     let mut other = ChangingServer::pinned();
     other.define(&[tool("generated_x", "Another one.")]);
-    other.dir = {
-        // The same state directory, another config file.
-        let dir = TempDir::new().unwrap();
-        std::os::unix::fs::symlink(server.path("state"), dir.path().join("state")).unwrap();
-        std::fs::copy(other.path("tools.json"), dir.path().join("tools.json")).unwrap();
-        dir
-    };
+    other.data = server.data.clone();
     let mut proxy = other.start_connected();
     proxy.call_text("g", "generated_x", json!({}));
     // The second one is written after the call was answered.
     wait_until("there are two files and the lock", || {
-        std::fs::read_dir(server.path("state/dynamic-mcp/pins")).unwrap().count() == 3
+        std::fs::read_dir(server.records()).unwrap().count() == 3
     });
 }
 
@@ -302,7 +311,7 @@ fn two_configs_with_equal_names_do_not_meet() {
 fn a_record_that_cannot_be_read_refuses_every_tool_and_names_the_remedy() {
     let server = ChangingServer::pinned();
     end(server.start_connected());
-    let records = std::fs::read_dir(server.path("state/dynamic-mcp/pins")).unwrap();
+    let records = std::fs::read_dir(server.records()).unwrap();
     let record = records.map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some()).unwrap();
     std::fs::write(&record, "{").unwrap();
     let mut proxy = server.start();

@@ -12,13 +12,14 @@ mod tasks;
 
 /// The path of the built example.
 pub(crate) fn program() -> PathBuf {
+    example("scripted_upstream")
+}
+
+/// A built example.
+pub(crate) fn example(name: &str) -> PathBuf {
     let deps = std::env::current_exe().unwrap();
-    let program = deps
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .join("examples/scripted_upstream")
-        .with_extension(std::env::consts::EXE_EXTENSION);
+    let examples = deps.ancestors().nth(2).unwrap().join("examples");
+    let program = examples.join(name).with_extension(std::env::consts::EXE_EXTENSION);
     assert!(program.exists(), "{program:?} is missing: cargo build --examples");
     program
 }

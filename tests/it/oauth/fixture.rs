@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use super::auth_server::{MockAuthServer, parse_form};
 use crate::remote::tls;
+use crate::scripted::example;
 use crate::support::{
-    DISABLED_DBUS, PipeReader, Proxy, ProxyCommand, TEST_TIMEOUT, merged, output_of, pure_config,
-    wait_for_child,
+    PipeReader, Proxy, ProxyCommand, TEST_TIMEOUT, base_env, merged, output_of, pure_config, wait_for_child,
 };
 
 /// Everything that a login needs. The config has one server, `g`.
@@ -79,8 +79,8 @@ impl Fixture {
     ) -> Self {
         let config = pure_config([("g", server)]);
         let mut fixture = Self { auth_server, home, config, env: Vec::new(), trusted };
-        // Linux has no keyring without a bus. On macOS every user has one, which must not be used.
-        fixture.set_settings(json!({"keyring": cfg!(not(target_os = "macos"))}));
+        // Linux has no keyring without a bus. Elsewhere every user has one, which must not be used.
+        fixture.set_settings(json!({"keyring": cfg!(not(any(target_os = "macos", windows)))}));
         fixture
     }
 
@@ -129,8 +129,9 @@ impl Fixture {
         let config = self.home.path().join("servers.json");
         std::fs::write(&config, self.config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.env_clear().env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS).envs(self.env.iter().cloned());
-        command.env("HOME", self.home.path()).env("XDG_DATA_HOME", self.home.path());
+        command.env_clear().envs(base_env(self.home.path())).envs(self.env.iter().cloned());
+        let data_dir = if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_DATA_HOME" };
+        command.env(data_dir, self.home.path()).env("BROWSER_ARGUMENTS", self.browser_arguments());
         command.env("DYNAMIC_MCP_LOG", "trace,rmcp=trace,rmcp::transport::auth=trace").args(args);
         command.arg("--config").arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -139,14 +140,11 @@ impl Fixture {
 
     /// A program for `$BROWSER`, and the file that it writes its arguments to: their number, then the first.
     pub(crate) fn fake_browser(&self) -> (PathBuf, PathBuf) {
-        let (arguments, browser) = (self.home.path().join("arguments"), self.home.path().join("browser"));
-        let script = format!(
-            "#!/bin/sh\nprintf '%s\\n' \"$#\" \"$1\" > {}.part\nmv {0}.part {0}\n",
-            arguments.display()
-        );
-        std::fs::write(&browser, script).unwrap();
-        std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        (browser, arguments)
+        (example("browser"), self.browser_arguments())
+    }
+
+    fn browser_arguments(&self) -> PathBuf {
+        self.home.path().join("arguments")
     }
 
     /// Runs a command to its end.
@@ -242,6 +240,7 @@ impl LoginCommand {
         parse_form(self.url.split_once('?')?.1).remove(name)
     }
 
+    #[cfg(unix)]
     pub(crate) fn send_signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
         nix::sys::signal::kill(pid, signal).unwrap();

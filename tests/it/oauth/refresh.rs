@@ -13,6 +13,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
+#[cfg(unix)]
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
@@ -174,6 +175,7 @@ fn a_slow_refresh_delays_exit_until_its_tokens_are_stored_and_nothing_else() {
     assert!(!proxy.has_exited());
     assert!(!proxy.log().contains("not everything ended in time"), "{}", proxy.log());
     proxy.wait_for_log("waiting for new tokens");
+    #[cfg(unix)]
     proxy.send_signal(Signal::SIGTERM);
     assert!(proxy.wait_for_exit().0.success());
     assert_ne!(fixture.stored_login()["refresh_token"], refresh_token);
@@ -240,15 +242,18 @@ fn requests_fail_while_the_login_cannot_be_used() {
         let sent = seen.iter().filter(|request| !["", "ping"].contains(&request.rpc_method()));
         sent.filter(|request| request.header("authorization").is_empty()).count()
     };
-    let set_mode = |mode| {
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(&fixture.login_files()[0], permissions).unwrap();
-    };
-    set_mode(0o644);
-    let failure = fixture.proxy().call_failure("g", "echo", json!({}));
-    assert!(failure.contains("chmod 600"), "{failure}");
-    assert_eq!(anonymous_requests(), 0);
-    set_mode(0o600);
+    #[cfg(unix)]
+    {
+        let set_mode = |mode| {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&fixture.login_files()[0], permissions).unwrap();
+        };
+        set_mode(0o644);
+        let failure = fixture.proxy().call_failure("g", "echo", json!({}));
+        assert!(failure.contains("chmod 600"), "{failure}");
+        assert_eq!(anonymous_requests(), 0);
+        set_mode(0o600);
+    }
 
     fixture.age_login();
     fixture.auth_server.state().token_status = Some(503);
@@ -267,7 +272,7 @@ fn an_unwritable_login_directory_is_reported_before_the_url_is_shown() {
     std::fs::write(fixture.home.path().join("dynamic-mcp"), "a file in place of the directory").unwrap();
     let output = fixture.run(&["login", "g", "--no-browser", "--timeout", "1"]);
     assert_eq!(output.exit_code, 1, "{}", output.text);
-    assert!(output.text.contains("dynamic-mcp/logins: "), "{}", output.text);
+    assert!(output.text.replace('\\', "/").contains("dynamic-mcp/logins: "), "{}", output.text);
     assert!(!output.text.contains("/as/authorize"), "{}", output.text);
     assert!(fixture.auth_server.forms("/as/register").is_empty());
     // A server that needs no login needs no directory.
@@ -275,6 +280,8 @@ fn an_unwritable_login_directory_is_reported_before_the_url_is_shown() {
     assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "a"})), "a");
 }
 
+// It changes the mode of the file.
+#[cfg(unix)]
 #[test]
 fn no_login_is_offered_if_its_file_could_not_be_read() {
     let fixture = Fixture::new();
