@@ -55,6 +55,9 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// The folders of the source, below the project's root.
+pub(crate) const SOURCES: [&str; 2] = ["src", "crates/core/src"];
+
 /// The files below a directory of the repository, without links and without what is built.
 pub(crate) fn source_files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
