@@ -26,7 +26,7 @@ pub(crate) use message::{Message, text_of};
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(target_os = "linux")]
-pub(crate) use proxy_process::unix::NOBODY;
+pub(crate) use proxy_process::unix::{NOBODY, copy_program};
 #[cfg(unix)]
 pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
 pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
