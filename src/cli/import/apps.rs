@@ -131,7 +131,9 @@ impl ClientApp {
             HostOs::Windows => below("APPDATA", "AppData/Roaming"),
         };
         let in_dir = |dir: Option<PathBuf>, names: &[&str]| {
-            dir.iter().flat_map(|dir| names.iter().map(|name| dir.join(name))).collect::<Vec<_>>()
+            // As components, so that every separator is that of the system.
+            let file = |dir: &PathBuf, name: &str| dir.join(name).components().collect();
+            dir.iter().flat_map(|dir| names.iter().map(|name| file(dir, name))).collect::<Vec<PathBuf>>()
         };
         match self {
             Self::ClaudeDesktop => in_dir(app_data(), &["Claude/claude_desktop_config.json"]),
@@ -308,7 +310,7 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
 /// The path with the home directory as `~`, for texts.
 pub(in crate::cli) fn short_path(path: &Path, env: &Env) -> String {
     match env.home().and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) => format!("~/{}", rest.display()),
+        Some(rest) => Path::new("~").join(rest).display().to_string(),
         None => path.display().to_string(),
     }
 }

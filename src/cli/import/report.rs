@@ -154,9 +154,9 @@ pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<St
     let file = path.display().to_string();
     let diff =
         TextDiff::from_lines(before, after).unified_diff().context_radius(2).header(&file, &file).to_string();
-    let lines =
-        diff.lines().map(|line| visible(&hide(line, secrets)).replace("\\t", "\t").replace("\\r", ""));
-    lines.map(|line| line + "\n").collect()
+    // `lines` leaves out the carriage returns of line breaks. Tabs only lay a file out.
+    let shown = |line: &str| hide(line, secrets).split('\t').map(visible).collect::<Vec<_>>().join("\t");
+    diff.lines().map(|line| shown(line) + "\n").collect()
 }
 
 /// A number with its noun.
@@ -170,4 +170,19 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     writeln!(out, "{line}").ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_shows_backslashes_tabs_and_hidden_characters() {
+        let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"key\": \"s3cret\u{202e}\"\r\n}\r\n";
+        let secrets = BTreeSet::from(["s3cret".to_owned()]);
+        let shown = diff(Path::new(r"C:\temp\x.json"), "", after, &secrets);
+        assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
+        assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
+        assert!(!shown.contains("s3cret") && shown.contains("\\u{202e}\"\n"), "{shown}");
+    }
 }
