@@ -276,7 +276,7 @@ fn undo_in_a_file_that_changed_removes_only_our_entry() {
         fs::write(&file, text).unwrap();
         let mut servers = loaded(&file).servers;
         servers.sort_by(|(a, _), (b, _)| a.cmp(b));
-        servers.into_iter().map(|(name, server)| (name, server.unwrap().endpoint)).collect::<Vec<_>>()
+        servers.into_iter().map(|(name, server)| (name, server.unwrap().endpoint.clone())).collect::<Vec<_>>()
     };
     assert_eq!(content(&codex), content(&original), "{codex}");
     assert!(codex.starts_with("model = \"gpt-6\"   # the default\n"), "{codex}");
