@@ -1,4 +1,6 @@
-"""`.ci/release try`: every package that was made for this machine, installed into a clean folder and run (`session`)."""
+"""`.ci/release try`: every package that was made for this machine, installed into a clean folder and run (`session`); those
+for Windows under Wine (`wine`).
+"""
 
 import json
 import os
@@ -14,6 +16,7 @@ from pathlib import Path
 import archives
 import project
 import session
+import wine
 
 PLATFORM = {"x86_64": "linux-x64", "aarch64": "linux-arm64"}.get(platform.machine())
 
@@ -111,14 +114,18 @@ def main(out):
     made = [target for target in made if archives.first_target(out, [target])]
     ways = {project.archive_name(target): lambda out, folder, target=target: archive(out, folder, target) for target in made}
     ways |= {"npm": npm, "PyPI, with pip": pip, "PyPI, with uvx": uvx, "bundle for Claude Desktop": bundle}
+    # Windows has no SIGTERM.
+    under_wine = {"archive for Windows": wine.archive, "npm for Windows": wine.npm}
     failed = False
-    for name, install in ways.items():
+    for name, install in (ways | under_wine).items():
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:
             folder = Path(folder).resolve()
             environment = dict(os.environ, HOME=home, XDG_RUNTIME_DIR=home)
             try:
                 command, program = install(out, folder)
-                print(f"{name}: {session.run(folder, [str(part) for part in command], [str(program)], environment)}")
+                ends = [end for end in session.ENDS if end != "SIGTERM" or name not in under_wine]
+                report = session.run(folder, [str(part) for part in command], [str(program)], environment, ends)
+                print(f"{name}: {report}")
             except LookupError as reason:
                 print(f"{name}: skipped: {reason}")
             except Exception as error:

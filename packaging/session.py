@@ -16,6 +16,8 @@ from pathlib import Path
 
 # Seconds for each answer, and until no process is left. Emulated processors are slow.
 DEADLINE = 60
+# How a run can end.
+ENDS = ("end of stdin", "SIGTERM", "SIGKILL")
 
 
 class Session:
@@ -64,7 +66,8 @@ class Session:
 
 
 def processes_of(folder):
-    """The processes whose program or arguments are in the folder."""
+    """The processes whose program or arguments are in the folder, which Wine has as `Z:\\tmp\\…`."""
+    folders = [str(folder), str(folder).replace("/", "\\")]
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -74,7 +77,7 @@ def processes_of(folder):
             program = os.readlink(entry / "exe")
         except OSError:
             continue
-        if str(folder) in program or (str(folder) in arguments):
+        if str(folder) in program or any(each in arguments for each in folders):
             found[int(entry.name)] = arguments.strip() or program
     return found
 
@@ -95,14 +98,14 @@ def config_in(folder, server):
     return path
 
 
-def run(folder, command, server, environment=None):
-    """Runs the program three times: until stdin ends, until SIGTERM, and until SIGKILL. `server` runs the program."""
+def run(folder, command, server, environment=None, ends=ENDS):
+    """Runs the program once for each end. `server` runs the program."""
     config = config_in(folder, server)
     command = [argument.replace("CONFIG", str(config)) for argument in command]
     if str(config) not in command:
         command += ["--config", str(config)]
     report = []
-    for way in ("end of stdin", "SIGTERM", "SIGKILL"):
+    for way in ends:
         session = Session(command, environment)
         try:
             session.begin()

@@ -90,7 +90,7 @@ impl fmt::Debug for GroupName {
 pub struct Config {
     /// The enabled servers in config order. A server whose entry is wrong is here too, with its error: the other
     /// servers work, and `get_status` can say what is wrong with this one.
-    pub servers: Vec<(GroupName, Result<ServerConfig, ConfigError>)>,
+    pub servers: Vec<(GroupName, Result<Arc<ServerConfig>, ConfigError>)>,
     /// The settings of the instance.
     pub settings: Settings,
     /// The names of all profiles, in the order of the files.
@@ -107,7 +107,7 @@ pub struct Config {
 
 impl Config {
     /// Finds a server by name. Returns `None` if the config does not have it or disables it.
-    pub fn server(&self, name: &GroupName) -> Option<&Result<ServerConfig, ConfigError>> {
+    pub fn server(&self, name: &GroupName) -> Option<&Result<Arc<ServerConfig>, ConfigError>> {
         self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
     }
 }

@@ -8,7 +8,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 #[cfg(unix)]
 use std::time::Duration;
 
@@ -24,19 +24,6 @@ pub const MAX_CONFIG_BYTES: u64 = 16 << 20;
 pub const MAX_NAMED_BYTES: u64 = 1 << 20;
 /// The largest file of the cache, in bytes.
 pub const MAX_CACHED_BYTES: u64 = 64 << 20;
-
-/// The path without `.`, `..` and links. On Windows it has the form that other programs know, without `\\?\` where it is not
-/// needed.
-///
-/// # Errors
-///
-/// Fails if there is no such file or directory, or it cannot be reached.
-pub fn canonical(path: &Path) -> io::Result<PathBuf> {
-    #[cfg(windows)]
-    return dunce::canonicalize(path);
-    #[cfg(unix)]
-    path.canonicalize()
-}
 
 /// Reads a regular file of at most `limit` bytes, or a FIFO.
 ///
@@ -223,7 +210,7 @@ mod tests {
     use std::io::Write;
     use tokio::time::Instant;
 
-    fn fifo() -> (tempfile::TempDir, PathBuf) {
+    fn fifo() -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
         nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();

@@ -11,6 +11,8 @@
 //!
 //! The library exists so that tests and benches can reach the code. It is not an interface for other programs.
 
+pub use dynamic_mcp_core::{protocol, schema, search, text, wire};
+
 pub mod auth;
 pub mod blocking;
 pub mod cache;
@@ -31,13 +33,8 @@ pub mod memory;
 pub mod pins;
 pub mod private_files;
 pub mod processes;
-pub mod protocol;
 mod random;
 pub mod rules;
-pub mod schema;
-pub mod search;
 pub mod telemetry;
-pub mod text;
 pub mod transport;
 pub mod upstream;
-pub mod wire;

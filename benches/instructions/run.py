@@ -100,7 +100,9 @@ def counts_of(program, folder, row, calls):
     valgrind += ["--compress-strings=no", "--compress-pos=no", "--log-file=/dev/null"]
     library = folder / "own_exe.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, HERE / "own_exe.c", "-ldl"], check=True)
-    env = dict(os.environ, LD_PRELOAD=str(library), COUNTED_PROGRAM=program)
+    # Each run begins with an empty home, because what a first start writes there is no part of a call.
+    home = tempfile.mkdtemp(dir=folder)
+    env = dict(os.environ, HOME=home, LD_PRELOAD=str(library), COUNTED_PROGRAM=program)
     client = Client(valgrind + [program, "--no-cache", "--log-level", "error", "--config", str(config)], env)
     call = '{"name":"call_dynamic_tool","arguments":{"group":"echo","name":"echo","args":%s}%s}'
 
@@ -122,7 +124,8 @@ def start_instructions(program, groups):
         server = {"command": "cat", "description": "A server that is not started", "lazy_startup": "pure"}
         config.write_text(json.dumps({"mcpServers": {f"server-{n}": server for n in range(groups)}}))
         valgrind = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}", "--log-file=/dev/null"]
-        client = Client(valgrind + [program, "--no-cache", "--config", str(config)], dict(os.environ, HOME=str(folder)))
+        command = [program, "--no-cache", "--log-level", "error", "--config", str(config)]
+        client = Client(valgrind + command, dict(os.environ, HOME=str(folder)))
         client.initialize()
         client.send("tools/list", "{}")
         client.receive()

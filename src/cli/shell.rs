@@ -34,6 +34,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::io::{self, Read};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 mod forms;
 pub(super) mod own_instance;
@@ -299,7 +300,8 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     let mut config = load_config_with(overrides, cli, env)?;
     config.settings.tools_budget = NO_BUDGET;
     // A person sees results whole.
-    config.servers.iter_mut().flat_map(|(_, server)| server).for_each(|server| server.store_above = None);
+    let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
+    servers.for_each(|server| Arc::make_mut(server).store_above = None);
     for error in &config.errors {
         eprintln!("dynamic-mcp: {error}");
     }

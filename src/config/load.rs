@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use self::client_files::{is_toml, parse_client_file};
 use self::entry::NamedEntry;
@@ -106,7 +107,7 @@ fn is_absent(path: &Path) -> bool {
 fn resolve_entry(
     server: NamedEntry,
     defaults: &ServerDefaults<'_>,
-) -> Option<(GroupName, Result<ServerConfig, ConfigError>)> {
+) -> Option<(GroupName, Result<Arc<ServerConfig>, ConfigError>)> {
     let mut errors = server.errors;
     let resolved = match server.entry {
         None if errors.is_empty() => return None,
@@ -115,7 +116,7 @@ fn resolve_entry(
     };
     let resolved = match (resolved, ConfigError::joined(errors)) {
         (_, Some(error)) => Err(error),
-        (Some(config), None) => Ok(config),
+        (Some(config), None) => Ok(Arc::new(config)),
         (None, None) => return None,
     };
     Some((GroupName::new(&server.name), resolved))

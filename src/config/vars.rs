@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
+use memchr::memchr2;
 use thiserror::Error;
 
 use super::referenced::ReferencedFiles;
@@ -209,6 +210,9 @@ pub(super) enum ExpandedPart<'t> {
 ///
 /// Fails if a variable is malformed or undefined, or if the file of a `{file:…}` cannot be read.
 pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
+    if memchr2(b'$', b'{', text.as_bytes()).is_none() {
+        return Ok(text.to_owned());
+    }
     let pieces = expand_pieces(text, context)?;
     Ok(pieces.iter().fold(String::with_capacity(text.len()), |out, piece| match piece {
         ExpandedPart::Text(text) => out + text,

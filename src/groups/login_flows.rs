@@ -204,7 +204,7 @@ impl GroupManager {
         config: HttpConfig,
     ) -> Result<HttpConfig, RemoteError> {
         let Some(Ok(server)) = self.config().server(group).cloned() else { return Ok(config) };
-        let fetched = self.environment.transport.secrets.resolve(Arc::new(server)).await;
+        let fetched = self.environment.transport.secrets.resolve(server).await;
         match &fetched.map_err(|error| RemoteError::config(error.to_string()))?.endpoint {
             Endpoint::Http(http) => Ok(http.clone()),
             Endpoint::Stdio(_) => Ok(config),

@@ -224,8 +224,8 @@ impl GroupManager {
         for (name, server) in &config.servers {
             self.spawn(name, server, restored.remove(name), None);
         }
-        let connects = |server: &Result<ServerConfig, _>| {
-            server.as_ref().is_ok_and(|server: &ServerConfig| server.mode != Mode::Pure)
+        let connects = |server: &Result<Arc<ServerConfig>, _>| {
+            server.as_ref().is_ok_and(|server| server.mode != Mode::Pure)
         };
         let starting = config.servers.iter().filter(|(_, server)| connects(server));
         let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
@@ -291,8 +291,11 @@ impl GroupManager {
             })
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
-            Some(Ok(ServerConfig { mode: Mode::Eager, .. })) => true,
-            Some(Ok(ServerConfig { mode: Mode::Hybrid, .. })) => always || !is_fresh(group),
+            Some(Ok(server)) => match server.mode {
+                Mode::Eager => true,
+                Mode::Hybrid => always || !is_fresh(group),
+                Mode::Pure => false,
+            },
             _ => false,
         };
         let starting: Vec<_> = groups.iter().filter(connects_at_start).collect();
@@ -309,7 +312,7 @@ impl GroupManager {
     pub(super) fn add(
         &self,
         name: &GroupName,
-        server: &Result<ServerConfig, ConfigError>,
+        server: &Result<Arc<ServerConfig>, ConfigError>,
         known: &CachedCatalogs,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
@@ -321,7 +324,7 @@ impl GroupManager {
     pub(super) fn spawn(
         &self,
         name: &GroupName,
-        server: &Result<ServerConfig, ConfigError>,
+        server: &Result<Arc<ServerConfig>, ConfigError>,
         cached: Option<Arc<Catalog>>,
         predecessor: Option<BoxFuture<'static, ()>>,
     ) {
@@ -340,15 +343,8 @@ impl GroupManager {
             Ok(server) => self.environment.pins.group(name, server),
             Err(_) => GroupPins::none(name),
         };
-        let spec = GroupSpec {
-            pins,
-            name: name.clone(),
-            server: server.as_ref().map(|server| Arc::new(server.clone())).map_err(Clone::clone),
-            cached,
-            predecessor,
-            log,
-            startup,
-        };
+        let spec =
+            GroupSpec { pins, name: name.clone(), server: server.clone(), cached, predecessor, log, startup };
         let (group, task) = task::create(spec, connector, self.environment.shared.clone());
         self.tasks.spawn(name, task);
         self.groups.insert(name.clone(), group);

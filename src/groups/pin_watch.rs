@@ -14,7 +14,8 @@ const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 impl GroupManager {
     /// Reads what is remembered of the groups of a config. To be called before they are created.
     pub async fn load_pins(&self, config: &Config) {
-        let servers = config.servers.iter().filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+        let servers =
+            config.servers.iter().filter_map(|(name, server)| Some((name, &**server.as_ref().ok()?)));
         self.environment.pins.load(servers).await;
     }
 

@@ -23,7 +23,10 @@ enum Change {
 }
 
 impl Change {
-    fn between(old: &Result<ServerConfig, ConfigError>, new: &Result<ServerConfig, ConfigError>) -> Self {
+    fn between(
+        old: &Result<Arc<ServerConfig>, ConfigError>,
+        new: &Result<Arc<ServerConfig>, ConfigError>,
+    ) -> Self {
         match (old, new) {
             (Ok(old), Ok(new)) if old == new => Self::None,
             (Ok(old), Ok(new))
@@ -96,7 +99,7 @@ impl GroupManager {
     /// Changes the groups, and returns those that may have to connect now: new ones, and ones with another server or
     /// mode.
     async fn change_groups(&self, old: &Config, new: &Config, known: &CachedCatalogs) -> Vec<Upstream> {
-        let by_name = |config: &Config| -> HashMap<GroupName, Result<ServerConfig, ConfigError>> {
+        let by_name = |config: &Config| -> HashMap<GroupName, Result<Arc<ServerConfig>, ConfigError>> {
             config.servers.iter().cloned().collect()
         };
         let (before, after) = (by_name(old), by_name(new));
@@ -119,7 +122,7 @@ impl GroupManager {
                     tracing::info!(group = %name, "the settings of this group changed");
                     let Some(group) = self.get(name) else { continue };
                     self.replace_surface(&group, server);
-                    group.reconfigure(Arc::new(server.clone())).await;
+                    group.reconfigure(server.clone()).await;
                     if before[name].as_ref().is_ok_and(|before| before.mode != server.mode) {
                         starting.push(group);
                     }
@@ -144,7 +147,7 @@ impl GroupManager {
     async fn replace_group(
         &self,
         name: &GroupName,
-        server: &Result<ServerConfig, ConfigError>,
+        server: &Result<Arc<ServerConfig>, ConfigError>,
         known: &CachedCatalogs,
     ) {
         let old = self.get(name);

@@ -38,7 +38,7 @@ impl World {
         std::fs::write(&path, text).unwrap();
         let env = Env::new([("HOME", "/h")], "/");
         let config = load(&[path], &env, &Overrides::default());
-        config.servers[0].1.clone().unwrap()
+        config.servers[0].1.as_deref().unwrap().clone()
     }
 
     /// A process with the pinned group `g` of `a.json`.

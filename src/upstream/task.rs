@@ -46,7 +46,7 @@ pub fn create(
     GroupSpec { name, server, cached, pins, predecessor, log, startup }: GroupSpec,
     connect: impl Connect,
     shared: SharedState,
-) -> (Upstream, impl Future<Output = ()> + Send) {
+) -> (Upstream, BoxFuture<'static, ()>) {
     let (mailbox, commands) = mpsc::channel(MAILBOX_SIZE);
     let (server, lifecycle) = match server {
         Ok(server) => {
@@ -100,7 +100,8 @@ pub fn create(
     };
     let upstream =
         Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log, startup }));
-    (upstream, task.run().instrument(span))
+    // Boxed, because it is large and moved several times before it runs.
+    (upstream, Box::pin(task.run().instrument(span)))
 }
 
 struct Task<C> {

@@ -127,7 +127,7 @@ const LAYERS: [(&str, &[&str]); 29] = [
         ],
     ),
     ("fuzzing", &["auth", "config", "front", "schema", "transport", "wire"]),
-    ("lib", &[]),
+    ("lib", &["protocol", "text", "wire"]),
 ];
 
 /// The same within `front`: each module may import those after it, and every file of `front` itself.

@@ -361,7 +361,7 @@ fn a_command_that_hangs_is_killed_with_its_descendants() {
         let warden = Warden::with_program(env!("CARGO_BIN_EXE_dynamic-mcp").into(), vec![MODE_ARG.into()]);
         let limit = Duration::from_millis(1500);
         let resolver = SecretResolver::with_command_timeout(None, process_env, warden, limit);
-        let error = resolver.resolve(Arc::new(server)).await.unwrap_err().to_string();
+        let error = resolver.resolve(server).await.unwrap_err().to_string();
         assert!(error.contains("did not end within 1.5 s and was killed"), "{error}");
         let pids = std::fs::read_to_string(&pids).unwrap();
         for pid in pids.lines().map(|pid| pid.parse().unwrap()) {

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::source_files;
+use crate::support::{SOURCES, source_files};
 
 #[test]
 fn the_tests_that_the_threat_model_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let sources: Vec<String> = ["src", "tests/it"]
+    let sources: Vec<String> = SOURCES
         .iter()
+        .chain(&["tests/it"])
         .flat_map(|dir| source_files(&root.join(dir)))
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .map(|path| fs::read_to_string(path).unwrap())

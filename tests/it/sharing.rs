@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{
-    NOBODY, Proxy, ProxyCommand, full_upstream, merged, pure_config, scripted_upstream,
+    NOBODY, Proxy, ProxyCommand, copy_program, full_upstream, merged, pure_config, scripted_upstream,
     scripted_upstream_program, wait_until,
 };
 
@@ -52,8 +52,8 @@ impl User {
         if nix::unistd::geteuid().is_root() {
             let programs = TempDir::new().unwrap();
             fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).unwrap();
-            fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), programs.path().join("dynamic-mcp")).unwrap();
-            fs::copy(scripted_upstream_program(), programs.path().join("upstream")).unwrap();
+            copy_program(env!("CARGO_BIN_EXE_dynamic-mcp").as_ref(), &programs.path().join("dynamic-mcp"));
+            copy_program(scripted_upstream_program().as_ref(), &programs.path().join("upstream"));
             for dir in [&user.home, &user.runtime] {
                 std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
             }

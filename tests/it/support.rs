@@ -26,7 +26,7 @@ pub(crate) use message::{Message, text_of};
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(target_os = "linux")]
-pub(crate) use proxy_process::unix::NOBODY;
+pub(crate) use proxy_process::unix::{NOBODY, copy_program};
 #[cfg(unix)]
 pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
 pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
@@ -54,6 +54,9 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// The folders of the source, below the project's root.
+pub(crate) const SOURCES: [&str; 2] = ["src", "crates/core/src"];
 
 /// The files below a directory of the repository, without links and without what is built.
 pub(crate) fn source_files(dir: &Path) -> Vec<PathBuf> {

@@ -120,8 +120,7 @@ impl ClientApp {
 
     /// The files of the user, of which some may exist.
     pub(super) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
-        let join = |dir: PathBuf, path: &str| path.split('/').fold(dir, |dir, name| dir.join(name));
-        let home = |path: &str| env.home().map(|home| join(home.to_owned(), path));
+        let home = |path: &str| env.home().map(|home| home.join(path));
         let below = |variable: &str, default: &str| {
             env.get_non_empty(variable).map(PathBuf::from).or_else(|| home(default))
         };
@@ -132,7 +131,9 @@ impl ClientApp {
             HostOs::Windows => below("APPDATA", "AppData/Roaming"),
         };
         let in_dir = |dir: Option<PathBuf>, names: &[&str]| {
-            dir.iter().flat_map(|dir| names.iter().map(|name| join(dir.clone(), name))).collect::<Vec<_>>()
+            // As components, so that every separator is that of the system.
+            let file = |dir: &PathBuf, name: &str| dir.join(name).components().collect();
+            dir.iter().flat_map(|dir| names.iter().map(|name| file(dir, name))).collect::<Vec<PathBuf>>()
         };
         match self {
             Self::ClaudeDesktop => in_dir(app_data(), &["Claude/claude_desktop_config.json"]),
@@ -308,11 +309,10 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
 
 /// The path with the home directory as `~`, for texts.
 pub(in crate::cli) fn short_path(path: &Path, env: &Env) -> String {
-    let text = match env.home().and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) => format!("~/{}", rest.display()),
+    match env.home().and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => Path::new("~").join(rest).display().to_string(),
         None => path.display().to_string(),
-    };
-    if cfg!(windows) { text.replace('/', "\\") } else { text }
+    }
 }
 
 /// Returns whether a text is a path of Windows: one with a drive, one of a share, or a relative one.

@@ -127,6 +127,7 @@ type Measured = BTreeMap<String, Result<Figures, String>>;
 /// Starts all servers and measures each.
 async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: ProcessEnv) -> Measured {
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
+        let server = Arc::make_mut(server);
         server.mode = Mode::Eager;
         server.share = Share::Client;
     }

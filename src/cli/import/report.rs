@@ -154,11 +154,9 @@ pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<St
     let file = path.display().to_string();
     let diff =
         TextDiff::from_lines(before, after).unified_diff().context_radius(2).header(&file, &file).to_string();
-    let shown = |line: &str| {
-        let line = hide(line, secrets).replace('\r', "");
-        line.split('\t').map(visible).collect::<Vec<_>>().join("\t") + "\n"
-    };
-    diff.lines().map(shown).collect()
+    // `lines` leaves out the carriage returns of line breaks. Tabs only lay a file out.
+    let shown = |line: &str| hide(line, secrets).split('\t').map(visible).collect::<Vec<_>>().join("\t");
+    diff.lines().map(|line| shown(line) + "\n").collect()
 }
 
 /// A number with its noun.
@@ -179,11 +177,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_keeps_tabs_and_paths_of_windows() {
-        let after = "\t\"cwd\": \"C:\\\\temp\\\\repo\"\r\n\u{1b}[31m\n";
-        let diff = diff(Path::new(r"C:\temp\mcp.json"), "", after, &BTreeSet::new());
-        assert!(diff.starts_with("--- C:\\temp\\mcp.json\n"), "{diff}");
-        assert!(diff.contains("\n+\t\"cwd\": \"C:\\\\temp\\\\repo\"\n"), "{diff}");
-        assert!(!diff.contains('\u{1b}') && diff.contains("[31m"), "{diff}");
+    fn a_difference_shows_backslashes_tabs_and_hidden_characters() {
+        let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"key\": \"s3cret\u{202e}\"\r\n}\r\n";
+        let secrets = BTreeSet::from(["s3cret".to_owned()]);
+        let shown = diff(Path::new(r"C:\temp\x.json"), "", after, &secrets);
+        assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
+        assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
+        assert!(!shown.contains("s3cret") && shown.contains("\\u{202e}\"\n"), "{shown}");
     }
 }

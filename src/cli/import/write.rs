@@ -8,13 +8,26 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::files::{MAX_CONFIG_BYTES, canonical, read_regular};
+use crate::files::{MAX_CONFIG_BYTES, read_regular};
 use crate::private_files;
 
-/// The path without `.`, `..` and links, and as it is if there is nothing.
+/// The length of a path of the usual form on Windows (`MAX_PATH`).
+const MAX_PATH: usize = 260;
+
+/// The path without `.` and `..`, and as it is if there is nothing.
 pub(in crate::cli) fn absolute(path: &Path) -> PathBuf {
     let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
-    canonical(path).unwrap_or_else(|_| missing())
+    path.canonicalize().map_or_else(|_| missing(), without_verbatim_prefix)
+}
+
+/// The usual form of a path that Windows has resolved, such as `\\?\C:\x`, which many programs do not understand. A path
+/// that is too long for that form, or that has no drive, stays as it is.
+fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
+    let usual = path.to_str().and_then(|text| text.strip_prefix(r"\\?\"));
+    match usual.filter(|usual| usual.get(1..3) == Some(r":\") && usual.len() < MAX_PATH) {
+        Some(usual) => usual.into(),
+        None => path,
+    }
 }
 
 /// Replaces the text of a file. `old` is the text that was read; `None` makes a new file.
@@ -121,6 +134,19 @@ mod tests {
         replace(&new, None, b"x").unwrap();
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no temporary file is left");
+    }
+
+    #[test]
+    fn resolved_paths_of_windows_have_their_usual_form() {
+        let long = format!(r"\\?\C:\{}", "x".repeat(260));
+        for (path, expected) in [
+            (r"\\?\C:\Users\me", r"C:\Users\me"),
+            (r"\\?\UNC\server\share", r"\\?\UNC\server\share"),
+            ("/home/me", "/home/me"),
+            (&long, &long),
+        ] {
+            assert_eq!(without_verbatim_prefix(path.into()), Path::new(expected));
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::ServerSecrets;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
-use crate::files::{MAX_CONFIG_BYTES, canonical};
+use crate::files::MAX_CONFIG_BYTES;
 use crate::text;
 
 /// The content of one file.
@@ -64,11 +64,11 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     let dir = absolute.parent().unwrap_or(&absolute);
     let context = ExpandContext { env, dir, files, is_project: secret_refs::is_of_project(&absolute, env) };
     let refusal = secret_refs::refusal(&absolute, env);
-    let path_of_file = canonical(&absolute).unwrap_or_else(|_| absolute.clone());
+    let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
     let is_toml = client_files::is_toml(path);
     let mut parser = FileParser {
         text: &text,
-        path: &path_of_file,
+        path: &canonical,
         is_toml,
         context,
         gemini_lists: None,

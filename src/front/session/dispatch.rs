@@ -187,7 +187,7 @@ impl Dispatcher {
             }),
             CalledTool::CallDynamicTool { read_only } => {
                 // The future borrows the call, because what a future is given is in it twice.
-                let call = ToolCall { context, params, read_only };
+                let call = ToolCall { context, params, read_only, by_our_tool: true };
                 Box::pin(async move { call::call_dynamic_tool(&call).await })
             }
             CalledTool::SearchDynamicTools => {
@@ -313,8 +313,8 @@ async fn call_directly(
     };
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
-    let arguments = CallArguments { group: Some(group), tool, args, select: None };
-    call::call_tool(&ToolCall { context, params, read_only: false }, &arguments).await
+    let arguments = CallArguments { group: Some(group.into()), tool: tool.into(), args, select: None };
+    call::call_tool(&ToolCall { context, params, read_only: false, by_our_tool: false }, &arguments).await
 }
 
 /// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the call goes to the

@@ -5,15 +5,16 @@ use crate::wire::object::{self, Object, Params};
 use crate::wire::{Raw, json_string};
 use memchr::memchr2;
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// The arguments of `call_dynamic_tool`.
+/// The arguments of `call_dynamic_tool`. The names are usually those of the request, not copied.
 #[derive(Debug, PartialEq, Eq)]
-pub struct CallArguments {
+pub struct CallArguments<'a> {
     /// The group, if it is named.
-    pub group: Option<String>,
+    pub group: Option<Cow<'a, str>>,
     /// The name of the tool.
-    pub tool: String,
+    pub tool: Cow<'a, str>,
     /// The tool's own arguments: a JSON object in the caller's own bytes.
     pub args: Raw,
     /// What to make of the result. Behind a pointer, because few calls have it.
@@ -69,14 +70,14 @@ const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
 const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
 const SELECT: &str = "select";
 
-impl CallArguments {
+impl<'a> CallArguments<'a> {
     /// Parses the arguments.
     ///
     /// # Errors
     ///
     /// The text for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
-        Self::from_members(&object(arguments)?)
+        CallArguments::from_members(&object(arguments)?).map(CallArguments::into_owned)
     }
 
     /// Parses the arguments of a request, which were read with it if they are an object.
@@ -84,9 +85,10 @@ impl CallArguments {
     /// # Errors
     ///
     /// The text for the model.
-    pub fn of(params: &Params) -> Result<Self, String> {
+    pub fn of(params: &'a Params) -> Result<Self, String> {
         match params.arguments() {
-            Some(members) => Self::from_members(&members),
+            Some(Cow::Borrowed(members)) => Self::from_members(members),
+            Some(Cow::Owned(members)) => CallArguments::from_members(&members).map(CallArguments::into_owned),
             None => Self::parse(params.get("arguments").as_ref()),
         }
     }
@@ -96,9 +98,20 @@ impl CallArguments {
         self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
     }
 
-    fn from_members(members: &Object) -> Result<Self, String> {
-        let tool = string(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
-        let group = string(members, &GROUP)?;
+    /// Copies what belongs to the request.
+    fn into_owned<'b>(self) -> CallArguments<'b> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        CallArguments {
+            group: self.group.map(owned),
+            tool: owned(self.tool),
+            args: self.args,
+            select: self.select,
+        }
+    }
+
+    fn from_members(members: &'a Object) -> Result<Self, String> {
+        let tool = str(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let group = str(members, &GROUP)?;
         let args = match ARGS.iter().find_map(|key| members.get(key)) {
             // A value that begins so is an object: it is part of JSON that was checked.
             Some(given) if given.first() == Some(&b'{') => without_line_ends(given),
@@ -204,8 +217,12 @@ fn without_line_ends(json: Raw) -> Raw {
 }
 
 fn string(members: &Object, keys: &[&str]) -> Result<Option<String>, String> {
+    Ok(str(members, keys)?.map(Cow::into_owned))
+}
+
+fn str<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<Cow<'m, str>>, String> {
     let Some((key, value)) = members.first(keys) else { return Ok(None) };
-    match object::string(value) {
+    match object::str(value) {
         Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
         None if value == b"null" => Ok(None),
         None => Err(format!("Argument {key:?} must be a string.")),
@@ -278,7 +295,7 @@ mod tests {
     use super::*;
     use crate::wire::raw;
 
-    fn parse_call(arguments: &str) -> Result<CallArguments, String> {
+    fn parse_call(arguments: &str) -> Result<CallArguments<'static>, String> {
         CallArguments::parse(Some(&Raw::copy_from_slice(arguments.as_bytes())))
     }
 

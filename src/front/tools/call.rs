@@ -4,7 +4,7 @@ use super::apps::AppUris;
 use super::arguments::{CallArguments, SelectArgument};
 use super::found_tool::{FoundTool, find_tool};
 use super::large_results::{self, ReceivedResult};
-use super::{argument_repair, definitions, stored_result, tool_list};
+use super::{argument_repair, stored_result, tool_list};
 use crate::config::{GroupName, OWN_GROUP};
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
@@ -37,13 +37,8 @@ pub struct ToolCall {
     pub params: Params,
     /// Whether only read-only tools may be called.
     pub read_only: bool,
-}
-
-impl ToolCall {
     /// Whether it is a call of one of our tools, which a model makes, and not of the upstream's own, which an app may make.
-    fn is_by_our_tool(&self) -> bool {
-        self.params.get_str("name").is_some_and(|name| definitions::NAMES.contains(&&*name))
-    }
+    pub by_our_tool: bool,
 }
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
@@ -58,7 +53,7 @@ pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
 }
 
 /// Calls an upstream's tool.
-pub async fn call_tool(call: &ToolCall, arguments: &CallArguments) -> Reply {
+pub async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     let is_shutting_down = || call.context.groups().is_shutting_down();
     match run(call, arguments).await {
         Ok(reply) => reply,
@@ -104,7 +99,7 @@ impl From<ForwardError> for CallStop {
     }
 }
 
-async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallStop> {
+async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, CallStop> {
     let (group, name) = choose_group(call.context.groups(), arguments)?;
     let name = &*name;
     let mut outgoing = OutgoingCall {
@@ -133,7 +128,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments) -> Result<Reply, CallSt
         _ => result,
     };
     let result = match &outgoing.tool {
-        Some(tool) if call.is_by_our_tool() => name_app(call, group, tool, result),
+        Some(tool) if call.by_our_tool => name_app(call, group, tool, result),
         _ => result,
     };
     let result = tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result);
@@ -157,7 +152,7 @@ struct OutgoingCall<'a> {
     /// The request of the client.
     call: &'a ToolCall,
     /// Its parsed arguments.
-    arguments: &'a CallArguments,
+    arguments: &'a CallArguments<'a>,
     /// The tool's name as the caller wrote it.
     name: &'a str,
     /// Whether `select` is an argument of the tool.
@@ -183,7 +178,7 @@ impl Outgoing for OutgoingCall<'_> {
         }
         let tool = find_tool(group, self.name).await?;
         refuse_changed(group, &tool)?;
-        if tool.app_only && self.call.is_by_our_tool() {
+        if tool.app_only && self.call.by_our_tool {
             return Err(tool_errors::only_for_its_app(&group.name, &tool.name).into());
         }
         let snapshot = group.snapshot();
@@ -312,9 +307,9 @@ impl OutgoingCall<'_> {
 /// The text for the model.
 fn choose_group<'a>(
     groups: &GroupManager,
-    arguments: &'a CallArguments,
+    arguments: &'a CallArguments<'_>,
 ) -> Result<(Upstream, Cow<'a, str>), String> {
-    let tool = &arguments.tool;
+    let tool = &*arguments.tool;
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));

@@ -42,7 +42,7 @@ enum ResultPart {
 }
 
 /// Answers a call of our own group.
-pub async fn read(context: &RequestContext, arguments: &CallArguments) -> Raw {
+pub async fn read(context: &RequestContext, arguments: &CallArguments<'_>) -> Raw {
     match answer(context, arguments).await {
         Ok(result) => result,
         Err(text) => tool_errors::result(&text),
@@ -52,7 +52,7 @@ pub async fn read(context: &RequestContext, arguments: &CallArguments) -> Raw {
 /// # Errors
 ///
 /// The text for the model.
-async fn answer(context: &RequestContext, arguments: &CallArguments) -> Result<Raw, String> {
+async fn answer(context: &RequestContext, arguments: &CallArguments<'_>) -> Result<Raw, String> {
     if arguments.tool != RESULT_TOOL {
         return Err(format!("Group {OWN_GROUP} has only the tool {RESULT_TOOL}.\n{DESCRIPTION}"));
     }
@@ -144,7 +144,7 @@ fn texts(texts: &[&str]) -> Raw {
 /// # Errors
 ///
 /// The text for the model.
-fn parse(arguments: &CallArguments) -> Result<(String, ResultPart), String> {
+fn parse(arguments: &CallArguments<'_>) -> Result<(String, ResultPart), String> {
     let members = Object::parse(&arguments.args).ok_or("The arguments must be a JSON object.")?;
     let id = members.get_str("id").ok_or("Argument \"id\" is missing: the id of the stored result.")?;
     let id = id.strip_prefix(URI_PREFIX).unwrap_or(&id).to_owned();

@@ -19,6 +19,7 @@ use crate::upstream::catalog::{ListHashes, Tool};
 use crate::upstream::error::UpstreamError;
 use crate::wire::{Raw, raw};
 use serde_json::json;
+use std::cell::LazyCell;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use tokio::sync::watch;
@@ -129,7 +130,9 @@ pub fn known_definitions(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool,
 ) -> Vec<Raw> {
-    let (names, apps) = (exposed_names(groups), AppUris::new(groups));
+    // Often no tool is listed, and there may be many groups.
+    let names = LazyCell::new(|| exposed_names(groups));
+    let apps = AppUris::new(groups);
     let mut definitions = Vec::new();
     for group in groups.all() {
         let snapshot = group.snapshot();

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::process_env::{ProcessEnv, is_same_var};
 use crate::config::StdioConfig;
+use crate::text::Visible;
 
 #[cfg(unix)]
 mod login_shell;
@@ -90,7 +91,7 @@ impl fmt::Display for PathList {
         }
         for (i, dir) in self.0.iter().enumerate() {
             let separator = if cfg!(windows) { ";" } else { ":" };
-            write!(f, "{}{}", if i > 0 { separator } else { "" }, dir.display().to_string().escape_debug())?;
+            write!(f, "{}{}", if i > 0 { separator } else { "" }, Visible(&dir.to_string_lossy()))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::root;
-use crate::support::source_files;
+use crate::support::{SOURCES, source_files};
 
 /// What stands before the text of a message in the source.
 const MARKS: [&str; 9] = [
@@ -59,8 +59,11 @@ fn fixed_part(message: &str) -> String {
 fn the_text_of_every_error_is_in_the_page_of_errors() {
     let page = fs::read_to_string(root().join("docs/errors.md")).unwrap().replace('`', "");
     let (mut count, mut missing) = (0, Vec::new());
-    for file in source_files(&root().join("src")) {
-        let name = file.strip_prefix(root().join("src")).unwrap().display().to_string();
+    for (dir, file) in SOURCES
+        .iter()
+        .flat_map(|dir| source_files(&root().join(dir)).into_iter().map(move |file| (dir, file)))
+    {
+        let name = file.strip_prefix(root().join(dir)).unwrap().display().to_string();
         if name.contains("/tests") || OTHERS.iter().any(|other| name.starts_with(other)) {
             continue;
         }

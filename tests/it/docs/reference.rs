@@ -151,7 +151,7 @@ fn load_in(dir: &Path, config: &Value) -> Config {
     config.referenced.clear();
     // The entry's text, which differs from that of an equal entry that is written otherwise.
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
-        server.launch_text = LaunchText::default();
+        std::sync::Arc::make_mut(server).launch_text = LaunchText::default();
     }
     config
 }

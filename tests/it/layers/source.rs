@@ -1,9 +1,11 @@
-//! The files of `src`, by their path without `src/` and `.rs`.
+//! The files of `src` and `crates/core/src`, by their path below that and without `.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The text of every file of `src` except the test files.
+use crate::support::SOURCES;
+
+/// The text of every file except the test files.
 pub(super) struct SourceTree(BTreeMap<String, String>);
 
 impl SourceTree {
@@ -20,9 +22,10 @@ impl SourceTree {
                 }
             }
         }
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut files = BTreeMap::new();
-        walk(&root, &root, &mut files);
+        for root in SOURCES.map(|dir| Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)) {
+            walk(&root, &root, &mut files);
+        }
         Self(files)
     }
 
@@ -50,7 +53,7 @@ impl SourceTree {
         self.0.iter().map(|(file, text)| (file.as_str(), without_tests(text).lines().count()))
     }
 
-    /// The folders of `src`.
+    /// The folders.
     pub(super) fn folders(&self) -> BTreeSet<String> {
         self.0.keys().filter_map(|file| Some(file.rsplit_once('/')?.0.to_owned())).collect()
     }

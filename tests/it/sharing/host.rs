@@ -56,7 +56,7 @@ fn another_build_has_a_host_of_its_own() {
     let pid = a.upstream_pid("g");
     // The same program in another file, as after an upgrade.
     let copy = user.home.path().join("dynamic-mcp");
-    fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), &copy).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_dynamic-mcp").as_ref(), &copy);
     let run_copy = ["sh", "-c", "shift && exec \"$0\" \"$@\"", copy.to_str().unwrap()];
     let start_copy = || user.command(&config).started_by(&run_copy).start_initialized();
     let (mut b, mut c) = (start_copy(), start_copy());

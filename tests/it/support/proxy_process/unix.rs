@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
-#[cfg(target_os = "linux")]
 use std::path::Path;
 use std::process::Command;
 
@@ -15,6 +14,13 @@ use super::{Proxy, ProxyCommand};
 /// The user that has no rights.
 pub(crate) const NOBODY: u32 = 65534;
 
+/// Copies a program, by another process: if ours had the copy open for writing while another test starts a process, that
+/// one would have it open, too, and the copy could not be run (ETXTBSY of execve(2)).
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(status.success(), "{from:?}");
+}
+
 impl ProxyCommand {
     /// As a user that is not root, because root may do what this user may not: as `nobody` if the tests run as root.
     /// `None`, with a line that says so, if root cannot become that user here.
@@ -25,7 +31,7 @@ impl ProxyCommand {
         // A copy, because the user may not be able to reach the target directory.
         let home = TempDir::new().unwrap();
         let program = home.path().join("dynamic-mcp");
-        std::fs::copy(env!("CARGO_BIN_EXE_dynamic-mcp"), &program).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_dynamic-mcp").as_ref(), &program);
         Self::of(&program, home).into_nobody()
     }
 

@@ -5,6 +5,7 @@
 //! halves of surrogate pairs, and nesting of any depth.
 
 use super::block::{self, BLOCK, Block};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// A position in JSON text. A method that returns `None` has found that the text is not JSON.
@@ -16,6 +17,9 @@ pub struct Scanner<'a> {
     /// Not 0 if a byte of a string so far is not ASCII. What follows a string may be counted, too.
     not_ascii: u32,
 }
+
+/// The members of an object, in order. Most objects have few.
+pub type Members = SmallVec<[Member; 4]>;
 
 /// A member of an object, as offsets in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +114,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Moves past an object, and returns where it is. Its members are added to `members`.
-    pub fn members(&mut self, members: &mut Vec<Member>) -> Option<Range<usize>> {
+    pub fn members(&mut self, members: &mut Members) -> Option<Range<usize>> {
         self.object(|scanner, key, escaped| {
             let value = scanner.value()?;
             members.push(Member { key, escaped, value });
@@ -495,7 +499,7 @@ mod tests {
         #[test]
         fn finds_the_members_that_serde_finds(text in json()) {
             let text = format!("{{\"k\" : {text},\"\\u0061\":[{text} ]}}");
-            let mut found = Vec::new();
+            let mut found = Members::new();
             let whole = Scanner::new(text.as_bytes()).members(&mut found);
             prop_assert_eq!(whole, Some(0..text.len()));
             let found: Vec<_> = found.into_iter().map(|m| (&text[m.key], m.escaped, &text[m.value])).collect();

@@ -183,7 +183,12 @@ static METHODS: [MethodInfo; 28] = {
 impl Method {
     /// The method with this name on the wire, if the proxy knows it.
     pub fn parse(name: &str) -> Option<Self> {
-        METHODS.iter().find(|info| info.name == name).map(|info| info.method)
+        Self::of_bytes(name.as_bytes())
+    }
+
+    /// The same, of a name in bytes.
+    pub fn of_bytes(name: &[u8]) -> Option<Self> {
+        METHODS.iter().find(|info| info.name.as_bytes() == name).map(|info| info.method)
     }
 
     /// The method's row of the table.

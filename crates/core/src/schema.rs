@@ -18,7 +18,7 @@ use crate::wire::{Raw, raw};
 
 pub mod comments;
 pub mod definition;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod reference;
 pub mod signature;

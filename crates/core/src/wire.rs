@@ -5,9 +5,10 @@
 //! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
 //! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
-//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced
-//! in a copy (`raw`). `output` queues frames in order and never waits. Messages that were read together are handled
-//! together (`burst`), and what that sends is written at once (`cork`); the output's writer writes everything else.
+//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is
+//! replaced in a copy (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read
+//! together are handled together (`burst`), and what that sends is written at once (`cork`); the output's writer writes
+//! everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
@@ -19,12 +20,13 @@
 //! of the other side safe for the log.
 
 use crate::protocol::methods::Method;
-use body::{Body, concat};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use object::Params;
 use scan::Scanner;
 use std::borrow::Cow;
-use std::io::IoSlice;
+use std::ops::Range;
+
+pub use frame::{Frame, json_string};
 
 pub mod batch;
 mod block;
@@ -33,7 +35,8 @@ pub mod budget;
 pub mod burst;
 pub mod call_options;
 pub mod cork;
-#[cfg(any(test, fuzzing))]
+mod frame;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod inbound;
 pub mod incoming;
@@ -143,7 +146,6 @@ impl Message {
     /// See [`MessageError`].
     pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
         let mut scanner = Scanner::new(line);
-        // serde would read the struct from an array, too.
         if scanner.peek() == Some(b'[') {
             return Err(MessageError::Batch);
         }
@@ -156,9 +158,10 @@ impl Message {
             return Err(MessageError::NotAMessage { id: None });
         }
         let Envelope { id, method, params, result, error, .. } = envelope;
-        let error = error.filter(|error| &error[..] != b"null" || result.is_none());
-        let result = result.filter(|_| error.is_none());
-        let name = method.as_ref().map(|method| method_name(method));
+        let error = error.filter(|error| &line[error.clone()] != b"null" || result.is_none());
+        let result = result.filter(|_| error.is_none()).map(|result| line.slice(result));
+        let (id, error) = (id.map(|id| line.slice(id)), error.map(|error| line.slice(error)));
+        let name = method.map(|method| method_name(&line[method]));
         if name == Some(None) {
             return Err(MessageError::NotAMessage { id: id.filter(is_id) });
         }
@@ -177,15 +180,15 @@ impl Message {
     }
 }
 
-/// The members of a message. `null` counts as a value. A member that is given twice makes the message invalid, because
+/// The members of a message, as offsets in its line. `null` counts as a value. A member that is given twice makes the message invalid, because
 /// another reader of it might choose the other value.
 #[derive(Default)]
 struct Envelope {
-    id: Option<Raw>,
-    method: Option<Raw>,
+    id: Option<Range<usize>>,
+    method: Option<Range<usize>>,
     params: Option<Params>,
-    result: Option<Raw>,
-    error: Option<Raw>,
+    result: Option<Range<usize>>,
+    error: Option<Range<usize>>,
     /// Whether a member is given twice.
     repeats: bool,
 }
@@ -214,7 +217,7 @@ impl Envelope {
                 _ => return scanner.value().map(drop),
             };
             found.repeats |= member.is_some();
-            *member = Some(line.slice(scanner.value()?));
+            *member = Some(scanner.value()?);
             Some(())
         })?;
         scanner.end()?;
@@ -224,168 +227,17 @@ impl Envelope {
 
 /// Reads the name of a method. `None` if it is not a string.
 fn method_name(text: &[u8]) -> Option<MethodName> {
-    let name = object::str(text)?;
-    Some(Method::parse(&name).map_or_else(|| name.into_owned().into(), |method| method.name().into()))
+    if let [b'"', name @ .., b'"'] = text
+        && let Some(method) = Method::of_bytes(name)
+    {
+        return Some(method.name().into());
+    }
+    Some(object::str(text)?.into_owned().into())
 }
 
 /// Ids are strings and numbers (MCP, base protocol).
 fn is_id(id: &Raw) -> bool {
     matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'))
-}
-
-/// The length up to which a message is copied into one piece, which is faster than writing several.
-const MAX_COPIED: usize = 4 << 10;
-
-/// An outgoing message. A large body is written in its own parts, without being copied or serialized again.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// All of a small message, or what comes before the body of a large one.
-    head: Vec<u8>,
-    /// How many bytes of `head` are written.
-    written: usize,
-    /// The body of a large message, and what comes after it.
-    rest: Vec<Bytes>,
-}
-
-impl Frame {
-    /// A request.
-    pub fn request(id: u64, method: &str, params: Option<Body>) -> Self {
-        let mut digits = [0; 20];
-        let start = write_digits(id, &mut digits);
-        Self::new(Some(&digits[start..]), Some(method), "params", params)
-    }
-
-    /// A notification.
-    pub fn notification(method: &str, params: Option<Raw>) -> Self {
-        Self::new(None, Some(method), "params", params.map(Body::from))
-    }
-
-    /// A response. `id` is written as it was received, `null` if the request had no readable id.
-    pub fn response(id: &[u8], reply: Reply) -> Self {
-        match reply {
-            Ok(result) => Self::new(Some(id), None, "result", Some(result.into())),
-            Err(error) => Self::new(Some(id), None, "error", Some(error.into())),
-        }
-    }
-
-    /// A batch of messages.
-    pub fn batch(messages: &[Self]) -> Self {
-        let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
-        let joined = texts.collect::<Vec<_>>().join(&b","[..]);
-        let rest = vec![joined.into(), Bytes::from_static(b"]\n")];
-        Self { head: b"[".to_vec(), written: 0, rest }
-    }
-
-    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
-        let body_len = body.as_ref().map_or(0, Body::len);
-        let copied = if body_len > MAX_COPIED { 0 } else { body_len };
-        let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + name.len();
-        let mut head = Vec::with_capacity(given + copied + 64);
-        head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
-        if let Some(id) = id {
-            head.extend_from_slice(b",\"id\":");
-            head.extend_from_slice(id);
-        }
-        if let Some(method) = method {
-            head.extend_from_slice(b",\"method\":");
-            if is_plain(method) {
-                [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part));
-            } else {
-                head.extend_from_slice(&json_string(method));
-            }
-        }
-        let mut rest = Vec::new();
-        if let Some(body) = body {
-            head.extend_from_slice(b",\"");
-            head.extend_from_slice(name.as_bytes());
-            head.extend_from_slice(b"\":");
-            if copied == body_len {
-                body.write_to(&mut head);
-            } else {
-                rest = body.into_parts();
-                rest.push(Bytes::from_static(b"}\n"));
-            }
-        }
-        if rest.is_empty() {
-            head.extend_from_slice(b"}\n");
-        }
-        Self { head, written: 0, rest }
-    }
-
-    /// The bytes that are not written yet, in one piece.
-    fn text(&self) -> Bytes {
-        concat(self.parts())
-    }
-
-    /// The number of bytes that are not written yet.
-    pub fn len(&self) -> usize {
-        self.parts().map(<[u8]>::len).sum()
-    }
-
-    /// Returns whether all bytes are written.
-    pub fn is_empty(&self) -> bool {
-        self.parts().next().is_none()
-    }
-
-    /// The parts that are not written yet.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        let rest = self.rest.iter().map(|part| &part[..]);
-        std::iter::once(&self.head[self.written..]).chain(rest).filter(|part| !part.is_empty())
-    }
-
-    /// What is not written yet, if it is one part.
-    pub fn one_piece(&self) -> Option<&[u8]> {
-        self.rest.is_empty().then_some(&self.head[self.written..])
-    }
-
-    /// The parts that are not written yet, to be written together.
-    pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
-        self.parts().map(IoSlice::new)
-    }
-
-    /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.
-    pub fn advance(&mut self, mut n: usize) -> usize {
-        let step = n.min(self.head.len() - self.written);
-        self.written += step;
-        n -= step;
-        for part in &mut self.rest {
-            let step = n.min(part.len());
-            part.advance(step);
-            n -= step;
-        }
-        n
-    }
-}
-
-/// Writes a number to the end of `digits`. Returns where it starts.
-fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
-    for at in (0..digits.len()).rev() {
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return at;
-        }
-    }
-    0
-}
-
-/// Returns text as a JSON string.
-pub fn json_string(text: &str) -> Raw {
-    match is_plain(text) {
-        true => {
-            let mut json = Vec::with_capacity(text.len() + 2);
-            json.push(b'"');
-            json.extend_from_slice(text.as_bytes());
-            json.push(b'"');
-            json.into()
-        }
-        false => serde_json::Value::from(text).to_string().into(),
-    }
-}
-
-/// Returns whether a JSON string has the text as it is.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
 }
 
 /// Builds a JSON-RPC error object.

@@ -1,7 +1,7 @@
 //! JSON objects whose members are known, and the params of requests, whose members are found when their line is read.
 
 use super::body::{Body, BodyEdit};
-use super::scan::{Member, Scanner};
+use super::scan::{Member, Members, Scanner};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
@@ -11,34 +11,39 @@ use std::ops::{Deref, Range};
 pub struct Object {
     text: Bytes,
     /// The members, in order.
-    members: Vec<Member>,
+    members: Members,
 }
 
 impl Object {
     /// Finds the members. `None` if the text is not a JSON object.
     pub fn parse(text: &Bytes) -> Option<Self> {
         let mut scanner = Scanner::new(text);
-        let mut members = Vec::new();
-        scanner.members(&mut members)?;
+        let mut object = Self { text: text.clone(), members: Members::new() };
+        scanner.members(&mut object.members)?;
         scanner.end()?;
-        Some(Self { text: text.clone(), members })
+        Some(object)
     }
 
-    /// Moves past an object in a line, and returns it. `None` if it is not JSON.
-    fn scan(scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Self> {
-        let mut members = Vec::with_capacity(4);
-        let range = scanner.members(&mut members)?;
-        Some(Self::found(line, range, members))
+    /// An object whose members are not known yet. It is filled in place, because it is large.
+    fn empty() -> Self {
+        Self { text: Bytes::new(), members: Members::new() }
     }
 
-    /// An object in a line. The members have offsets in the line.
-    fn found(line: &Bytes, range: Range<usize>, mut members: Vec<Member>) -> Self {
-        for Member { key, value, .. } in &mut members {
+    /// Moves past an object in a line, and fills this one, which is empty. Returns where it is. `None` if it is not JSON.
+    fn scan(&mut self, scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Range<usize>> {
+        let range = scanner.members(&mut self.members)?;
+        self.end(line, &range);
+        Some(range)
+    }
+
+    /// Sets the text, when all members are known by their offsets in the line.
+    fn end(&mut self, line: &Bytes, range: &Range<usize>) {
+        for Member { key, value, .. } in &mut self.members {
             for offset in [&mut key.start, &mut key.end, &mut value.start, &mut value.end] {
                 *offset -= range.start;
             }
         }
-        Self { text: line.slice(range), members }
+        self.text = line.slice(range.clone());
     }
 
     /// The object as JSON text.
@@ -162,10 +167,20 @@ struct FoundParams {
     text: Bytes,
     /// The params if they are an object.
     object: Option<Object>,
+    /// Whether no key of the params has escapes or is one of the two below a second time, so that these are what counts.
+    is_plain: bool,
     /// The member `_meta` if it is an object.
     meta: Option<Object>,
     /// The member `arguments` if it is an object.
     arguments: Option<Object>,
+}
+
+/// Moves past the value of a member that is looked for, and returns where it is. If it is an object, it becomes `found`.
+fn scan_member(scanner: &mut Scanner<'_>, line: &Bytes, found: &mut Option<Object>) -> Option<Range<usize>> {
+    match scanner.peek() {
+        Some(b'{') => found.insert(Object::empty()).scan(scanner, line),
+        _ => scanner.value(),
+    }
 }
 
 impl Params {
@@ -180,34 +195,35 @@ impl Params {
             let text = line.slice(scanner.value()?);
             return Some(Self::of_no_object(text));
         }
-        let (mut meta, mut arguments) = (None, None);
-        let mut members = Vec::with_capacity(4);
+        let mut params = Box::new(FoundParams {
+            text: Bytes::new(),
+            object: Some(Object::empty()),
+            is_plain: true,
+            meta: None,
+            arguments: None,
+        });
+        let FoundParams { text, object, is_plain, meta, arguments } = &mut *params;
+        let object = object.as_mut()?;
+        let (mut has_meta, mut has_arguments) = (false, false);
         let range = scanner.object(|scanner, key, escaped| {
-            let known = match &line[key.clone()] {
-                b"_meta" => Some(&mut meta),
-                b"arguments" => Some(&mut arguments),
-                _ => None,
-            };
-            let value = match known.filter(|_| scanner.peek() == Some(b'{')) {
-                Some(known) => {
-                    let start = scanner.offset();
-                    let object = Object::scan(scanner, line)?;
-                    let end = start + object.text.len();
-                    *known = Some(object);
-                    start..end
+            let (is_repeated, value) = match &line[key.clone()] {
+                b"_meta" => (std::mem::replace(&mut has_meta, true), scan_member(scanner, line, meta)?),
+                b"arguments" => {
+                    (std::mem::replace(&mut has_arguments, true), scan_member(scanner, line, arguments)?)
                 }
-                None => scanner.value()?,
+                _ => (false, scanner.value()?),
             };
-            members.push(Member { key, escaped, value });
+            *is_plain &= !escaped && !is_repeated;
+            object.members.push(Member { key, escaped, value });
             Some(())
         })?;
-        let object = Object::found(line, range, members);
-        let text = object.text.clone();
-        Some(Self(Box::new(FoundParams { text, object: Some(object), meta, arguments })))
+        object.end(line, &range);
+        *text = object.text.clone();
+        Some(Self(params))
     }
 
     fn of_no_object(text: Bytes) -> Self {
-        Self(Box::new(FoundParams { text, object: None, meta: None, arguments: None }))
+        Self(Box::new(FoundParams { text, object: None, is_plain: true, meta: None, arguments: None }))
     }
 
     /// The params if they are an object.
@@ -237,6 +253,9 @@ impl Params {
 
     /// Returns the member `key` if it is an object: `known`, unless the key is given twice and another value counts.
     fn member<'a>(&self, key: &str, known: Option<&'a Object>) -> Option<Cow<'a, Object>> {
+        if self.0.is_plain {
+            return known.map(Cow::Borrowed);
+        }
         let object = self.0.object.as_ref()?;
         let value = object.range(key)?;
         match known.filter(|known| known.text.as_ptr() == object.text[value.clone()].as_ptr()) {
@@ -256,10 +275,8 @@ impl Params {
     /// Where the value of `_meta.progressToken` is, if no key on the way to it is given twice.
     fn token(&self) -> Option<Range<usize>> {
         let meta = self.0.meta.as_ref()?;
-        let once = |object: &Object, key| {
-            object.members.iter().filter(|member| object.has_key(member, key)).count() == 1
-        };
-        let is_certain = once(self.0.object.as_ref()?, "_meta") && once(meta, "progressToken");
+        let tokens = || meta.members.iter().filter(|member| meta.has_key(member, "progressToken"));
+        let is_certain = self.0.is_plain && tokens().count() == 1;
         let range = meta.range("progressToken").filter(|_| is_certain)?;
         // Both are slices of one line.
         let start = meta.text.as_ptr() as usize - self.0.text.as_ptr() as usize;

@@ -16,22 +16,8 @@ impl Block {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
-        use std::arch::x86_64::{
-            _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
-        };
-        let bytes = u128::from_le_bytes(*bytes);
-        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
-        let (special, not_ascii) = unsafe {
-            // The compiler loads both halves with one instruction.
-            let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
-            let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
-            let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
-            let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-            let special = _mm_or_si128(_mm_or_si128(quote, escape), control);
-            (_mm_movemask_epi8(special), _mm_movemask_epi8(bytes))
-        };
-        let plain = (special | 1 << BLOCK).trailing_zeros() as usize;
-        Self { plain, not_ascii: not_ascii.cast_unsigned() }
+        let (special, not_ascii) = vectors::look(bytes);
+        Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -48,13 +34,61 @@ const RUN: usize = 4 * BLOCK;
 /// Looks at a run of blocks. `None` if one of their bytes is special; else not 0 if one is not ASCII.
 #[inline(always)]
 pub(super) fn plain_run(bytes: &[u8; RUN]) -> Option<u32> {
-    let (mut special, mut all) = (0, 0);
-    // The compiler turns this into a few vector instructions for each block.
-    for &byte in bytes {
-        special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
-        all |= byte;
+    #[cfg(target_arch = "x86_64")]
+    use vectors::look_at_all;
+    #[cfg(not(target_arch = "x86_64"))]
+    use words::look_at_all;
+    let (blocks, _) = bytes.as_chunks();
+    let (special, not_ascii) = look_at_all(blocks);
+    (special == 0).then_some(not_ascii)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    //! Blocks as vectors of 16 bytes.
+
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
+        _mm_set1_epi8, _mm_setzero_si128,
+    };
+
+    /// Returns a bit for each byte that is special, and one for each byte that is not ASCII.
+    #[inline(always)]
+    pub(super) fn look(block: &[u8; 16]) -> (u32, u32) {
+        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
+        unsafe {
+            let (special, bytes) = compare(block);
+            (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(bytes).cast_unsigned())
+        }
     }
-    (special == 0).then_some(u32::from(all >> 7))
+
+    /// Returns the same of several blocks, whose bits are joined.
+    #[inline(always)]
+    pub(super) fn look_at_all(blocks: &[[u8; 16]]) -> (u32, u32) {
+        #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
+        unsafe {
+            let (mut special, mut all) = (_mm_setzero_si128(), _mm_setzero_si128());
+            for block in blocks {
+                let (more_special, more) = compare(block);
+                special = _mm_or_si128(special, more_special);
+                all = _mm_or_si128(all, more);
+            }
+            (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(all).cast_unsigned())
+        }
+    }
+
+    /// Returns a vector in which special bytes are marked, and one of the bytes themselves.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn compare(block: &[u8; 16]) -> (__m128i, __m128i) {
+        let bytes = u128::from_le_bytes(*block);
+        // The compiler loads both halves with one instruction.
+        let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
+        let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
+        let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
+        let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+        (_mm_or_si128(_mm_or_si128(quote, escape), control), bytes)
+    }
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -77,6 +111,18 @@ mod words {
         };
         let not_ascii = u32::from((first | second) & HIGH_BITS != 0);
         (plain, not_ascii)
+    }
+
+    /// Returns not 0 if a byte of several blocks is special, and not 0 if one is not ASCII.
+    #[inline(always)]
+    pub(super) fn look_at_all(blocks: &[[u8; 16]]) -> (u32, u32) {
+        let (mut special, mut all) = (0, 0);
+        // The compiler turns this into a few vector instructions for each block.
+        for &byte in blocks.as_flattened() {
+            special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
+            all |= byte;
+        }
+        (u32::from(special), u32::from(all >> 7))
     }
 
     /// Counts the bytes of a word before the first one that is special.
@@ -114,8 +160,10 @@ mod tests {
             }
             let mut run = [b'x'; RUN];
             run[RUN - BLOCK..].copy_from_slice(&bytes);
-            let found = plain_run(&run).map(|bits| bits == 0);
-            prop_assert_eq!(found, (plain == BLOCK).then_some(bytes.is_ascii()));
+            let (special, not_ascii) = words::look_at_all(run.as_chunks().0);
+            for found in [plain_run(&run), (special == 0).then_some(not_ascii)] {
+                prop_assert_eq!(found.map(|bits| bits == 0), (plain == BLOCK).then_some(bytes.is_ascii()));
+            }
         }
     }
 }

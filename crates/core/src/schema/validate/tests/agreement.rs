@@ -5,7 +5,7 @@ use super::super::{check, compile};
 use super::*;
 use serde_json::Map;
 
-pub(super) const CATALOGS: &str = include_str!("../../../../benches/data/livemcp-70.json");
+pub(super) const CATALOGS: &str = include_str!("../../../../../../benches/data/livemcp-70.json");
 
 /// Values of few kinds, so that they are often equal.
 fn small_value() -> impl Strategy<Value = Value> {

@@ -1,0 +1,160 @@
+//! Messages on their way out.
+
+use super::body::{Body, concat};
+use bytes::{Buf, Bytes};
+use std::io::IoSlice;
+
+/// The length up to which a message is copied into one piece, which is faster than writing several.
+const MAX_COPIED: usize = 4 << 10;
+
+/// An outgoing message. A large body is written in its own parts, without being copied or serialized again.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// All of a small message, or what comes before the body of a large one.
+    head: Vec<u8>,
+    /// How many bytes of `head` are written.
+    written: usize,
+    /// The body of a large message, and what comes after it.
+    rest: Vec<Bytes>,
+}
+
+impl Frame {
+    /// A request.
+    pub fn request(id: u64, method: &str, params: Option<Body>) -> Self {
+        let mut digits = [0; 20];
+        let start = write_digits(id, &mut digits);
+        Self::new(Some(&digits[start..]), Some(method), "params", params)
+    }
+
+    /// A notification.
+    pub fn notification(method: &str, params: Option<Bytes>) -> Self {
+        Self::new(None, Some(method), "params", params.map(Body::from))
+    }
+
+    /// A response. `id` is written as it was received, `null` if the request had no readable id.
+    pub fn response(id: &[u8], reply: Result<Bytes, Bytes>) -> Self {
+        match reply {
+            Ok(result) => Self::new(Some(id), None, "result", Some(result.into())),
+            Err(error) => Self::new(Some(id), None, "error", Some(error.into())),
+        }
+    }
+
+    /// A batch of messages.
+    pub fn batch(messages: &[Self]) -> Self {
+        let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
+        let joined = texts.collect::<Vec<_>>().join(&b","[..]);
+        let rest = vec![joined.into(), Bytes::from_static(b"]\n")];
+        Self { head: b"[".to_vec(), written: 0, rest }
+    }
+
+    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
+        let body_len = body.as_ref().map_or(0, Body::len);
+        let copied = if body_len > MAX_COPIED { 0 } else { body_len };
+        let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + name.len();
+        let mut head = Vec::with_capacity(given + copied + 64);
+        head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        if let Some(id) = id {
+            head.extend_from_slice(b",\"id\":");
+            head.extend_from_slice(id);
+        }
+        if let Some(method) = method {
+            head.extend_from_slice(b",\"method\":");
+            if is_plain(method) {
+                [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part));
+            } else {
+                head.extend_from_slice(&json_string(method));
+            }
+        }
+        let mut rest = Vec::new();
+        if let Some(body) = body {
+            head.extend_from_slice(b",\"");
+            head.extend_from_slice(name.as_bytes());
+            head.extend_from_slice(b"\":");
+            if copied == body_len {
+                body.write_to(&mut head);
+            } else {
+                rest = body.into_parts();
+                rest.push(Bytes::from_static(b"}\n"));
+            }
+        }
+        if rest.is_empty() {
+            head.extend_from_slice(b"}\n");
+        }
+        Self { head, written: 0, rest }
+    }
+
+    /// The bytes that are not written yet, in one piece.
+    pub(super) fn text(&self) -> Bytes {
+        concat(self.parts())
+    }
+
+    /// The number of bytes that are not written yet.
+    pub fn len(&self) -> usize {
+        self.parts().map(<[u8]>::len).sum()
+    }
+
+    /// Returns whether all bytes are written.
+    pub fn is_empty(&self) -> bool {
+        self.parts().next().is_none()
+    }
+
+    /// The parts that are not written yet.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let rest = self.rest.iter().map(|part| &part[..]);
+        std::iter::once(&self.head[self.written..]).chain(rest).filter(|part| !part.is_empty())
+    }
+
+    /// What is not written yet, if it is one part.
+    pub fn one_piece(&self) -> Option<&[u8]> {
+        self.rest.is_empty().then_some(&self.head[self.written..])
+    }
+
+    /// The parts that are not written yet, to be written together.
+    pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
+        self.parts().map(IoSlice::new)
+    }
+
+    /// Marks up to `n` bytes as written. Returns how many of them belong to later frames.
+    pub fn advance(&mut self, mut n: usize) -> usize {
+        let step = n.min(self.head.len() - self.written);
+        self.written += step;
+        n -= step;
+        for part in &mut self.rest {
+            let step = n.min(part.len());
+            part.advance(step);
+            n -= step;
+        }
+        n
+    }
+}
+
+/// Writes a number to the end of `digits`. Returns where it starts.
+fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
+    for at in (0..digits.len()).rev() {
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return at;
+        }
+    }
+    0
+}
+
+/// Returns text as a JSON string.
+pub fn json_string(text: &str) -> Bytes {
+    match is_plain(text) {
+        true => {
+            let mut json = Vec::with_capacity(text.len() + 2);
+            json.push(b'"');
+            json.extend_from_slice(text.as_bytes());
+            json.push(b'"');
+            json.into()
+        }
+        false => serde_json::Value::from(text).to_string().into(),
+    }
+}
+
+/// Returns whether a JSON string has the text as it is.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+}
