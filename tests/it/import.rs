@@ -10,7 +10,10 @@ use dynamic_mcp::config::{Config, Overrides};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(unix)]
 use crate::shell::at_terminal;
+use crate::support::base_env;
+#[cfg(unix)]
 use crate::support::{PipeReader, wait_for_child};
 
 /// The variables that the files use.
@@ -48,8 +51,9 @@ impl Home {
         self.0.path()
     }
 
+    /// A file that the tests name as it is called on Linux.
     fn file(&self, name: &str) -> PathBuf {
-        self.path().join(name)
+        self.path().join(on_this_system(name))
     }
 
     fn text(&self, name: &str) -> String {
@@ -64,7 +68,16 @@ impl Home {
     /// `dynamic-mcp import` with these arguments.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.arg("import").args(args).env_clear().env("HOME", self.path()).current_dir(self.path());
+        command.arg("import").args(args).env_clear().current_dir(self.path());
+        match cfg!(windows) {
+            true => {
+                let dirs = [("APPDATA", "AppData/Roaming"), ("LOCALAPPDATA", "AppData/Local")];
+                command
+                    .envs(base_env(self.path()))
+                    .envs(dirs.map(|(name, dir)| (name, self.path().join(dir))))
+            }
+            false => command.env("HOME", self.path()),
+        };
         command
     }
 
@@ -77,15 +90,25 @@ impl Home {
     fn imported(&self, args: &[&str]) -> String {
         let output = self.import(args);
         assert!(output.status.success(), "{output:?}");
-        stdout(&output).replace(self.path().to_str().unwrap(), "/HOME")
+        self.shown(&stdout(&output))
+    }
+
+    /// A text with the paths of Linux, and with `/HOME` in place of this directory.
+    fn shown(&self, text: &str) -> String {
+        let home = self.path().to_str().unwrap();
+        if !cfg!(windows) {
+            return text.replace(home, "/HOME");
+        }
+        let text = text.replace(r"\\", "/").replace('\\', "/").replace(&home.replace('\\', "/"), "/HOME");
+        text.replace("AppData/Roaming", ".config")
     }
 
     /// Every client's file with its bytes.
-    fn client_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+    fn client_files(&self) -> Vec<(String, Vec<u8>)> {
         let mut files = Vec::new();
         walk(self.path(), &mut |path| {
-            let name = path.strip_prefix(self.path()).unwrap().to_owned();
-            if !name.to_str().unwrap().contains("dynamic-mcp") {
+            let name = self.shown(path.strip_prefix(self.path()).unwrap().to_str().unwrap());
+            if !name.contains("dynamic-mcp") {
                 files.push((name, fs::read(path).unwrap()));
             }
         });
@@ -98,6 +121,16 @@ fn fixtures(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
+/// Where a file of the home directory is that is called so on Linux.
+fn on_this_system(name: &str) -> String {
+    let moved =
+        ["Claude", "Code", "dynamic-mcp"].iter().any(|app| name.starts_with(&format!(".config/{app}")));
+    match cfg!(windows) && moved {
+        true => name.replacen(".config", "AppData/Roaming", 1),
+        false => name.to_owned(),
+    }
+}
+
 fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -107,7 +140,8 @@ fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) {
 
 fn copy(from: &Path, to: &Path) {
     walk(from, &mut |path| {
-        let target = to.join(path.strip_prefix(from).unwrap());
+        let name = path.strip_prefix(from).unwrap().to_str().unwrap().replace('\\', "/");
+        let target = to.join(on_this_system(&name));
         fs::create_dir_all(target.parent().unwrap()).unwrap();
         fs::copy(path, target).unwrap();
     });
@@ -124,8 +158,8 @@ fn stderr(output: &Output) -> String {
 /// Loads a config where every variable of the files is set.
 fn loaded(file: &Path) -> Config {
     let variables = VARIABLES.map(|name| (name, "value"));
-    let env =
-        Env::new(variables.into_iter().chain([("HOME", file.parent().unwrap().to_str().unwrap())]), "/");
+    let home = file.parent().unwrap().to_str().unwrap();
+    let env = Env::new(variables.into_iter().chain([("HOME", home), ("USERPROFILE", home)]), "/");
     load(&[file.to_owned()], &env, &Overrides::default())
 }
 
@@ -133,10 +167,13 @@ fn loaded(file: &Path) -> Config {
 fn the_servers_of_every_client_are_imported_in_our_form() {
     let home = Home::with("home");
     let printed = home.imported(&["--yes"]);
+    // Some variables and paths are others on Windows.
+    #[cfg(unix)]
     insta::assert_snapshot!("import_prints", printed);
+    assert!(printed.contains("18 servers for ~/.config/dynamic-mcp/servers.json:"), "{printed}");
     let file = home.file(".config/dynamic-mcp/servers.json");
-    let text = fs::read_to_string(&file).unwrap().replace(home.path().to_str().unwrap(), "/HOME");
-    insta::assert_snapshot!("import_writes", text);
+    #[cfg(unix)]
+    insta::assert_snapshot!("import_writes", home.shown(&fs::read_to_string(&file).unwrap()));
     for name in [".config/opencode/client-id", ".perplexity.env"] {
         fs::write(home.file(name), "").unwrap();
     }
@@ -145,7 +182,9 @@ fn the_servers_of_every_client_are_imported_in_our_form() {
     let broken: Vec<_> = config.servers.iter().filter(|(_, server)| server.is_err()).collect();
     // Their files of variables do not exist here.
     let names: Vec<_> = broken.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["local", "perplexity"], "{broken:?}");
+    // A path without a drive is a relative one on Windows, and left out.
+    let expected: &[&str] = if cfg!(windows) { &["perplexity"] } else { &["local", "perplexity"] };
+    assert_eq!(names, expected, "{broken:?}");
     for (_, error) in &broken {
         assert!(error.as_ref().unwrap_err().message.starts_with("`env_file` cannot be read"), "{error:?}");
     }
@@ -187,14 +226,16 @@ fn clients_get_dynamic_mcp_alone_and_their_own_bytes_back() {
         let after = home.client_files();
         assert_eq!(before.len(), after.len());
         for ((name, before), (_, after)) in before.iter().zip(&after) {
-            assert_ne!(before, after, "{}", name.display());
+            assert_ne!(before, after, "{name}");
             let after = String::from_utf8(after.clone()).unwrap();
-            let shown = after.replace(env!("CARGO_BIN_EXE_dynamic-mcp"), "/BIN/dynamic-mcp");
-            let shown = shown.replace(home.path().to_str().unwrap(), "/HOME");
-            insta::assert_snapshot!(
-                format!("import_replaces_{files}_{}", name.display().to_string().replace('/', "_")),
-                shown
-            );
+            let program = env!("CARGO_BIN_EXE_dynamic-mcp").replace('\\', "/");
+            let shown = home.shown(&after);
+            // Wine shows the root as a drive.
+            let shown = shown.replace(&format!("Z:{program}"), "/BIN/dynamic-mcp");
+            let shown = shown.replace(&program, "/BIN/dynamic-mcp");
+            // A string of TOML with backslashes is a literal one.
+            let shown = if cfg!(windows) { shown.replace('\'', "\"") } else { shown };
+            insta::assert_snapshot!(format!("import_replaces_{files}_{}", name.replace('/', "_")), shown);
         }
         // It finds itself only.
         let again = home.imported(&["--yes", "--write-client"]);
@@ -205,6 +246,7 @@ fn clients_get_dynamic_mcp_alone_and_their_own_bytes_back() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_clients_file_keeps_its_mode_and_its_link() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -228,11 +270,14 @@ fn a_clients_file_keeps_its_mode_and_its_link() {
 
 #[test]
 fn a_client_without_a_file_gets_one_that_is_private_and_goes_with_undo() {
-    use std::os::unix::fs::PermissionsExt;
     let home = Home::empty();
     home.imported(&["copilot", "codex", "--yes", "--write-client"]);
     for name in [".copilot/mcp-config.json", ".codex/config.toml"] {
-        assert_eq!(fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777, 0o600);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777, 0o600);
+        }
         assert!(home.text(name).contains("dynamic-mcp"), "{}", home.text(name));
     }
     home.imported(&["--undo", "--yes"]);
@@ -331,7 +376,7 @@ fn an_invalid_file_is_reported_and_never_touched() {
     let before: Vec<_> = [".cursor/mcp.json", ".codex/config.toml"].map(|name| home.text(name)).into();
     let output = home.import(&["--yes", "--write-client"]);
     assert_eq!(output.status.code(), Some(78));
-    let errors = stderr(&output);
+    let errors = home.shown(&stderr(&output));
     assert!(
         errors.contains("Cursor: ") && errors.contains("/.cursor/mcp.json:3:26: not valid JSON: "),
         "{errors}"
@@ -362,6 +407,7 @@ fn nothing_is_written_without_a_yes() {
     assert!(!home.file(".config/dynamic-mcp").exists() && !home.file(".local").exists());
 }
 
+#[cfg(unix)]
 #[test]
 fn at_a_terminal_conflicts_and_files_are_asked_for() {
     let home = Home::empty();
@@ -387,6 +433,7 @@ fn at_a_terminal_conflicts_and_files_are_asked_for() {
     assert_eq!(has_own, [false, true]);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_signal_ends_a_question_and_nothing_is_written() {
     use nix::sys::signal::{Signal, kill};
@@ -429,6 +476,8 @@ fn servers_of_a_project_are_imported_only_when_asked_for() {
     assert_eq!(names, ["db", "shared", "lint", "docs"]);
     let cwd = |name: &str| servers[name]["cwd"].as_str().unwrap().to_owned();
     let project = project.canonicalize().unwrap();
+    // Windows resolves it to a form that import does not write.
+    let project = Path::new(project.to_str().unwrap().trim_start_matches(r"\\?\"));
     assert_eq!(cwd("shared"), project.to_str().unwrap());
     assert_eq!(cwd("lint"), project.join("tools").to_str().unwrap());
     let claude: Value = serde_json::from_str(&home.text(".claude.json")).unwrap();
@@ -513,7 +562,7 @@ fn measure_starts_each_server_once_and_leaves_nothing() {
 }
 
 // It has a keyring on a D-Bus.
-#[cfg(not(target_os = "macos"))]
+#[cfg(all(unix, not(target_os = "macos")))]
 #[test]
 fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
     let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };

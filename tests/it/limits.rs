@@ -1,6 +1,12 @@
 //! Exhausted resources: each costs an error, never the process.
 
+// FIFOs and devices.
+#[cfg(unix)]
 mod files;
+// Memory in /proc, and a shell script.
+#[cfg(unix)]
 mod memory;
 mod nesting;
+// Limits that a process inherits, and full devices.
+#[cfg(unix)]
 mod system;

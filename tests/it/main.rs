@@ -41,8 +41,6 @@ mod demo;
 mod docs;
 mod fidelity;
 mod front;
-// The files of clients are in other places on Windows, and the snapshots have paths of Unix.
-#[cfg(unix)]
 mod import;
 // Users and modes.
 #[cfg(unix)]
@@ -52,11 +50,7 @@ mod large_results;
 #[cfg(target_os = "linux")]
 mod launcher;
 mod layers;
-// Signals, and processes that are found in /proc. `.ci/cross-check` kills the program on Windows.
-#[cfg(unix)]
 mod lifetime;
-// FIFOs, devices, limits of the system, and /proc.
-#[cfg(unix)]
 mod limits;
 mod matrix;
 mod modes;

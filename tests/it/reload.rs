@@ -18,7 +18,8 @@ fn start(config: &Value) -> Proxy {
 fn save(path: &Path, config: &Value) {
     let new = path.with_extension("new");
     fs::write(&new, config.to_string()).unwrap();
-    fs::rename(&new, path).unwrap();
+    // Wine does not replace a file while the program reads it.
+    wait_until("the file is replaced", || fs::rename(&new, path).is_ok());
 }
 
 fn group_names(proxy: &mut Proxy) -> Vec<String> {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::apps::is_windows_path;
+
 /// Words in the names of variables and headers that hold secrets.
 const SECRET_WORDS: &[&str] = &[
     "apikey",
@@ -78,7 +80,7 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     }
     let words = words(name);
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    let is_path = secret.starts_with(['/', '~']) || secret.starts_with("./");
+    let is_path = secret.starts_with(['/', '~']) || secret.starts_with("./") || is_windows_path(secret);
     let is_named =
         has(SECRET_WORDS) && !words.last().is_some_and(|word| PUBLIC_WORDS.contains(&word.as_str()));
     (is_named && !is_path)
@@ -194,6 +196,8 @@ mod tests {
             ("Authorization", "Bearer ${TOKEN}"),
             ("TOKEN_FILE", "/run/secrets/token"),
             ("KEY_PATH", "keys/private.pem"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", r"C:\keys\google.json"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", r"\\server\keys\google.json"),
             ("AUTH", "none"),
             ("AWS_ACCESS_KEY_ID", "public-id"),
             ("LOG_LEVEL", "information"),

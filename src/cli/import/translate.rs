@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::apps::{ClientApp, TimeoutMeaning};
+use super::apps::{ClientApp, TimeoutMeaning, is_windows_path};
 use super::variables::{UsedVariables, VariableTranslator};
 use crate::config::fields;
 use crate::config::glob::Glob;
@@ -318,6 +318,7 @@ impl Translation<'_> {
         let is_stateful = words.filter_map(Value::as_str).any(|word| {
             // A path may have any name in it, a package says what it is.
             !word.starts_with(['/', '~', '.'])
+                && !is_windows_path(word)
                 && STATEFUL_PACKAGES.iter().any(|package| word.contains(package))
         });
         let has_cwd = entry.contains_key("cwd");

@@ -105,6 +105,13 @@ impl ProxyCommand {
         }
     }
 
+    /// Starts it and waits until it handles signals.
+    pub(crate) fn start_ready(self) -> Proxy {
+        let proxy = self.start();
+        proxy.wait_for_log("is ready");
+        proxy
+    }
+
     /// Starts it and makes the handshake.
     pub(crate) fn start_initialized(self) -> Proxy {
         let mut proxy = self.start();

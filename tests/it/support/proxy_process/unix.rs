@@ -82,13 +82,6 @@ impl ProxyCommand {
         self.command.process_group(0);
         self
     }
-
-    /// Starts it and waits until it handles signals.
-    pub(crate) fn start_ready(self) -> Proxy {
-        let proxy = self.start();
-        proxy.wait_for_log("is ready");
-        proxy
-    }
 }
 
 impl Proxy {
