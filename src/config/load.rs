@@ -44,7 +44,6 @@ mod tool_rules;
 pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut config = Config::default();
     let mut servers: Vec<NamedEntry> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
     let mut settings = SettingsEntry::default();
     let (mut tools_error, mut profiles) = (None, Profiles::default());
     let referenced = ReferencedFiles::default();
@@ -58,13 +57,16 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
         settings = merge_settings(settings, file.settings);
         tools_error = file.tools_error.or(tools_error);
         profiles.add(file.profiles);
+        if servers.is_empty() {
+            servers = file.servers;
+            continue;
+        }
+        let earlier = servers.iter().enumerate().map(|(n, server)| (server.name.clone(), n));
+        let earlier: HashMap<String, usize> = earlier.collect();
         for entry in file.servers {
-            match known.get(&entry.name).and_then(|n| servers.get_mut(*n)) {
-                Some(earlier) => *earlier = entry,
-                None => {
-                    known.insert(entry.name.clone(), servers.len());
-                    servers.push(entry);
-                }
+            match earlier.get(&entry.name) {
+                Some(n) => servers[*n] = entry,
+                None => servers.push(entry),
             }
         }
     }

@@ -5,7 +5,8 @@ use super::tool_rules::ToolRules;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The configuration of one upstream server.
@@ -72,29 +73,39 @@ impl ServerConfig {
 }
 
 /// Where an entry comes from and what it runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOrigin {
     /// The config file that has the entry: an absolute path, without symbolic links if it could be resolved.
-    pub file: PathBuf,
+    pub file: Arc<Path>,
     /// The command, arguments and working directory, or the address, as the file writes them, with variables
     /// unexpanded. Unlike the launch text it has neither credentials nor the layout of the file, so that a new token
     /// or another indentation leaves it unchanged.
     pub program: LaunchText,
 }
 
+impl Default for ServerOrigin {
+    fn default() -> Self {
+        Self { file: Path::new("").into(), program: LaunchText::default() }
+    }
+}
+
 /// The fields of an entry that decide what is launched or contacted, as the file writes them, with variables
 /// unexpanded. Entries with equal text lead to equal catalogs, and a token that is renewed leaves the text unchanged.
 /// May hold secrets that the file spells out.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct LaunchText(String);
+pub struct LaunchText(Arc<str>);
 
 impl LaunchText {
     /// Makes the text from the fields' names and their JSON. The order of the fields does not matter.
     pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
         let mut fields: Vec<_> = fields.into_iter().collect();
         fields.sort_unstable();
-        let lines = fields.iter().flat_map(|(name, json)| [*name, "=", *json, "\n"]);
-        Self(lines.collect())
+        let mut lines =
+            String::with_capacity(fields.iter().map(|(name, json)| name.len() + json.len() + 2).sum());
+        for part in fields.iter().flat_map(|(name, json)| [*name, "=", *json, "\n"]) {
+            lines.push_str(part);
+        }
+        Self(lines.into())
     }
 
     /// One `name=json` line per field.

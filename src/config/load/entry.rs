@@ -1,6 +1,7 @@
 //! The entry of a server as it was read from a file, and where it is there.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::source_text::SourceText;
@@ -31,7 +32,7 @@ impl NamedEntry {
 /// Where an entry and its fields are in the file, for errors that are found after parsing.
 pub(super) struct EntrySource {
     /// The config file's directory.
-    pub(super) dir: PathBuf,
+    pub(super) dir: Arc<Path>,
     /// The file.
     pub(super) text: Arc<SourceText>,
     /// The byte offset of the server's name. Line and column are counted only for an error.
@@ -53,7 +54,7 @@ pub(super) struct FieldSource {
     /// The field.
     pub(super) field: &'static ConfigField,
     /// The name as the file writes it.
-    pub(super) name: String,
+    pub(super) name: Cow<'static, str>,
     /// The byte offset of the name.
     pub(super) offset: usize,
 }

@@ -1,5 +1,6 @@
 //! Parses one config file, in the format of any client, into its entries and settings.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     let is_toml = client_files::is_toml(path);
     let mut parser = FileParser {
         text: &text,
-        path: &canonical,
+        path: canonical.into(),
+        dir: dir.into(),
         is_toml,
         context,
         gemini_lists: None,
@@ -89,7 +91,9 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
 struct FileParser<'f> {
     text: &'f Arc<SourceText>,
     /// The absolute path of the file.
-    path: &'f Path,
+    path: Arc<Path>,
+    /// The directory of the file.
+    dir: Arc<Path>,
     /// Whether the file is Codex's, and not JSON.
     is_toml: bool,
     context: ExpandContext<'f>,
@@ -106,7 +110,7 @@ impl FileParser<'_> {
         // The settings of a client are about much more than servers.
         let mcp = root.get("mcp").map(|member| &member.value);
         self.gemini_lists = mcp.and_then(GeminiLists::of);
-        let has_other_members = mcp.is_some() || client_files::is_settings_file(self.path);
+        let has_other_members = mcp.is_some() || client_files::is_settings_file(&self.path);
         let mut is_config = false;
         let mut unknown = Vec::new();
         for member in &root.properties {
@@ -116,7 +120,7 @@ impl FileParser<'_> {
                 Some("mcp") => self.parse_opencode(&member.value),
                 Some("settings") => self.parse_settings(&member.value),
                 // Those of clients are about other things.
-                Some("profiles") if self.is_toml || client_files::is_settings_file(self.path) => continue,
+                Some("profiles") if self.is_toml || client_files::is_settings_file(&self.path) => continue,
                 Some("profiles") => self.parse_profiles(&member.value),
                 Some(_) => self.parse_servers(name, &member.value),
                 None => {
@@ -163,10 +167,13 @@ impl FileParser<'_> {
             return;
         };
         let known = self.file.servers.iter().enumerate();
-        let mut known: HashMap<_, _> = known.map(|(n, server)| (server.name.clone(), n)).collect();
+        let mut known: HashMap<Cow<'_, str>, _> =
+            known.map(|(n, server)| (server.name.clone().into(), n)).collect();
+        known.reserve(servers.properties.len());
+        self.file.servers.reserve(servers.properties.len());
         for member in &servers.properties {
             let server = self.parse_server(member);
-            match known.get(&server.name).and_then(|n| self.file.servers.get_mut(*n)) {
+            match known.get(&*server.name).and_then(|n| self.file.servers.get_mut(*n)) {
                 Some(first) => {
                     let (line, column) = self.text.position(first.source.offset);
                     let message =
@@ -176,7 +183,7 @@ impl FileParser<'_> {
                     first.errors = vec![self.text.error(member.name.start(), message, hint)];
                 }
                 None => {
-                    known.insert(server.name.clone(), self.file.servers.len());
+                    known.insert(member.name.as_str().into(), self.file.servers.len());
                     self.file.servers.push(server);
                 }
             }
@@ -232,20 +239,23 @@ impl FileParser<'_> {
         };
         EntrySource {
             wrong: known.iter().filter(|(_, member)| is_wrong(member)).map(|(field, _)| field.name).collect(),
-            dir: self.context.dir.to_owned(),
+            dir: self.dir.clone(),
             text: self.text.clone(),
             offset: member.name.start(),
             fields: not_empty
                 .map(|(field, member)| FieldSource {
                     field,
-                    name: member.name.as_str().to_owned(),
+                    name: match member.name.as_str() {
+                        name if name == field.name => field.name.into(),
+                        alias => alias.to_owned().into(),
+                    },
                     offset: member.name.start(),
                 })
                 .collect(),
             launch_text: self.launch_text(written),
             secrets: ServerSecrets::default(),
             origin: ServerOrigin {
-                file: self.path.to_owned(),
+                file: self.path.clone(),
                 program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),
             },
         }
