@@ -255,7 +255,8 @@ mod tests {
             prop_assert_eq!(matches(&glob, &other), name == other);
         }
 
-        /// globset is the reference. It has rules of its own for `**` beside `/`, and for `[a-c-e]`.
+        /// globset is the reference. It has rules of its own for `**` beside a separator, which the backslash is to it on
+        /// Windows, and for `[a-c-e]`.
         #[test]
         fn globs_match_what_globset_matches(
             parts in prop::collection::vec(
@@ -268,6 +269,7 @@ mod tests {
             names in prop::collection::vec("[abc/*,-]{0,6}", 12),
         ) {
             let glob = parts.concat();
+            prop_assume!(cfg!(unix) || !glob.contains(r"**\"));
             let reference = globset::GlobBuilder::new(&glob).empty_alternates(true).backslash_escape(true).build();
             let parsed = Glob::parse(&glob);
             prop_assert_eq!(parsed.is_ok(), reference.is_ok(), "{}", glob);

@@ -6,7 +6,7 @@
 //! - `config`, `modes`, `reload`: configs, when groups connect, and changes of the config;
 //! - `large_results`: `select`, and results that are stored;
 //! - `limits`: hostile files, limits of the system, instances inside one another, and the memory for messages;
-//! - `secrets`: values that a config names instead of having them;
+//! - `secrets`, `secret_commands`: values that a config names instead of having them;
 //! - `pins`: definitions of tools that change;
 //! - `lifetime`, `warden`, `console`: how the program and its processes end;
 //! - `isolation`: what other processes and users can read and change;
@@ -64,6 +64,7 @@ mod reload;
 mod remote;
 mod scripted;
 mod search;
+mod secret_commands;
 // Shell scripts, modes and a D-Bus.
 #[cfg(all(unix, not(target_os = "macos")))]
 mod secrets;

@@ -4,7 +4,6 @@
 use std::fs::{File, Permissions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -21,9 +20,10 @@ use tempfile::TempDir;
 use crate::oauth::auth_server::MockAuthServer;
 use crate::oauth::keyring::Desktop;
 use crate::remote::server::Server;
+use crate::secret_commands::{env_of, own_config_file, printing_program, with_own_config};
 use crate::support::{
-    DISABLED_DBUS, PipeReader, Proxy, ProxyCommand, config_of, is_alive, merged, pure_config,
-    scripted_upstream, wait_for_child, wait_until, write_all,
+    DISABLED_DBUS, PipeReader, ProxyCommand, config_of, is_alive, merged, pure_config, scripted_upstream,
+    wait_for_child, wait_until, write_all,
 };
 
 /// A value that may appear nowhere but where it belongs.
@@ -143,47 +143,16 @@ fn a_signal_while_a_value_is_typed_gives_the_terminal_back() {
     }
 }
 
-/// A user with an own `servers.json`, of which the proxy reads nothing else.
-struct OwnConfig {
-    command: ProxyCommand,
-    file: PathBuf,
-}
-
-impl OwnConfig {
-    fn new(env: &[(&'static str, String)], config: &Value) -> Self {
-        let command = env.iter().fold(ProxyCommand::new(), |command, (name, value)| command.env(name, value));
-        let dir = command.home().join("config/dynamic-mcp");
-        std::fs::create_dir_all(&dir).unwrap();
-        let file = dir.join("servers.json");
-        std::fs::write(&file, config.to_string()).unwrap();
-        Self { command: command.args(&["--log-level", "trace"]), file }
-    }
-}
-
-/// Writes a program that appends a line to `runs` and prints its first argument. Returns its path.
-fn printing_program(dir: &Path) -> String {
-    let path = dir.join("print value");
-    let script = format!("#!/bin/sh\necho run >> '{}/runs'\necho \"$1\"\n", dir.display());
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-/// The environment of the upstream in a group.
-fn env_of(proxy: &mut Proxy, group: &str) -> Value {
-    serde_json::from_str(&proxy.call_text(group, "env", json!({}))).unwrap()
-}
-
 #[test]
 fn a_value_of_the_keyring_reaches_the_server_and_nothing_else() {
     let Some(desktop) = Desktop::start() else { return };
     let mut user = User::new(desktop.shell_env());
     let entry = merged(scripted_upstream(&[]), json!({"env": {"TOKEN": "Bearer {keyring:A}", "NONE": "x"}}));
     let missing = merged(scripted_upstream(&[]), json!({"env": {"TOKEN": "{keyring:MISSING}"}}));
-    let own = OwnConfig::new(&desktop.shell_env(), &pure_config([("g", entry), ("h", missing)]));
-    user.env.push(("XDG_DATA_HOME", own.command.home().join("data").to_str().unwrap().to_owned()));
+    let own = with_own_config(&desktop.shell_env(), &pure_config([("g", entry), ("h", missing)]));
+    user.env.push(("XDG_DATA_HOME", own.home().join("data").to_str().unwrap().to_owned()));
     user.store("A", VALUE);
-    let mut proxy = own.command.start_initialized();
+    let mut proxy = own.start_initialized();
     assert_eq!(env_of(&mut proxy, "g")["TOKEN"], format!("Bearer {VALUE}"));
     let failure = proxy.call_failure("h", "env", json!({}));
     let reason = "env.TOKEN is not known: the system's keyring has no secret MISSING; store it with `dynamic-mcp secret set MISSING`";
@@ -205,11 +174,11 @@ fn values_of_the_keyring_are_sent_in_headers_and_in_logins() {
         ("header", json!({"url": remote.url(), "headers": {"X-Key": "key {keyring:A}"}})),
         ("login", json!({"url": auth_server.url(), "oauth": oauth})),
     ]);
-    let own = OwnConfig::new(&desktop.shell_env(), &config);
-    user.env.push(("XDG_DATA_HOME", own.command.home().join("data").to_str().unwrap().to_owned()));
+    let own = with_own_config(&desktop.shell_env(), &config);
+    user.env.push(("XDG_DATA_HOME", own.home().join("data").to_str().unwrap().to_owned()));
     user.store("A", VALUE);
     user.store("CLIENT", "s3cret-word");
-    let mut proxy = own.command.start_initialized();
+    let mut proxy = own.start_initialized();
     proxy.call_text("header", "echo", json!({"text": "x"}));
     let calls = remote.requests_of("tools/call");
     assert_eq!(calls[0].header("x-key"), format!("key {VALUE}"));
@@ -266,38 +235,6 @@ fn check_says_what_runs_for_a_secret_and_why_one_or_a_login_is_missing() {
 }
 
 #[test]
-fn a_command_runs_once_for_all_servers_and_without_a_shell() {
-    let dir = TempDir::new().unwrap();
-    let program = printing_program(dir.path());
-    let value = format!("{{command:'{program}' \"{VALUE} $HOME | x\"}}");
-    let entry = || merged(scripted_upstream(&[]), json!({"env": {"TOKEN": value}}));
-    let fails = |command: &str| {
-        merged(scripted_upstream(&[]), json!({"env": {"TOKEN": format!("{{command:{command}}}")}}))
-    };
-    let config = pure_config([
-        ("a", entry()),
-        ("b", entry()),
-        ("fails", fails("ls /nowhere/at/all")),
-        ("silent", fails("true")),
-        ("none", fails("no-such-program-here")),
-    ]);
-    let mut proxy = OwnConfig::new(&[], &config).command.start_initialized();
-    for group in ["a", "b"] {
-        assert_eq!(env_of(&mut proxy, group)["TOKEN"], format!("{VALUE} $HOME | x"));
-    }
-    assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap(), "run\n");
-    for (group, reason) in [
-        ("fails", "env.TOKEN is not known: the command \"ls\" exited with code 2: "),
-        ("silent", "the command \"true\" printed nothing"),
-        ("none", "command \"no-such-program-here\" not found in PATH"),
-    ] {
-        let failure = proxy.call_failure(group, "env", json!({}));
-        assert!(failure.contains(reason) && failure.contains("A retry does not help"), "{failure}");
-    }
-    assert!(!proxy.status().to_string().contains(VALUE) && !proxy.log().contains(VALUE), "{}", proxy.log());
-}
-
-#[test]
 fn values_are_literal_outside_of_the_users_own_file_and_its_credentials() {
     let dir = TempDir::new().unwrap();
     let value = format!("{{command:{} x}}", printing_program(dir.path()));
@@ -314,9 +251,9 @@ fn values_are_literal_outside_of_the_users_own_file_and_its_credentials() {
         assert!(status.contains(problem), "{status}");
     }
     // The user's own file, which others can change.
-    let own = OwnConfig::new(&[], &pure_config([("g", entry)]));
-    std::fs::set_permissions(&own.file, Permissions::from_mode(0o666)).unwrap();
-    let mut proxy = own.command.start_initialized();
+    let own = with_own_config(&[], &pure_config([("g", entry)]));
+    std::fs::set_permissions(own_config_file(&own), Permissions::from_mode(0o666)).unwrap();
+    let mut proxy = own.start_initialized();
     assert_eq!(env_of(&mut proxy, "g")["A"], value);
     let status = proxy.status().to_string();
     assert!(
@@ -325,7 +262,7 @@ fn values_are_literal_outside_of_the_users_own_file_and_its_credentials() {
     );
     // Other fields.
     let entry = merged(scripted_upstream(&[]), json!({"description": value}));
-    let mut proxy = OwnConfig::new(&[], &pure_config([("g", entry)])).command.start_initialized();
+    let mut proxy = with_own_config(&[], &pure_config([("g", entry)])).start_initialized();
     assert!(
         proxy
             .status()

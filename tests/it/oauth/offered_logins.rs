@@ -322,7 +322,9 @@ fn a_login_in_another_process_is_used_before_the_user_is_asked_again() {
     fixture.log_in();
     proxy.respond(&question, DISMISS);
     let failure = result(&mut proxy, call);
-    assert!(text_of(&failure).contains("dismissed"), "{failure}");
+    // Wine is so slow that the login may be found before the answer.
+    let is_used_already = cfg!(windows) && text_of(&failure) == "in";
+    assert!(is_used_already || text_of(&failure).contains("dismissed"), "{failure}");
     // The next call succeeds without a question or a wait for a retry.
     assert_eq!(proxy.call_text("g", "echo", json!({"text": "in"})), "in");
     wait_until("the offered login has ended", || group_status(&mut proxy)["loginUrl"] == Value::Null);
