@@ -47,7 +47,7 @@ const MAX_SERVERS: usize = 2000;
 /// How long the files may take to be read or written.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Identifies a catalog: the server by its configuration, regardless of its name and of the file that configures it,
 /// and the client capabilities under which it lists what it has.

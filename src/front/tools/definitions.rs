@@ -231,12 +231,12 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
         let lines = groups.iter().zip(&descriptions).filter_map(|(group, description)| {
             let names = some_names(group.tools, names);
             named += names.chars().count();
-            let head = format!("\n- {}", group.noted_name());
+            let head = || format!("\n- {}", group.noted_name());
             match (shorten(description, width), names) {
-                (text, names) if text.is_empty() && names.is_empty() => group.note.is_some().then_some(head),
-                (text, names) if text.is_empty() => Some(format!("{head}: {names}")),
-                (text, names) if names.is_empty() => Some(format!("{head}: {text}")),
-                (text, names) => Some(format!("{head}: {text} ({names})")),
+                (text, names) if text.is_empty() && names.is_empty() => group.note.is_some().then(head),
+                (text, names) if text.is_empty() => Some(format!("{}: {names}", head())),
+                (text, names) if names.is_empty() => Some(format!("{}: {text}", head())),
+                (text, names) => Some(format!("{}: {text} ({names})", head())),
             }
         });
         (lines.collect(), named)
@@ -246,8 +246,12 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
         groups.iter().filter(|group| group.note.is_some()).map(|group| group.noted_name().chars().count());
     let lines_room = room.min(LINES_BASE + LINES_PER_GROUP * groups.len() + notes.sum::<usize>());
     let fits = |width: usize| lines(width, 0).0.chars().count() <= lines_room;
-    // With many groups this is decided at once.
-    if !fits(MIN_LINE.min(longest)) {
+    // With many groups this is decided at once: their names alone are too long.
+    let has_line =
+        |(group, description): &(&GroupLine<'_>, &String)| !description.is_empty() || group.note.is_some();
+    let with_line = groups.iter().zip(&descriptions).filter(has_line);
+    let least: usize = with_line.map(|(group, _)| "\n- ".len() + group.name.chars().count()).sum();
+    if least > lines_room || !fits(MIN_LINE.min(longest)) {
         return notes_only(groups, room);
     }
     let width = largest(longest, fits);
