@@ -153,12 +153,17 @@ fn a_call_that_fails_does_not_end_the_connection() {
         })
     });
     let mut proxy = proxy(&server);
+    // Wine reports some resets as the end of the stream.
+    let reset = match cfg!(windows) {
+        true => "broke before the answer was complete",
+        false => "broke before the answer was complete: Connection reset by peer",
+    };
     for (how, message) in [
         ("500", "HTTP 500 Internal Server Error"),
         ("page", "a web page instead of MCP"),
         ("cut", "broke before the answer was complete"),
         ("events", "broke before the answer was complete"),
-        ("reset", "broke before the answer was complete: Connection reset by peer"),
+        ("reset", reset),
         ("moved", "redirects to http://127.0.0.1:9"),
         ("busy", "HTTP 503 Service Unavailable); it asks clients to retry after 3600 s"),
     ] {
