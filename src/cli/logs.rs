@@ -37,7 +37,8 @@ struct ReadInstance {
 ///
 /// # Errors
 ///
-/// Fails if no instance is meant, signals cannot be handled, the directory of the endpoints cannot be used, or stdout cannot be written.
+/// Fails if no instance is meant, signals cannot be handled, the directory of the endpoints cannot be used, or stdout
+/// cannot be written.
 pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let chosen = selection::choose(query::all(env)?, &args.group, args.all, env)?;
     let mut servers = Vec::new();

@@ -100,12 +100,8 @@ impl LaunchText {
     pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
         let mut fields: Vec<_> = fields.into_iter().collect();
         fields.sort_unstable();
-        let mut lines =
-            String::with_capacity(fields.iter().map(|(name, json)| name.len() + json.len() + 2).sum());
-        for part in fields.iter().flat_map(|(name, json)| [*name, "=", *json, "\n"]) {
-            lines.push_str(part);
-        }
-        Self(lines.into())
+        let lines: Vec<_> = fields.iter().map(|(name, json)| [*name, "=", *json, "\n"]).collect();
+        Self(lines.as_flattened().concat().into())
     }
 
     /// One `name=json` line per field.

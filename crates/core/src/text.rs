@@ -69,12 +69,12 @@ pub fn quoted_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 
 /// Returns a name for a list or a heading: as it is if it is one word, else [`quoted`].
 pub fn name(text: &str) -> String {
-    // Nearly all names are.
-    let is_plain_ascii = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');
-    if !text.is_empty() && text.bytes().all(is_plain_ascii) {
-        return text.to_owned();
-    }
-    let is_plain = |c: char| (c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) && !is_hidden(c);
+    // Nearly all names are ASCII, which has no hidden letters.
+    let is_plain = |c: char| {
+        c.is_ascii_alphanumeric()
+            || matches!(c, '_' | '-' | '.' | '/')
+            || c.is_alphanumeric() && !is_hidden(c)
+    };
     if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
 }
 

@@ -180,8 +180,8 @@ impl Message {
     }
 }
 
-/// The members of a message, as offsets in its line. `null` counts as a value. A member that is given twice makes the message invalid, because
-/// another reader of it might choose the other value.
+/// The members of a message, as offsets in its line. `null` counts as a value. A member that is given twice makes the
+/// message invalid, because another reader of it might choose the other value.
 #[derive(Default)]
 struct Envelope {
     id: Option<Range<usize>>,

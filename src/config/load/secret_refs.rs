@@ -159,6 +159,7 @@ impl Finder<'_> {
 
     /// Warns of text that looks as if it named a value, and does not.
     fn warn(&mut self, path: &str, value: &Value<'_>) {
+        // Seldom there is any, and without it no paths need be made.
         if has_name_of_value(value) {
             self.warn_at(path, value);
         }

@@ -5,13 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Parses an id that this side assigned. Some servers return numbers as strings.
 pub(super) fn own_id(id: &[u8]) -> Option<u64> {
-    let digits = match id {
-        [b'"', digits @ .., b'"'] => digits,
-        digits => digits,
-    };
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let more = |number: u64, digit: &u8| number.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
-    is_number.then(|| digits.iter().try_fold(0, more)).flatten()
+    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
 }
 
 /// A map by own ids.

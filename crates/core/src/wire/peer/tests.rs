@@ -81,20 +81,33 @@ async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: A
     from.end();
 }
 
+/// Returns a peer that writes to `stream`, and what it has to read.
+fn peer_on(stream: DuplexStream) -> (Arc<Peer>, tokio::io::ReadHalf<DuplexStream>) {
+    let (read, write) = tokio::io::split(stream);
+    let (output, writer) = Output::any(write);
+    tokio::spawn(writer.run());
+    let (peer, deadlines) = Peer::new(output);
+    tokio::spawn(deadlines.run());
+    (peer, read)
+}
+
+/// Returns a peer that reads lines of at most `limit` bytes, and the other side.
+fn reading_peer(limit: usize) -> (Arc<Peer>, Script) {
+    let (stream, back) = tokio::io::duplex(1 << 16);
+    let (peer, read) = peer_on(back);
+    let reader = peer.clone();
+    tokio::spawn(async move {
+        let mut lines = LineReader::new(read, limit);
+        while reader.receive(&mut lines).await.is_some() {}
+    });
+    (peer, Script::new(stream))
+}
+
 /// Returns a client and an upstream with a relay between them.
 fn relayed_client_and_upstream() -> (Script, Script) {
     let (client, front) = tokio::io::duplex(1 << 16);
     let (upstream, back) = tokio::io::duplex(1 << 16);
-    let (front_read, front_write) = tokio::io::split(front);
-    let (back_read, back_write) = tokio::io::split(back);
-    let (front_output, front_writer) = Output::any(front_write);
-    let (back_output, back_writer) = Output::any(back_write);
-    tokio::spawn(front_writer.run());
-    tokio::spawn(back_writer.run());
-    let ((front, front_deadlines), (back, back_deadlines)) =
-        (Peer::new(front_output), Peer::new(back_output));
-    tokio::spawn(front_deadlines.run());
-    tokio::spawn(back_deadlines.run());
+    let ((front, front_read), (back, back_read)) = (peer_on(front), peer_on(back));
     tokio::spawn(relay(front.clone(), front_read, back.clone()));
     tokio::spawn(relay(back, back_read, front));
     (Script::new(client), Script::new(upstream))
@@ -267,10 +280,7 @@ async fn concurrent_calls_may_have_the_same_progress_token() {
 #[tokio::test(start_paused = true)]
 async fn a_call_times_out_at_its_limit_and_is_cancelled_upstream() {
     let (stream, back) = tokio::io::duplex(4096);
-    let (output, writer) = Output::any(back);
-    tokio::spawn(writer.run());
-    let (peer, deadlines) = Peer::new(output);
-    tokio::spawn(deadlines.run());
+    let (peer, _read) = peer_on(back);
     let started = Instant::now();
     let outcome = peer.call("m", None::<Raw>, CallOptions::within(Duration::from_secs(7))).await;
     assert_eq!(outcome, Err(CallError::TimedOut(Duration::from_secs(7))));
@@ -282,18 +292,7 @@ async fn a_call_times_out_at_its_limit_and_is_cancelled_upstream() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_extends_a_call_up_to_its_total_limit() {
-    let (stream, back) = tokio::io::duplex(4096);
-    let (read, write) = tokio::io::split(back);
-    let (output, writer) = Output::any(write);
-    tokio::spawn(writer.run());
-    let (peer, deadlines) = Peer::new(output);
-    tokio::spawn(deadlines.run());
-    let mut upstream = Script::new(stream);
-    let reader = peer.clone();
-    tokio::spawn(async move {
-        let mut lines = LineReader::new(read, 4096);
-        while reader.receive(&mut lines).await.is_some() {}
-    });
+    let (peer, mut upstream) = reading_peer(4096);
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_secs(4)).await;
@@ -343,18 +342,7 @@ async fn the_end_of_a_connection_fails_open_calls_and_marks_later_ones_unsent() 
 
 #[tokio::test(start_paused = true)]
 async fn an_oversized_answer_fails_only_its_own_call() {
-    let (stream, back) = tokio::io::duplex(1 << 16);
-    let (read, write) = tokio::io::split(back);
-    let (output, writer) = Output::any(write);
-    tokio::spawn(writer.run());
-    let (peer, deadlines) = Peer::new(output);
-    tokio::spawn(deadlines.run());
-    let mut upstream = Script::new(stream);
-    let reader = peer.clone();
-    tokio::spawn(async move {
-        let mut lines = LineReader::new(read, 1000);
-        while reader.receive(&mut lines).await.is_some() {}
-    });
+    let (peer, mut upstream) = reading_peer(1000);
     tokio::spawn(async move {
         upstream.recv().await;
         upstream.send(&format!(r#"{{"result":"{}","id":1}}"#, "x".repeat(5000))).await;
