@@ -237,6 +237,11 @@ impl Upstream {
         self.startup.hint()
     }
 
+    /// Returns whether both are handles of one task: no reload replaced the group in between.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Returns whether the group's task has ended.
     pub fn has_ended(&self) -> bool {
         self.snapshot.has_changed().is_err()

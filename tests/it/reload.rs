@@ -8,6 +8,8 @@ use std::fs;
 #[cfg(unix)]
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Starts the program with all groups in pure mode, so that only a request starts a process.
 fn start(config: &Value) -> Proxy {
@@ -258,6 +260,52 @@ fn a_hundred_reloads_lose_no_call() {
     assert_eq!(proxy.upstream_pid("kept"), kept, "the unchanged group was not restarted");
     let is_last = |proxy: &mut Proxy| proxy.call_text("other", "env", json!({})).contains("\"N\":\"100\"");
     wait_until("the last config is in use", || is_last(&mut proxy));
+}
+
+/// A config whose group `other` never answers `initialize`. Another `n` is another server.
+fn silent_group(n: usize, wait: &str) -> Value {
+    let settings = json!({"env": {"N": n.to_string()}, "timeout": {"wait": wait}});
+    two_groups(merged(scripted_upstream(&["--hang", "initialize"]), settings))
+}
+
+#[test]
+fn a_call_that_waits_follows_its_group_through_every_reload() {
+    let mut proxy = start(&silent_group(0, "60s"));
+    let attempts = |proxy: &Proxy| proxy.log().matches("Connecting to other on-demand").count();
+    let call = proxy.send_call("other", "echo", json!({"text": "x"}));
+    for n in 1..=5 {
+        wait_until("the call waits for the newest entry", || attempts(&proxy) == n);
+        save(&proxy.config_file(), &silent_group(n, "60s"));
+    }
+    wait_until("the call waits for the last silent server", || attempts(&proxy) == 6);
+    save(&proxy.config_file(), &two_groups(scripted_upstream(&[])));
+    let response = proxy.response(call).json();
+    assert_eq!(response["result"]["content"][0]["text"], "x", "{response}");
+}
+
+#[test]
+fn reloads_do_not_make_a_call_wait_longer() {
+    let mut proxy = start(&silent_group(0, "2s"));
+    let call = proxy.send_call("other", "echo", json!({"text": "x"}));
+    let path = proxy.config_file();
+    let is_answered = Arc::new(AtomicBool::new(false));
+    let saves = std::thread::spawn({
+        let is_answered = is_answered.clone();
+        move || {
+            for n in 1.. {
+                if is_answered.load(Ordering::Relaxed) {
+                    return;
+                }
+                save(&path, &silent_group(n, "2s"));
+                std::thread::sleep(std::time::Duration::from_millis(200));
+            }
+        }
+    });
+    let text = text_of(&proxy.response(call).json()["result"]).to_owned();
+    is_answered.store(true, Ordering::Relaxed);
+    saves.join().unwrap();
+    assert!(text.contains("Group other is initializing (2 s so far)"), "{text}");
+    assert!(proxy.log().matches("the server of this group changed").count() > 3, "{}", proxy.log());
 }
 
 #[test]

@@ -8,13 +8,13 @@ use crate::front::errors::{self, RpcError};
 use crate::front::tool_errors;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginPurpose;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::lease::Lease;
 use crate::upstream::{AcquireError, Upstream};
 use crate::wire::peer::Progress;
 use std::path::Path;
-
-/// How many reloads of the config one request follows.
-const MAX_SUCCESSORS: usize = 3;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A group that could not be connected.
 pub struct Unavailable {
@@ -122,26 +122,41 @@ async fn wait_for_lease(
     group: &Upstream,
     progress: &mut WaitProgress<'_>,
 ) -> Result<(Upstream, Lease), Unavailable> {
-    let mut group = group.clone();
-    let failed = |group: Upstream, error: AcquireError| Unavailable {
+    let message = format!("group {} is starting", group.name);
+    let acquired = progress.during(&message, follow_reloads(groups, group.clone())).await;
+    acquired.map_err(|(group, error)| Unavailable {
         group,
         error,
         login: None,
         log_file: groups.log_file().map(Box::from),
-    };
-    for _ in 0..MAX_SUCCESSORS {
-        let wait = group.snapshot().wait();
-        let message = format!("group {} is starting", group.name);
-        match progress.during(&message, group.acquire(wait)).await {
+    })
+}
+
+/// Waits for a lease of the group or, each time that a reload replaces it, of its successor. However many they are, the
+/// wait as a whole is no longer than the newest entry allows.
+async fn follow_reloads(
+    groups: &GroupManager,
+    mut group: Upstream,
+) -> Result<(Upstream, Lease), (Upstream, AcquireError)> {
+    let started = Instant::now();
+    let error = loop {
+        let remaining = group.snapshot().wait().saturating_sub(started.elapsed());
+        match group.acquire(remaining).await {
             Ok(lease) => return Ok((group, lease)),
-            Err(AcquireError::Gone) if groups.is_shutting_down() => break,
+            Err(AcquireError::Gone) if groups.is_shutting_down() => break AcquireError::ShuttingDown,
             Err(AcquireError::Gone) => match groups.get(&group.name) {
+                // Nothing but a panic ends the task of a group that the manager has.
+                Some(same) if same.is_same(&group) => {
+                    break AcquireError::Failed(Arc::new(UpstreamError::Internal));
+                }
                 Some(successor) => group = successor,
-                None => break,
+                None => break AcquireError::Gone,
             },
-            Err(error) => return Err(failed(group, error)),
+            Err(AcquireError::StillConnecting { hint, last_failure, .. }) => {
+                break AcquireError::StillConnecting { waited: started.elapsed(), hint, last_failure };
+            }
+            Err(error) => break error,
         }
-    }
-    let is_end = groups.is_shutting_down();
-    Err(failed(group, if is_end { AcquireError::ShuttingDown } else { AcquireError::Gone }))
+    };
+    Err((group, error))
 }
