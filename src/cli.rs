@@ -36,6 +36,7 @@ pub mod servers;
 pub mod shell;
 mod signals;
 pub mod status;
+pub mod stderr;
 pub mod usage;
 mod wiring;
 

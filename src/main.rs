@@ -1,12 +1,12 @@
 //! The binary: reads the environment, builds the runtime, runs the command and turns its outcome into an exit code.
 
 use anyhow::Context;
-use dynamic_mcp::cli::outcome::{CommandError, EXIT_USAGE};
+use dynamic_mcp::cli::outcome::{self, CommandError, EXIT_USAGE};
 use dynamic_mcp::cli::paths::expand_home;
 use dynamic_mcp::cli::serve::ServeOutcome;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers, stderr};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::transport::launch::ProcessEnv;
@@ -41,7 +41,9 @@ fn main() -> ExitCode {
     }
     match usage::parse(std::env::args_os()) {
         Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {
-            eprintln!("dynamic-mcp: {error:#}");
+            if !outcome::is_end_of_reader(&error) {
+                stderr::message(format_args!("{error:#}"));
+            }
             error.downcast_ref::<CommandError>().map_or(ExitCode::FAILURE, CommandError::exit_code)
         }),
         // It prints its text and exits, with 0 for help and the version.

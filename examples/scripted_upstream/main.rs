@@ -37,6 +37,7 @@
 //! | `--record FILE` | appends every line it reads to FILE |
 //! | `--live SECONDS` | exits after this long, not 120 s |
 //! | `--setsid` | starts a session of its own |
+#![allow(clippy::print_stderr, reason = "a test that reads it keeps it open")]
 #![allow(clippy::exit, reason = "a server that crashes on demand")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic")]
 

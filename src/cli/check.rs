@@ -14,6 +14,7 @@ use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, 
 use super::paths::{config_options, load_config_with};
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
+use super::stderr;
 use super::usage;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
@@ -218,13 +219,13 @@ async fn wait_for_all(instance: &OwnInstance) {
         let done = groups.len() - waiting.len();
         let line = format!("{done} of {} done, waiting for {}", groups.len(), names.join(", "));
         if shows && line != shown {
-            eprint!("\r\x1b[K{}", shorten(&line, MAX_PROGRESS));
+            stderr::print(format_args!("\r\x1b[K{}", shorten(&line, MAX_PROGRESS)));
             shown = line;
         }
         sleep(POLL_INTERVAL).await;
     }
     if shows {
-        eprint!("\r\x1b[K");
+        stderr::print("\r\x1b[K");
     }
 }
 

@@ -8,7 +8,7 @@
 //! owns the files: nothing of the user's configuration or cache is read or written. Every figure is
 //! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
-use super::outcome::{CommandError, EXIT_INTERRUPTED};
+use super::outcome::{CommandError, EXIT_INTERRUPTED, is_end_of_reader};
 use super::signals::interrupted;
 use crate::config::vars::Env;
 use crate::dirs;
@@ -42,9 +42,8 @@ pub async fn demo(env: &Env) -> anyhow::Result<ExitCode> {
         () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "the demo was interrupted")),
         outcome = walkthrough::run(&mut printer, &sandbox, dirs::default_config_file(env)) => outcome,
     };
-    let is_broken_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     match outcome {
-        Err(error) if error.downcast_ref().is_some_and(is_broken_pipe) => Ok(ExitCode::SUCCESS),
+        Err(error) if is_end_of_reader(&error) => Ok(ExitCode::SUCCESS),
         outcome => outcome.context("the demo failed").map(|()| ExitCode::SUCCESS),
     }
 }

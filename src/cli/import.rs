@@ -30,6 +30,7 @@ use super::Cli;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::{config_files, secret_store};
 use super::signals::interrupted;
+use super::stderr;
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
 use crate::transport::launch::ProcessEnv;
@@ -170,7 +171,7 @@ async fn import_into(
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
     let mut out = io::stdout();
     for (app, error) in &discovery.errors {
-        eprintln!("dynamic-mcp: {}: {error}; the file is left as it is", app.label());
+        stderr::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }
     write!(out, "{}", report::files(&discovery, env))?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {

@@ -4,6 +4,7 @@ use super::Cli;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_USAGE, report};
 use super::paths::{find_server, load_config, secret_keyring, token_store};
 use super::signals::interrupted;
+use super::stderr;
 use crate::auth::{Account, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
 use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
@@ -50,7 +51,7 @@ pub async fn login(
         () = interrupted() => match is_redeeming.get() {
             // The code is used up, and the server may have issued tokens already. This takes some seconds at most.
             true => {
-                eprintln!("dynamic-mcp: {}: finishing the login, which takes 10 s at most", args.name);
+                stderr::message(format_args!("{}: finishing the login, which takes 10 s at most", args.name));
                 outcome.await
             }
             false => Err(CommandError::new(EXIT_LOGIN_NEEDED, "cancelled")),

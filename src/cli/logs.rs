@@ -3,6 +3,7 @@
 use super::instances::query::{self, LogReply, RunningInstance};
 use super::instances::selection;
 use super::signals::EndSignals;
+use super::stderr;
 use crate::config::vars::Env;
 use crate::transport::server_log::{LogCursor, LogPage};
 use clap::Args;
@@ -61,11 +62,11 @@ pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
                 is_printed
             }
             Ok(LogReply::NoSuchGroup) => {
-                eprintln!("dynamic-mcp: pid {} has {} no more", read.instance.status.pid, args.group);
+                stderr::message(format_args!("pid {} has {} no more", read.instance.status.pid, args.group));
                 false
             }
             Err(error) => {
-                eprintln!("dynamic-mcp: pid {} does not answer: {error}", read.instance.status.pid);
+                stderr::message(format_args!("pid {} does not answer: {error}", read.instance.status.pid));
                 false
             }
         });

@@ -1,9 +1,10 @@
 //! How a command ends: the exit codes, and the error that has one.
 
+use super::stderr;
 use crate::auth::AuthError;
 use crate::text;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The command failed for a reason without a code of its own.
@@ -42,7 +43,7 @@ impl CommandError {
 
     /// Prints the error on stderr, after the name of what it is about, and returns the exit code.
     pub(super) fn print(&self, name: &str) -> ExitCode {
-        eprintln!("dynamic-mcp: {}: {self}", text::name(name));
+        stderr::message(format_args!("{}: {self}", text::name(name)));
         self.exit_code()
     }
 }
@@ -68,6 +69,11 @@ impl From<AuthError> for CommandError {
     }
 }
 
+/// Returns whether a command ended early because nobody reads stdout any more, as in `dynamic-mcp tools | head`.
+pub fn is_end_of_reader(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
 /// Prints what became of the thing with this name, and returns the exit code.
 ///
 /// # Errors
@@ -76,7 +82,7 @@ impl From<AuthError> for CommandError {
 pub(super) fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(message) => {
-            writeln!(std::io::stdout(), "{}: {message}", text::name(name))?;
+            writeln!(io::stdout(), "{}: {message}", text::name(name))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => Ok(error.print(name)),

@@ -2,6 +2,7 @@
 
 use super::instances::query::{self, Reconnected};
 use super::instances::selection;
+use super::stderr;
 use crate::config::vars::Env;
 use clap::Args;
 use std::io::Write;
@@ -29,7 +30,9 @@ pub fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
         let pid = instance.status.pid;
         match instance.reconnect(&args.group)? {
             Reconnected::Yes => writeln!(std::io::stdout(), "{}: reconnecting in pid {pid}", args.group)?,
-            Reconnected::NoSuchGroup => eprintln!("dynamic-mcp: pid {pid} has {} no more", args.group),
+            Reconnected::NoSuchGroup => {
+                stderr::message(format_args!("pid {pid} has {} no more", args.group));
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

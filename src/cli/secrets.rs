@@ -4,6 +4,7 @@ use super::hidden_input::HiddenInput;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::secret_store;
 use super::signals::EndSignals;
+use super::stderr;
 use crate::auth::Secret;
 use crate::auth::secret_store::{SecretStore, SecretStoreError};
 use crate::blocking;
@@ -103,7 +104,7 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     let hidden = match is_typed {
         true => {
             let hidden = HiddenInput::start()?;
-            eprint!("Value of {name} (not shown): ");
+            stderr::print(format_args!("Value of {name} (not shown): "));
             Some(hidden)
         }
         false => None,
@@ -114,7 +115,7 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     };
     if hidden.is_some() {
         // Fails if the terminal is gone.
-        drop(writeln!(io::stderr()));
+        stderr::print("\n");
     }
     drop(hidden);
     let Some(text) = text.transpose()? else { return Ok(None) };

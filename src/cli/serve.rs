@@ -13,6 +13,7 @@ use super::instances::{self, socket, socket::InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::config_files;
 use super::signals::EndSignals;
+use super::stderr;
 use super::wiring::InstanceParts;
 use crate::blocking;
 use crate::cache::Cache;
@@ -63,7 +64,7 @@ pub async fn serve(
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
     if io::stdin().is_terminal() {
-        eprintln!("{TERMINAL_HINT}");
+        stderr::print(format_args!("{TERMINAL_HINT}\n"));
     }
     let files = config_files(cli, env);
     let nesting = Nesting::new(ambient.var(ANCESTORS_VAR), &files, env.cwd());

@@ -9,6 +9,7 @@ use super::import::source::{literal, read_text, servers_keys, value_at};
 use super::import::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
 use super::paths::{config_files, config_options, load_all_servers, no_such_server};
+use super::stderr;
 use crate::config::vars::Env;
 use crate::config::{ConfigError, Overrides};
 use crate::text;
@@ -113,7 +114,7 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
     let config = load_all_servers(Overrides::default(), cli, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
-        eprintln!("dynamic-mcp: it does not work yet: {error}");
+        stderr::message(format_args!("it does not work yet: {error}"));
     }
     let shown = text::shell_word(name).unwrap_or_default();
     Ok(format!("added to {}; `dynamic-mcp check {shown}{options}` starts it", file.path.display()))

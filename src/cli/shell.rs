@@ -16,6 +16,7 @@ use super::outcome::{
 };
 use super::paths::{config_options, load_config_with};
 use super::signals::interrupted;
+use super::stderr;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
@@ -303,7 +304,7 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
     servers.for_each(|server| Arc::make_mut(server).store_above = None);
     for error in &config.errors {
-        eprintln!("dynamic-mcp: {error}");
+        stderr::message(error);
     }
     if config.servers.is_empty() {
         let message = match (config.profile_summary(), config.errors.is_empty()) {

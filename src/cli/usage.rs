@@ -6,6 +6,7 @@
 //! commands.
 
 use super::Cli;
+use super::stderr;
 use crate::config::nearest::nearest;
 use crate::transport::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -37,7 +38,7 @@ impl UsageError {
         match &self.shown {
             // It fails if stderr is closed.
             Some(error) => drop(error.print()),
-            None => eprintln!("dynamic-mcp: {}", self.message),
+            None => stderr::message(&self.message),
         }
     }
 }

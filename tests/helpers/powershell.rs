@@ -2,6 +2,8 @@
 //!
 //! It accepts the one command line that dynamic-mcp runs scripts with.
 
+#![allow(clippy::print_stderr, reason = "the test shows it if it fails")]
+
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {

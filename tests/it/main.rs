@@ -25,6 +25,7 @@
 //! - `soak`: hours of use with every kind of fault, by `.ci/long` only;
 //! - `scripted`: the scripted upstream itself, on which the other tests rely.
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
+#![allow(clippy::print_stderr, reason = "what a test prints is shown if it fails")]
 
 mod calls;
 mod check;

@@ -2,6 +2,7 @@
 //! the tool list, in search, in `get_status`, in messages to the client and in a log file.
 
 mod child_env;
+mod closed_outputs;
 mod command_line;
 mod local_servers;
 mod log_file;

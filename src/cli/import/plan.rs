@@ -20,6 +20,7 @@ use super::source::{read_text, servers_keys, understood, value_at};
 use super::undo::{ChangeRecords, records_dir};
 use super::{report, secrets, write};
 use crate::cli::paths::secret_store;
+use crate::cli::stderr;
 use crate::config::Overrides;
 use crate::config::load::load;
 use crate::config::vars::Env;
@@ -192,10 +193,10 @@ impl Plan {
             match program.replace_in(file, mode.is_named) {
                 Ok(write) => writes.extend(write.filter(|write| !write.is_done())),
                 Err(reason) => {
-                    eprintln!(
-                        "dynamic-mcp: {} cannot be edited: {reason}; it is left as it is",
+                    stderr::message(format_args!(
+                        "{} cannot be edited: {reason}; it is left as it is",
                         file.path.display()
-                    );
+                    ));
                     is_complete = false;
                 }
             }
@@ -303,7 +304,7 @@ async fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyh
         write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
     {
         records.remove_last()?;
-        eprintln!("dynamic-mcp: {path} cannot be written: {error}");
+        stderr::message(format_args!("{path} cannot be written: {error}"));
         return Ok(false);
     }
     writeln!(

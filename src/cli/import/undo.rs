@@ -20,6 +20,7 @@ use super::edit::{ObjectEdit, edit};
 use super::mode::ImportMode;
 use super::source::{literal, value_at};
 use super::{report, secrets, write};
+use crate::cli::stderr;
 use crate::config::vars::Env;
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
 use crate::{dirs, private_files, text};
@@ -284,7 +285,7 @@ pub(super) async fn undo_changes(mode: &ImportMode, env: &Env) -> anyhow::Result
         let step = match change.undo_step() {
             Ok(step) => step,
             Err(error) => {
-                eprintln!("dynamic-mcp: {error:#}");
+                stderr::message(format_args!("{error:#}"));
                 is_complete = false;
                 continue;
             }

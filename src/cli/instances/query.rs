@@ -2,6 +2,7 @@
 
 use super::endpoint;
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
+use crate::cli::stderr;
 use crate::config::vars::Env;
 use crate::transport::server_log::{LogCursor, LogPage};
 use std::fs;
@@ -52,7 +53,7 @@ pub fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(&file).ok();
             }
-            _ => eprintln!("dynamic-mcp: {} does not answer", file.display()),
+            _ => stderr::message(format_args!("{} does not answer", file.display())),
         }
     }
     instances.sort_by_key(|instance| std::cmp::Reverse((instance.status.up_s, instance.status.pid)));

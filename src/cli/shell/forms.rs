@@ -4,6 +4,7 @@
 //! character visible. Each field of a form is a line; an answer that does not fit is asked for again.
 
 use crate::blocking;
+use crate::cli::stderr;
 use crate::text::{one_line, visible};
 use serde_json::{Map, Number, Value, json};
 use std::io::{self, IsTerminal};
@@ -57,7 +58,7 @@ fn question(params: &Value) -> String {
 
 /// Asks on stderr, and reads a line from stdin.
 fn ask_line(prompt: &str) -> io::Result<String> {
-    eprint!("{prompt}");
+    stderr::print(prompt);
     let mut answer = String::new();
     match io::stdin().read_line(&mut answer)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

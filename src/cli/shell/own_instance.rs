@@ -9,6 +9,7 @@ use crate::cli::Cli;
 use crate::cli::cache::cache_dir;
 use crate::cli::nesting::Nesting;
 use crate::cli::paths::config_files;
+use crate::cli::stderr;
 use crate::cli::wiring::InstanceParts;
 use crate::config::Config;
 use crate::config::vars::Env;
@@ -206,7 +207,7 @@ async fn answer(request: &Request, forms: &Forms) -> Reply {
         (Some(Method::ElicitationCreate), Some(params)) => match forms.ask(&params).await {
             Some(answer) => Ok(answer.to_string().into()),
             None => {
-                eprintln!("dynamic-mcp: there is a question, and nobody to answer it; run it at a terminal");
+                stderr::message("there is a question, and nobody to answer it; run it at a terminal");
                 Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
             }
         },

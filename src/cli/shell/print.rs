@@ -1,6 +1,7 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
 use crate::cli::outcome::EXIT_FAILURE;
+use crate::cli::stderr;
 use crate::front::changed_tools;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
@@ -90,7 +91,7 @@ impl Printout {
             false => stdout.write_all(&self.stdout)?,
         }
         stdout.flush()?;
-        eprint!("{}", for_terminal(&self.stderr));
+        stderr::print(for_terminal(&self.stderr));
         Ok(self.exit_code)
     }
 }
@@ -228,7 +229,7 @@ pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>, names: &ExposedN
 pub(super) fn tell_waiting(groups: &[Upstream]) {
     if io::stderr().is_terminal() && !groups.is_empty() {
         let names: Vec<_> = groups.iter().map(|group| name(group.name.as_str())).collect();
-        eprintln!("waiting for {}", shorten(&names.join(", "), MAX_LINE));
+        stderr::print(format_args!("waiting for {}\n", shorten(&names.join(", "), MAX_LINE)));
     }
 }
 

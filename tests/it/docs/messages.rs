@@ -9,7 +9,7 @@ use crate::support::{SOURCES, source_files};
 const MARKS: [&str; 9] = [
     "#[error(",
     "RpcError::new(",
-    "eprintln!(",
+    "stderr::message(",
     "bail!(",
     "anyhow!(",
     ".context(",
