@@ -6,6 +6,7 @@
 //! - `client_server_pairs`, `reference_server_http`, `reference_server_tasks`: the reference servers (`reference_servers`)
 //!   with the clients of the official SDKs (`clients`);
 //! - `sdk_servers_stdio`, `sdk_servers_http`: servers made with the official SDKs;
+//! - `launchers`: servers of `npx` and `uvx` without these;
 //! - `agents`: OpenCode, Codex, Gemini CLI and Copilot CLI, with the model `fake_model`;
 //! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client.
@@ -21,6 +22,9 @@ mod client_server_pairs;
 mod clients;
 mod conformance;
 mod fake_model;
+// It reads /proc.
+#[cfg(target_os = "linux")]
+mod launchers;
 mod reference_server_http;
 mod reference_server_tasks;
 mod reference_servers;

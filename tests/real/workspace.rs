@@ -192,7 +192,7 @@ impl Workspace {
     }
 
     /// The pids and command lines of the processes with this home directory. Empty on systems without /proc.
-    fn processes(&self) -> Vec<(i32, String)> {
+    pub(crate) fn processes(&self) -> Vec<(i32, String)> {
         let home = format!("HOME={}", path_string(self.home.path()));
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
