@@ -5,7 +5,8 @@
 //! For each group of a config there is a record (`record`), a file in the state directory (`files`) that all processes
 //! of the user share. It has a digest of each tool's definition (`definition`) as it was first seen, and the
 //! definitions that were seen to differ since. The first catalog of a server is trusted. `dynamic-mcp approve` accepts
-//! what has changed since then, exactly as it was seen.
+//! what has changed since then, exactly as it was seen. What was approved before stays approved, within a bound, because
+//! a server may list its tools differently for two clients; only a definition that nobody approved is refused.
 //!
 //! Records are read before their groups are created. A group's task compares each catalog that it reads with the
 //! record in memory (`group`) before it publishes the catalog, so that no call reaches a changed tool in between.

@@ -43,6 +43,8 @@ struct PinState {
     seen: Vec<(String, DefinitionDigest)>,
     /// What was seen and is not merged into the file.
     unsaved: Option<Arc<Vec<SeenTool>>>,
+    /// The tools of the last catalog that was merged which the record did not accept.
+    differing: Vec<SeenTool>,
     /// How the tools of the catalog in use differ from the record.
     changes: Arc<ToolChanges>,
 }
@@ -165,6 +167,8 @@ impl GroupPins {
             // memory is unchanged.
             state.unsaved = Some(Arc::new(seen));
             self.touched.notify_one();
+        } else {
+            state.differing.clear();
         }
         self.update(&mut state);
     }
@@ -223,23 +227,36 @@ impl GroupPins {
             Ok(record) => {
                 state.problem = None;
                 // A later catalog may have replaced it, or another look may have merged it.
-                if state.unsaved.as_ref().map(Arc::as_ptr) == outcome.merged.as_ref().map(Arc::as_ptr) {
-                    state.unsaved = None;
-                }
+                let is_last =
+                    state.unsaved.as_ref().map(Arc::as_ptr) == outcome.merged.as_ref().map(Arc::as_ptr);
+                let merged = state.unsaved.take_if(|_| is_last);
                 // If the file is gone or is about another program, what this process has seen still counts.
                 if let Some(record) = record.filter(|record| record.is_about(self.target())) {
-                    let record = match &state.unsaved {
-                        None => Some(record),
-                        Some(seen) => {
-                            PinRecord::observe(Some(record), self.target(), seen, state.pinned, unix_time_s())
-                        }
-                    };
-                    state.record = record;
+                    self.apply_record(&mut state, record, merged.as_deref());
                 }
             }
             Err(problem) => self.set_problem(&mut state, problem),
         }
         self.update(&mut state)
+    }
+
+    /// Applies the record in the file, into which the tools of `merged` were merged.
+    fn apply_record(&self, state: &mut PinState, record: PinRecord, merged: Option<&Vec<SeenTool>>) {
+        let pinned = state.pinned;
+        if let Some(merged) = merged {
+            let differing = merged.iter().filter(|(name, tool)| !record.accepts(name, &tool.digest, pinned));
+            state.differing = differing.cloned().collect();
+        }
+        state.record = match &state.unsaved {
+            None => Some(record),
+            Some(seen) => PinRecord::observe(Some(record), self.target(), seen, pinned, unix_time_s()),
+        };
+        let lacks_one = |record: &PinRecord| record.lacks_one_of(&state.differing, pinned);
+        if state.unsaved.is_none() && state.record.as_ref().is_some_and(lacks_one) {
+            // Somebody approved the definition that another client is shown. Ours waits for an approval of its own.
+            state.unsaved = Some(Arc::new(state.differing.clone()));
+            self.touched.notify_one();
+        }
     }
 
     /// Sets the record that was read.

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub const VERSION: u32 = 1;
 /// How many tools of a group are remembered, and how many changed ones. In a pinned group every other tool is refused.
 const MAX_TOOLS: usize = 1000;
+/// How many definitions of a tool stay approved beside the one that was approved last.
+const MAX_EARLIER: usize = 9;
 /// The longest name of a tool that is remembered, in bytes.
 const MAX_NAME: usize = 256;
 
@@ -29,8 +31,12 @@ pub struct PinRecord {
     /// they were then. `None` if that has never happened, or was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_s: Option<u64>,
-    /// The tools as they were first seen or approved.
+    /// The tools as they were first seen or approved last.
     approved: BTreeMap<String, PinnedTool>,
+    /// Definitions that were approved before those, oldest first. They stay approved, because a server may list others
+    /// for another client or directory. Records of earlier versions of this program lack it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    earlier: BTreeMap<String, Vec<DefinitionDigest>>,
     /// The tools that were seen to differ from the approved ones, as they were seen last.
     changed: BTreeMap<String, PinnedTool>,
 }
@@ -102,23 +108,38 @@ impl PinRecord {
                 server: target.server.clone(),
                 replaced_s,
                 approved,
+                earlier: BTreeMap::new(),
                 changed: BTreeMap::new(),
             });
         };
         for (name, tool) in seen.iter().filter(|(name, _)| fits(name)) {
-            match record.approved.get(name) {
-                Some(approved) if approved.digest == tool.digest => drop(record.changed.remove(name)),
-                None if !pinned => {
-                    record.changed.remove(name);
-                    if record.approved.len() < MAX_TOOLS {
-                        record.approved.insert(name.clone(), tool.clone());
-                    }
+            if record.accepts(name, &tool.digest, pinned) {
+                record.changed.remove(name);
+                if !record.approved.contains_key(name) && record.approved.len() < MAX_TOOLS {
+                    record.approved.insert(name.clone(), tool.clone());
                 }
-                _ => drop(record.changed.insert(name.clone(), tool.clone())),
+            } else {
+                record.changed.insert(name.clone(), tool.clone());
             }
         }
         record.forget_surplus(seen);
         Some(record)
+    }
+
+    /// Returns whether a tool may be used with this definition: it was first seen with it or approved, or it is a new tool
+    /// of a group that is not `pinned`.
+    pub fn accepts(&self, name: &str, digest: &DefinitionDigest, pinned: bool) -> bool {
+        let Some(approved) = self.approved.get(name) else { return !pinned };
+        approved.digest == *digest || self.earlier.get(name).is_some_and(|earlier| earlier.contains(digest))
+    }
+
+    /// Returns whether nothing is left to approve of one of these tools, although it is not accepted: what was to be
+    /// approved was the definition that another client is shown.
+    pub fn lacks_one_of(&self, tools: &[SeenTool], pinned: bool) -> bool {
+        self.changed.len() < MAX_TOOLS
+            && tools.iter().any(|(name, tool)| {
+                fits(name) && !self.changed.contains_key(name) && !self.accepts(name, &tool.digest, pinned)
+            })
     }
 
     /// Forgets changed tools beyond the bound: first those that were not just seen.
@@ -134,8 +155,7 @@ impl PinRecord {
     /// Returns whether all of these tools are as they were first seen or approved.
     pub fn has_all(&self, target: &PinTarget, seen: &[(String, DefinitionDigest)]) -> bool {
         let is_approved = |(name, digest): &(String, DefinitionDigest)| {
-            !self.changed.contains_key(name)
-                && self.approved.get(name).is_some_and(|approved| approved.digest == *digest)
+            !self.changed.contains_key(name) && self.accepts(name, digest, true)
         };
         self.is_about(target) && seen.iter().all(is_approved)
     }
@@ -158,12 +178,11 @@ impl PinRecord {
         pinned: bool,
     ) -> BTreeMap<String, ToolChange> {
         seen.filter_map(|(name, digest)| {
-            let approved = self.approved.get(name);
-            if approved.map_or(!pinned, |approved| approved.digest == *digest) {
+            if self.accepts(name, digest, pinned) {
                 return None;
             }
             let changed = self.changed.get(name).filter(|changed| changed.digest == *digest);
-            let parts = changed_parts(approved, changed);
+            let parts = changed_parts(self.approved.get(name), changed);
             Some((name.to_owned(), ToolChange { parts, digest: digest.clone() }))
         })
         .collect()
@@ -191,6 +210,13 @@ impl PinRecord {
         for name in names {
             let Some(new) = self.changed.remove(&name) else { continue };
             let old = self.approved.insert(name.clone(), new.clone());
+            if let Some(old) = &old {
+                let earlier = self.earlier.entry(name.clone()).or_default();
+                earlier.push(old.digest.clone());
+                if earlier.len() > MAX_EARLIER {
+                    earlier.remove(0);
+                }
+            }
             approved.push(ApprovedTool {
                 parts: changed_parts(old.as_ref(), Some(&new)),
                 name,
@@ -305,6 +331,39 @@ mod tests {
         assert_eq!(record.approve(None).unwrap().len(), 2);
         assert_eq!(record.approve(None), Err(NotApproved::NothingChanged));
         assert!(changes(&record, &[("a", "2"), ("b", "2"), ("c", "1")], true).is_empty());
+    }
+
+    #[test]
+    fn what_was_approved_stays_approved_within_the_bound() {
+        let text = |n: usize| n.to_string();
+        let mut record = observe(None, &[("a", &text(0)), ("b", "1")], true);
+        for n in 1..=MAX_EARLIER + 1 {
+            record = observe(Some(record), &[("a", &text(n))], true);
+            assert_eq!(changes(&record, &[("a", &text(n))], true).len(), 1, "it was never approved");
+            record.approve(None).unwrap();
+        }
+        for n in 1..=MAX_EARLIER + 1 {
+            record = observe(Some(record), &[("a", &text(n))], true);
+            assert!(changes(&record, &[("a", &text(n))], true).is_empty(), "{n}");
+        }
+        assert_eq!(record.approve(None), Err(NotApproved::NothingChanged));
+        record = observe(Some(record), &[("a", &text(0))], true);
+        assert_eq!(changes(&record, &[("a", &text(0))], true), pairs(&[("a", "description")]), "the oldest");
+        let other = PinRecord::observe(Some(record), &target("t"), &seen(&[("a", "x")]), true, 7).unwrap();
+        assert_eq!(changes(&other, &[("a", "1")], true).len(), 1, "of another server nothing is approved");
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_is_read_and_stays_as_it_is_until_something_is_approved() {
+        let record = observe(Some(observe(None, &[("a", "1")], true)), &[("a", "2")], true);
+        let json = serde_json::to_value(&record).unwrap();
+        assert!(json.get("earlier").is_none(), "{json}");
+        let mut read: PinRecord = serde_json::from_value(json).unwrap();
+        assert_eq!(read, record);
+        read.approve(None).unwrap();
+        let written = serde_json::to_string(&read).unwrap();
+        let read: PinRecord = serde_json::from_str(&written).unwrap();
+        assert!(changes(&read, &[("a", "1")], true).is_empty(), "{written}");
     }
 
     #[test]

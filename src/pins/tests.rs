@@ -160,6 +160,61 @@ async fn another_process_knows_what_was_first_seen() {
     assert_eq!(fourth.refuses("a b c"), "");
 }
 
+/// What another client is shown.
+const OTHER: &[(&str, &str)] = &[("a", "3"), ("b", "1")];
+
+#[tokio::test]
+async fn clients_that_are_shown_different_definitions_take_no_approval_from_each_other() {
+    let world = World::new();
+    let first = world.process().await;
+    first.see_and_write(FIRST).await;
+    let second = world.process().await;
+    second.see_and_write(CHANGED).await;
+    assert_eq!(second.refuses("a b c"), "a c");
+    assert_eq!(world.approve(None), Ok(2));
+    second.store.synchronize().await;
+    for process in [&first, &second, &world.process().await] {
+        for shown in [FIRST, CHANGED, FIRST] {
+            process.see_and_write(shown).await;
+            assert_eq!(process.refuses("a b c"), "", "{shown:?}");
+        }
+        process.see_and_write(OTHER).await;
+        assert_eq!(process.refuses("a b c"), "a", "nobody approved this one");
+        process.see_and_write(FIRST).await;
+    }
+    assert_eq!(world.approve(None), Err(ApproveError::NotApproved(NotApproved::NothingChanged)));
+}
+
+#[tokio::test]
+async fn what_one_client_waits_for_can_be_approved_whatever_others_see() {
+    let world = World::new();
+    world.process().await.see_and_write(FIRST).await;
+    let (second, third) = (world.process().await, world.process().await);
+    second.see_and_write(CHANGED).await;
+    third.see_and_write(OTHER).await;
+    // One approval is about one definition of a tool, the one that was seen last.
+    assert_eq!(world.approve(None), Ok(2));
+    third.store.synchronize().await;
+    assert_eq!(third.refuses("a b c"), "");
+    second.store.synchronize().await;
+    assert_eq!(second.refuses("a b c"), "a");
+    second.store.synchronize().await;
+    // A client that sees what was approved takes nothing away from one that still waits, or not for long.
+    world.process().await.see_and_write(FIRST).await;
+    assert_eq!(world.approve(Some("a")), Err(ApproveError::NotApproved(NotApproved::ToolNotChanged)));
+    second.store.synchronize().await;
+    second.store.synchronize().await;
+    assert_eq!(world.approve(Some("a")), Ok(1));
+    second.store.synchronize().await;
+    assert_eq!(second.refuses("a b c"), "");
+    assert_eq!(second.store.synchronize().await, [], "there is nothing more to write or to wait for");
+    let fourth = world.process().await;
+    for shown in [FIRST, CHANGED, OTHER] {
+        fourth.see(shown);
+        assert_eq!(fourth.refuses("a b c"), "", "{shown:?}");
+    }
+}
+
 #[tokio::test]
 async fn equal_names_in_two_configs_do_not_meet_and_another_command_is_another_server() {
     let world = World::new();

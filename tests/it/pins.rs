@@ -258,6 +258,33 @@ fn a_running_process_notices_an_approval_within_two_seconds() {
 }
 
 #[test]
+fn an_approval_takes_nothing_from_a_client_that_is_shown_what_was_approved_before() {
+    let server = ChangingServer::pinned();
+    let calls = |proxy: &mut Proxy| proxy.call_text("g", "generated_x", json!({}));
+    let mut first = server.start_connected();
+    assert_eq!(calls(&mut first), "{}");
+    server.define(&[tool("generated_x", "For another client.")]);
+    let mut second = server.start_with(json!({"elicitation": {}}));
+    assert!(second.call_failure("g", "generated_x", json!({})).contains("has not approved it"));
+    assert!(server.approve(&[]).contains("approved 1 tool"));
+    wait_until("the approval counts", || second.call_tool("g", "generated_x", json!({}))["isError"] != true);
+    server.define(&[tool("generated_x", "Reads it.")]);
+    let mut third = server.start();
+    assert_eq!(calls(&mut third), "{}");
+    // Both definitions are approved, so the server may go from one to the other, and to no third one.
+    for (description, is_approved) in
+        [("For another client.", true), ("Unknown.", false), ("Reads it.", true)]
+    {
+        server.define(&[tool("generated_x", description)]);
+        for proxy in [&mut first, &mut second, &mut third] {
+            reread(proxy);
+            let result = proxy.call_tool("g", "generated_x", json!({}));
+            assert_eq!(result["isError"] != true, is_approved, "{description}: {result}");
+        }
+    }
+}
+
+#[test]
 fn the_list_of_tools_changes_when_a_tool_is_approved() {
     let server = ChangingServer::new(json!({"pin_tools": true, "expose": ["generated_*"]}));
     // A pure group enters the list at the next start.
