@@ -96,7 +96,7 @@ pub struct CallArgs {
     /// Print only what this jq program makes of the result
     ///
     /// It runs over the structured content of the result, else over its text if that is JSON.
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", allow_hyphen_values = true)]
     pub select: Option<String>,
     /// Print the raw result
     #[arg(long)]

@@ -221,8 +221,21 @@ mod tests {
         assert_eq!(outputs(".", input).as_deref(), Ok(input));
         assert_eq!(outputs(".big + 1", input).as_deref(), Ok("123456789012345678901234567891"));
         assert_eq!(outputs(".exact + 0", input).as_deref(), Ok("1.1"), "a number of 64 bits");
-        // The exception: whole numbers have one notation.
-        assert_eq!(outputs(".", "[-0, 007]").ok(), outputs(".", "[0, 7]").ok());
+        // The exception: an integer has one notation.
+        assert_eq!(outputs(".", "[-0, [-0]]").as_deref(), Ok("[0,[0]]"));
+        assert_eq!(outputs(".", "[-0.0, -0e5, 1E400]").as_deref(), Ok("[-0.0,-0e5,1E400]"));
+    }
+
+    #[test]
+    fn calculations_are_with_integers_of_any_length_or_with_numbers_of_64_bits() {
+        for (program, expected) in [
+            ("9007199254740993 * 9007199254740993 - 1", "81129638414606699710187514626048"),
+            ("-7 % 3, 10 / 5, 10 / 4", "-1\n2.0\n2.5"),
+            ("1e2 + 0, 2 * 0.5, -0.0 + 0", "100.0\n1.0\n0.0"),
+            (". + 0, -(. + 0), nan, [infinite]", "Infinity\n-Infinity\nNaN\n[Infinity]"),
+        ] {
+            assert_eq!(outputs(program, "1e400").as_deref(), Ok(expected), "{program}");
+        }
     }
 
     #[test]

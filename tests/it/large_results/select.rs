@@ -186,6 +186,7 @@ fn the_command_call_prints_the_outputs_alone() {
     let call = |more: &[&str]| shell.run(&[&["call", "g", "verbatim", &result], more].concat());
     assert_eq!(call(&["--select", ".a[]"]), (0, "x\ty\n2\n".to_owned(), String::new()));
     assert_eq!(call(&["--select", "empty"]), (0, String::new(), String::new()));
+    assert_eq!(call(&["--select", "-.a[1]"]), (0, "-2\n".to_owned(), String::new()));
     let raw = call(&["--select", ".a[1]", "--json"]);
     assert_eq!(raw, (0, "{\"content\":[{\"type\":\"text\",\"text\":\"2\"}]}\n".to_owned(), String::new()));
     let (code, stdout, stderr) = call(&["--select", ".a["]);
