@@ -176,7 +176,11 @@ async fn import_into(
     write!(out, "{}", report::files(&discovery, env))?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
         let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
-        writeln!(out, "No files of {} were found.", names.join(", "))?;
+        writeln!(
+            out,
+            "No files of {} were found. `dynamic-mcp add` adds a server without them.",
+            names.join(", ")
+        )?;
         if !args.write_client {
             return Ok(ExitCode::SUCCESS);
         }

@@ -53,6 +53,9 @@ pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode>
     let outcome = match command {
         SecretCommand::Set { name } => set(&store, name).await,
         SecretCommand::List => store.names().await.map(|names| {
+            if names.is_empty() {
+                stderr::message("there are no secrets; `dynamic-mcp secret set NAME` keeps one");
+            }
             let lines = names.iter().map(|name| format!("{name}\n"));
             Some(lines.collect())
         }),

@@ -99,14 +99,12 @@ pub enum LaunchError {
     },
     /// The command is a program together with its arguments.
     #[error(
-        "\"command\" has arguments in it: write \"command\": {program:?}, and put the other {count} words into \
-         \"args\", each as a string of its own"
+        "\"command\" has arguments in it: write \"command\": {program:?}, and put the words after it into \"args\", \
+         each as a string of its own"
     )]
     HasArguments {
-        /// The program.
+        /// The program. The arguments are not shown, because they may hold secrets.
         program: String,
-        /// The number of the arguments, which are not shown because they may hold secrets.
-        count: usize,
     },
     /// The file of the command exists and is not executable.
     #[error("command {path:?} is not an executable file; {NOT_EXECUTABLE_ADVICE}")]
@@ -299,12 +297,12 @@ fn find_program(
         return Ok(program);
     }
     let mut words = command.split_whitespace();
-    if let (Some(first), count @ 1..) = (words.next(), words.count()) {
+    if let (Some(first), Some(_)) = (words.next(), words.next()) {
         let program = expand_tilde(Path::new(first), process_env);
         let is_program = searched.find(&program, cwd, process_env).is_some()
             || path::fallback_dirs(process_env).find(&program, cwd, process_env).is_some();
         if is_program {
-            return Err(LaunchError::HasArguments { program: first.to_owned(), count });
+            return Err(LaunchError::HasArguments { program: first.to_owned() });
         }
     }
     let file = match expanded.components().count() {

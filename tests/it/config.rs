@@ -107,4 +107,13 @@ fn a_missing_file_is_named_as_it_was_given() {
     let command = format!("dynamic-mcp import --config {}", root().join("nowhere.json").display());
     let hint = format!("`{command}` makes it from the files of your clients; `--config` names another file");
     assert_eq!(messages(&config), [format!("nowhere.json: cannot be read: no such file ({hint})")]);
+    // The default file needs no option.
+    let (home, default) = (root().join("nowhere"), root().join("nowhere/dynamic-mcp/servers.json"));
+    let hint_with = |variables: &[(&str, &str)]| {
+        let variables = [&[("XDG_CONFIG_HOME", home.to_str().unwrap())], variables].concat();
+        messages(&load(std::slice::from_ref(&default), &Env::new(variables, root()), &Overrides::default()))
+            .concat()
+    };
+    assert!(hint_with(&[]).contains("(`dynamic-mcp import` makes it"), "{}", hint_with(&[]));
+    assert!(hint_with(&[("DYNAMIC_MCP_CONFIG", "other.json")]).contains("import --config"));
 }

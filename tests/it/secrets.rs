@@ -101,7 +101,8 @@ fn a_secret_that_cannot_be_stored_is_an_error_that_says_why() {
         assert_eq!((actual, &*stdout), (code, ""), "{stderr}");
         assert!(stderr.contains(why), "{stderr}");
     }
-    assert_eq!(user.run(&["secret", "list"], ""), (0, String::new(), String::new()));
+    let none = "dynamic-mcp: there are no secrets; `dynamic-mcp secret set NAME` keeps one\n";
+    assert_eq!(user.run(&["secret", "list"], ""), (0, String::new(), none.to_owned()));
 }
 
 #[test]

@@ -39,8 +39,13 @@ pub(super) async fn run(
 
     out.step("The same for your own servers")?;
     let config = user_config.map_or_else(|| "servers.json".to_owned(), |path| path.display().to_string());
+    out.paragraph(
+        "`dynamic-mcp import --dry-run` shows what it would take over from the clients on this machine, and \
+         `dynamic-mcp import --write-client` does it. It asks first, and `dynamic-mcp import --undo` takes it back.",
+    )?;
     out.paragraph(&format!(
-        "Move \"mcpServers\" from the config of your client to {config}. Leave only this in the client's config:"
+        "By hand: move \"mcpServers\" from the config of your client to {config}. Leave only this in the client's \
+         config:"
     ))?;
     let server =
         json!({ "command": std::env::current_exe()?.to_string_lossy(), "args": ["--config", config] });

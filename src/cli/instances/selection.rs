@@ -15,6 +15,9 @@ pub fn choose(
     all: bool,
     env: &Env,
 ) -> Result<Vec<RunningInstance>, CommandError> {
+    if instances.is_empty() {
+        return Err(CommandError::new(EXIT_USAGE, "no instance of dynamic-mcp is running"));
+    }
     instances.retain(|instance| instance.status.has_group(group));
     let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd();
     let (count, is_any_here) = (instances.len(), instances.iter().any(is_here));

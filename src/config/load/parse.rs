@@ -50,7 +50,9 @@ pub(super) struct ParsedFile {
 /// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
 pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
     let absolute = env.cwd().join(path);
-    let word = absolute.to_str().and_then(text::shell_word);
+    let is_default = env.get_non_empty("DYNAMIC_MCP_CONFIG").is_none()
+        && env.config_dir().is_some_and(|dir| dir.join("servers.json") == absolute);
+    let word = absolute.to_str().filter(|_| !is_default).and_then(text::shell_word);
     let named = word.map(|word| format!(" --config {word}")).unwrap_or_default();
     let missing = format!(
         "`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"

@@ -148,3 +148,13 @@ fn a_config_path_may_begin_with_a_tilde_and_be_absent() {
     proxy.wait_for_log("the group was added to the config");
     assert_eq!(proxy.call_text("h", "echo", json!({"text": "works"})), "works");
 }
+
+#[cfg(unix)]
+#[test]
+fn commands_about_a_server_of_a_running_instance_say_that_none_is_running() {
+    let shell = Shell::new(&scripted_config(&[]));
+    for command in ["logs", "reconnect"] {
+        let expected = "dynamic-mcp: no instance of dynamic-mcp is running\n";
+        assert_eq!(shell.run(&[command, "g"]), (2, String::new(), expected.to_owned()));
+    }
+}

@@ -37,7 +37,7 @@ fn the_error_shows_what_a_program_printed_that_never_spoke_mcp() {
             "arguments",
             json!({"command": "sh -c s3cret"}),
             vec![
-                "\"command\" has arguments in it: write \"command\": \"sh\", and put the other 2 words into \"args\"",
+                "\"command\" has arguments in it: write \"command\": \"sh\", and put the words after it into \"args\"",
             ],
         ),
     ];
