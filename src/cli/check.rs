@@ -14,12 +14,12 @@ use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, 
 use super::paths::{config_options, load_config_with};
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
-use super::stderr;
+use super::stderr::ProgressLine;
 use super::usage;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
 use crate::processes::ProcessTree;
-use crate::text::{CHARACTERS_PER_TOKEN, name, shorten};
+use crate::text::{CHARACTERS_PER_TOKEN, name};
 use crate::transport::launch::{ProcessEnv, prepare};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
@@ -27,7 +27,7 @@ use clap::Args;
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -42,8 +42,6 @@ mod table;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
 /// How often the servers are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The length of the line that shows the progress.
-const MAX_PROGRESS: usize = 76;
 
 /// Start the servers and report what works, what does not, and what to do about it
 #[derive(Args, Debug)]
@@ -207,8 +205,7 @@ async fn start_all(
 
 /// Waits until every server is connected or has failed, and shows on a terminal which are waited for.
 async fn wait_for_all(instance: &OwnInstance) {
-    let (deadline, shows) = (Instant::now() + CHECK_TIMEOUT, io::stderr().is_terminal());
-    let mut shown = String::new();
+    let (deadline, mut progress) = (Instant::now() + CHECK_TIMEOUT, ProgressLine::new());
     loop {
         let groups = instance.groups.all();
         let waiting: Vec<_> = groups.iter().filter(|group| !is_decided(group)).collect();
@@ -217,15 +214,8 @@ async fn wait_for_all(instance: &OwnInstance) {
         }
         let names: Vec<_> = waiting.iter().map(|group| name(group.name.as_str())).collect();
         let done = groups.len() - waiting.len();
-        let line = format!("{done} of {} done, waiting for {}", groups.len(), names.join(", "));
-        if shows && line != shown {
-            stderr::print(format_args!("\r\x1b[K{}", shorten(&line, MAX_PROGRESS)));
-            shown = line;
-        }
+        progress.show(&format!("{done} of {} done, waiting for {}", groups.len(), names.join(", ")));
         sleep(POLL_INTERVAL).await;
-    }
-    if shows {
-        stderr::print("\r\x1b[K");
     }
 }
 

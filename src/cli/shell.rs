@@ -123,7 +123,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
     let surface = args.json.then_some(SurfaceKind::Flat);
     let overrides = Overrides { mode: Some(Mode::Hybrid), surface, ..Overrides::default() };
     run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
-        instance.wait_for_discovery(print::tell_waiting).await;
+        instance.wait_for_discovery().await;
         match (args.json, &args.group) {
             (true, _) => {
                 let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
@@ -161,7 +161,7 @@ pub async fn search(
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
     run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
-        instance.wait_for_discovery(print::tell_waiting).await;
+        instance.wait_for_discovery().await;
         let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
         let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
         let printout = Printout::result(&result, args.json, EXIT_FAILURE);
@@ -251,7 +251,7 @@ async fn list(
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
     run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
-        instance.wait_for_discovery(print::tell_waiting).await;
+        instance.wait_for_discovery().await;
         let mut lists = Map::new();
         for method in methods {
             all_pages(instance, *method, &mut lists).await?;

@@ -73,8 +73,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
         let is_about_profile = is_about(&error, "--profile");
         if let Some(at) = wrong_argument(&error, &args) {
             let message = describe(&error, &args[at]);
+            let count = count(&command, &args, at, &error);
             errors.push(UsageError { message, shown: Some(error), is_about_profile });
-            args.drain(at..at + count(&command, &args, at));
+            args.drain(at..at + count);
             continue;
         }
         let variable = option_of(&error).and_then(|option| variable_of(&command, &option));
@@ -149,9 +150,13 @@ fn wrong_argument(error: &Error, args: &[OsString]) -> Option<usize> {
     }
 }
 
-/// How many arguments go with the one at this place: it alone, or an option and its value.
-fn count(command: &Command, args: &[OsString], at: usize) -> usize {
-    let name = args[at].to_str().and_then(|arg| arg.strip_prefix("--")).unwrap_or_default();
+/// How many arguments go with the one at this place, which `error` is about: it alone, or an option and its value. An
+/// option that does not exist takes a value if the one that is probably meant does.
+fn count(command: &Command, args: &[OsString], at: usize, error: &Error) -> usize {
+    let meant =
+        context(error, ContextKind::SuggestedArg).filter(|_| !args[at].to_string_lossy().contains('='));
+    let meant = meant.as_deref().and_then(|meant| meant.split([' ', '=']).next());
+    let name = meant.or_else(|| args[at].to_str()).and_then(|arg| arg.strip_prefix("--")).unwrap_or_default();
     let option = command.get_arguments().find(|arg| arg.get_long() == Some(name));
     let takes_value =
         option.is_some_and(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append));
@@ -257,6 +262,8 @@ mod tests {
         for (wrong, message) in [
             (&["--pure-lzay"][..], "there is no option --pure-lzay; did you mean `--pure-lazy`?"),
             (&["--key=s3cret"], "there is no option --key"),
+            (&["--log-levl", "s3cret"], "there is no option --log-levl; did you mean `--log-level`?"),
+            (&["--log-levl=s3cret"], "there is no option --log-levl; did you mean `--log-level`?"),
             (&["-x"], "there is no option -x"),
             (&["--idle-timeout", "s3cret"], "--idle-timeout: expected a number of seconds, or a duration"),
             (&["--idle-timeout=s3cret"], "--idle-timeout: expected a number of seconds"),

@@ -253,3 +253,23 @@ fn without_a_config_the_command_that_makes_one_is_named() {
     let (code, _, stderr) = shell.run(&["tools"]);
     assert!(code == 78 && stderr.contains("no such file"), "{stderr}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_terminal_shows_on_one_line_which_servers_are_waited_for() {
+    let shell = Shell::new(&config_of([
+        ("quick", scripted_upstream(&[])),
+        ("slow", scripted_upstream(&["--slow-list", "700"])),
+    ]));
+    for (args, shown_first) in [(&["tools"][..], "waiting for "), (&["check"], "0 of 2 done, waiting for ")] {
+        let (code, shown) = shell.run_at_terminal(args, "");
+        assert!(code == 0 && shown.starts_with(&format!("\r\x1b[K{shown_first}")), "{shown:?}");
+        let lines: Vec<_> = shown.split('\n').filter(|line| line.contains("waiting for")).collect();
+        let [line] = &*lines else { panic!("{shown:?}") };
+        let (progress, answer) = line.rsplit_once("\r\x1b[K").unwrap();
+        assert!(progress.ends_with("waiting for slow") && !answer.contains("waiting"), "{shown:?}");
+        // The answer of a command that is not at a terminal has nothing of it.
+        let (_, _, stderr) = shell.run(args);
+        assert_eq!(stderr, "");
+    }
+}

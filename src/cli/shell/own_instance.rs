@@ -9,7 +9,7 @@ use crate::cli::Cli;
 use crate::cli::cache::cache_dir;
 use crate::cli::nesting::Nesting;
 use crate::cli::paths::config_files;
-use crate::cli::stderr;
+use crate::cli::stderr::{self, ProgressLine};
 use crate::cli::wiring::InstanceParts;
 use crate::config::Config;
 use crate::config::vars::Env;
@@ -18,9 +18,9 @@ use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{LATEST_HANDSHAKE, code};
+use crate::text::name;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
-use crate::upstream::Upstream;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
 use crate::wire::peer::{CallOptions, Incoming, Peer};
@@ -140,18 +140,16 @@ impl OwnInstance {
         self.request(Method::ToolsCall, &params).await
     }
 
-    /// Waits until the servers that are started for their lists have answered or failed. `waiting` is told whenever
-    /// others are waited for.
-    pub(super) async fn wait_for_discovery(&self, mut waiting: impl FnMut(&[Upstream])) {
-        let deadline = Instant::now() + DISCOVERY_TIMEOUT;
-        let mut told = Vec::new();
+    /// Waits until the servers that are started for their lists have answered or failed. A terminal shows which are waited
+    /// for.
+    pub(super) async fn wait_for_discovery(&self) {
+        let (deadline, mut progress) = (Instant::now() + DISCOVERY_TIMEOUT, ProgressLine::new());
         while self.groups.is_discovering() && Instant::now() < deadline {
-            let expected: Vec<_> =
-                self.groups.all().into_iter().filter(|group| self.groups.expects_catalog(group)).collect();
-            let names: Vec<_> = expected.iter().map(|group| group.name.clone()).collect();
-            if names != told {
-                waiting(&expected);
-                told = names;
+            let groups = self.groups.all();
+            let expected = groups.iter().filter(|group| self.groups.expects_catalog(group));
+            let names: Vec<_> = expected.map(|group| name(group.name.as_str())).collect();
+            if !names.is_empty() {
+                progress.show(&format!("waiting for {}", names.join(", ")));
             }
             sleep(POLL_INTERVAL).await;
         }

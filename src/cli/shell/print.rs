@@ -225,14 +225,6 @@ pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>, names: &ExposedN
     format!("{list}\n")
 }
 
-/// Tells the person at the terminal which servers are waited for.
-pub(super) fn tell_waiting(groups: &[Upstream]) {
-    if io::stderr().is_terminal() && !groups.is_empty() {
-        let names: Vec<_> = groups.iter().map(|group| name(group.name.as_str())).collect();
-        stderr::print(format_args!("waiting for {}\n", shorten(&names.join(", "), MAX_LINE)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
