@@ -278,8 +278,14 @@ fn an_approval_takes_nothing_from_a_client_that_is_shown_what_was_approved_befor
         server.define(&[tool("generated_x", description)]);
         for proxy in [&mut first, &mut second, &mut third] {
             reread(proxy);
-            let result = proxy.call_tool("g", "generated_x", json!({}));
-            assert_eq!(result["isError"] != true, is_approved, "{description}: {result}");
+            // It reads what others approved when it sees a difference, and always for `get_status`.
+            let _differing = changed_tools(proxy);
+            let is_called =
+                |proxy: &mut Proxy| proxy.call_tool("g", "generated_x", json!({}))["isError"] != true;
+            match is_approved {
+                true => wait_until(description, || is_called(proxy)),
+                false => assert!(!is_called(proxy), "{description}"),
+            }
         }
     }
 }
