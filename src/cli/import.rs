@@ -55,7 +55,7 @@ mod mode;
 pub(super) mod own_entry;
 mod plan;
 mod replace;
-mod report;
+pub(super) mod report;
 mod secrets;
 pub(super) mod source;
 mod translate;

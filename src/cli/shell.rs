@@ -26,6 +26,7 @@ use crate::front::tools::tool_list::exposed_names;
 use crate::jq::JqRunner;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
+use crate::upstream::lifecycle::State;
 use crate::wire::{Raw, raw};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -201,6 +202,15 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
         // What fails before the server is asked is not the tool's error.
         let was_called = instance.groups.all().iter().any(|group| group.stats.calls() > 0);
         let error_code = if was_called { EXIT_TOOL_ERROR } else { EXIT_FAILURE };
+        let is_error = raw::get(&result, "isError").is_some_and(|value| value[..] == *b"true");
+        if is_error && !was_called && !args.json {
+            // The text is for a model, which may wait and call again.
+            let group = instance.groups.get_by_name(&args.group);
+            return Ok(match group.filter(|group| matches!(group.snapshot().state, State::Failed(_))) {
+                Some(group) => Printout::failure(String::new()).with_failures(&[group]),
+                None => Printout::result(&result, false, error_code).for_people(&config_options(cli, env)),
+            });
+        }
         let Some(program) = &args.select else { return Ok(Printout::result(&result, args.json, error_code)) };
         // Here rather than in the instance, whose texts tell a model how to read the result again.
         Ok(match large_results::derive(&JqRunner::default(), &result, program).await {

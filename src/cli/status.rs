@@ -1,5 +1,6 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
+use super::import::report::counted;
 use super::instances::query;
 use super::signals::EndSignals;
 use crate::config::Share;
@@ -19,6 +20,9 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 /// How many of the windows that share a server the table names.
 const MAX_NAMED_WINDOWS: usize = 5;
+
+/// How many lines of a longer error follow its first one, the last of them.
+const MAX_ERROR_LINES: usize = 4;
 
 /// Show the running instances of dynamic-mcp and their servers
 #[derive(Args, Debug)]
@@ -171,22 +175,47 @@ fn table(report: &Value) -> String {
     for advice in report["advice"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text.push_str(&format!("{advice}\n"));
     }
-    let saved = &report["savedBySharing"];
-    text.push_str(&format!(
-        "{} servers are configured and not running, which saves {} or more; sharing saves {} processes and {}\n",
-        report["notRunning"],
-        megabytes(&report["savedByLaziness"]["bytes"]),
-        saved["processes"],
-        megabytes(&saved["bytes"])
-    ));
+    text.push_str(&savings(report));
     text
 }
 
-/// Formats the groups of an instance in columns.
+/// Says what laziness and sharing save; empty if that is nothing.
+fn savings(report: &Value) -> String {
+    let number =
+        |value: &Value| value.as_u64().map_or(0, |number| usize::try_from(number).unwrap_or(usize::MAX));
+    let mut savings = Vec::new();
+    let (count, bytes) = (number(&report["notRunning"]), &report["savedByLaziness"]["bytes"]);
+    if count > 0 {
+        let verb = if count == 1 { "is" } else { "are" };
+        let saved = match number(bytes) {
+            0 => String::new(),
+            _ => format!(", which saves {} or more", megabytes(bytes)),
+        };
+        savings.push(format!("{} {verb} configured and not running{saved}", counted(count, "server")));
+    }
+    let (processes, bytes) =
+        (number(&report["savedBySharing"]["processes"]), &report["savedBySharing"]["bytes"]);
+    match processes {
+        0 => {}
+        1 => savings.push(format!("sharing saves 1 process and {}", megabytes(bytes))),
+        _ => savings.push(format!("sharing saves {processes} processes and {}", megabytes(bytes))),
+    }
+    if savings.is_empty() { String::new() } else { savings.join("; ") + "\n" }
+}
+
+/// The first line of an error and the last ones, which are the end of what a server wrote.
+fn error_lines(error: &str) -> String {
+    let lines: Vec<_> = error.lines().collect();
+    let (first, rest) = lines.split_at(lines.len().min(1));
+    let last = &rest[rest.len().saturating_sub(MAX_ERROR_LINES)..];
+    first.iter().chain(last).map(|line| format!("      {line}\n")).collect()
+}
+
+/// Formats the groups of an instance in columns. Below a group stands why it failed.
 fn groups_table(groups: &[Value]) -> String {
     const HEAD: [&str; 11] =
         ["group", "state", "mode", "pid", "memory", "calls", "failed", "p50", "p95", "idle", "closes in"];
-    let mut rows = vec![(HEAD.map(str::to_owned), String::new())];
+    let mut rows = vec![(HEAD.map(str::to_owned), String::new(), String::new())];
     for group in groups {
         let text = |name: &str| match &group[name] {
             Value::Null => "-".to_owned(),
@@ -201,13 +230,9 @@ fn groups_table(groups: &[Value]) -> String {
             Some(millis) => format!("{} s", millis / 1000),
             None => "-".to_owned(),
         };
-        let mut notes = Vec::new();
-        if group["shared"] == true {
-            notes.push(shared_with(group["sharedWith"].as_array().map(Vec::as_slice).unwrap_or_default()));
-        }
-        if let Some(error) = group["error"].as_str() {
-            notes.push(error.lines().next().unwrap_or_default().to_owned());
-        }
+        let windows = group["sharedWith"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let note = if group["shared"] == true { shared_with(windows) } else { String::new() };
+        let error = group["error"].as_str().map(error_lines).unwrap_or_default();
         let row = [
             text("group"),
             text("state"),
@@ -221,16 +246,16 @@ fn groups_table(groups: &[Value]) -> String {
             seconds("idleMs"),
             seconds("closesInMs"),
         ];
-        rows.push((row, notes.join("; ")));
+        rows.push((row, note, error));
     }
-    let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().map(|(row, ..)| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let line = |(row, notes): &([String; HEAD.len()], String)| {
+    let lines = |(row, note, error): &([String; HEAD.len()], String, String)| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let line = format!("  {}  {notes}", cells.collect::<Vec<_>>().join("  "));
-        format!("{}\n", line.trim_end())
+        let line = format!("  {}  {note}", cells.collect::<Vec<_>>().join("  "));
+        format!("{}\n{error}", line.trim_end())
     };
-    rows.iter().map(line).collect()
+    rows.iter().map(lines).collect()
 }
 
 /// Names the other windows that use a shared process, by the pids of their instances.
@@ -270,7 +295,7 @@ mod tests {
             "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
             "closesInMs": 39_600,
         });
-        let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "error": "no\nmore"});
+        let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "error": "no, the end of its stderr:\n> 1\n> 2\n> 3\n> 4\n> 5"});
         let report = json!({
             "instances": [{
                 "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
@@ -285,11 +310,21 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
   profile work leaves out 1 of 3 servers
   group  state      mode    pid  memory  calls  failed  p50     p95     idle  closes in
   docs   connected  hybrid  7    45 MB   2      1       1.5 ms  3.0 ms  20 s  39 s       shared with the window of pid 3
-  x      failed     pure    -    -       0      0       -       -       -     -          no
-1 servers are configured and not running, which saves 30 MB or more; sharing saves 1 processes and 45 MB
+  x      failed     pure    -    -       0      0       -       -       -     -
+      no, the end of its stderr:
+      > 2
+      > 3
+      > 4
+      > 5
+1 server is configured and not running, which saves 30 MB or more; sharing saves 1 process and 45 MB
 ";
         assert_eq!(table(&report), expected);
         assert_eq!(table(&json!({"instances": []})), "no instance of dynamic-mcp is running\n");
+        let nothing = json!({"notRunning": 0, "savedBySharing": {"processes": 0, "bytes": 0}});
+        assert_eq!(savings(&nothing), "");
+        let unknown = json!({"notRunning": 2, "savedByLaziness": {"bytes": 0}, "savedBySharing": {"processes": 2, "bytes": 9}});
+        let expected = "2 servers are configured and not running; sharing saves 2 processes and 1 MB\n";
+        assert_eq!(savings(&unknown), expected);
     }
 
     #[test]

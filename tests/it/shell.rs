@@ -186,12 +186,15 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
         (&["g", "nope"], 1, "Group g has no tool \"nope\""),
         (&["nope", "x"], 1, "There is no group \"nope\""),
         (&["broken", "x"], 1, "> no such database"),
+        (&["broken", "x", "--select", "."], 1, "dynamic-mcp: broken: its process exited with code 3"),
         (&["g", "echo", "{x"], 2, "the arguments are not JSON"),
         (&["g", "echo", "[]"], 2, "the arguments must be a JSON object"),
     ] {
         let (actual, stdout, stderr) = shell.run(&[&["call"], args].concat());
         assert_eq!((actual, &*stdout), (code, ""), "{args:?}: {stderr}");
         assert!(stderr.contains(why), "{args:?}: {stderr}");
+        let for_models = ["get_dynamic_tools", "get_status", "Call again", "tell the user"];
+        assert!(!for_models.iter().any(|text| stderr.contains(text)), "{args:?}: {stderr}");
     }
     // The server that works is listed beside the one that does not.
     let (code, stdout, stderr) = shell.run(&["tools"]);

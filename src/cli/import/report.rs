@@ -160,7 +160,7 @@ pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<St
 }
 
 /// A number with its noun.
-pub(super) fn counted(count: usize, noun: &str) -> String {
+pub(in crate::cli) fn counted(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),
