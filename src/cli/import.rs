@@ -27,7 +27,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::Cli;
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
+use super::outcome::{
+    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, is_end_of_reader,
+};
 use super::paths::{config_files, secret_store};
 use super::signals::interrupted;
 use super::stderr;
@@ -114,7 +116,13 @@ pub async fn import(
         // The signal comes first, so that from now on it ends the process nowhere else.
         biased;
         () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "interrupted; nothing more was written")),
-        outcome = import_or_undo(args, cli, env, process_env) => outcome,
+        outcome = import_or_undo(args, cli, env, process_env) => match outcome {
+            // Nobody should take the end of `import --yes | head` for a success.
+            Err(error) if is_end_of_reader(&error) && !args.dry_run => {
+                bail!(CommandError::new(EXIT_FAILURE, "the output is not read any more; nothing more was written"))
+            }
+            outcome => outcome,
+        },
     }
 }
 

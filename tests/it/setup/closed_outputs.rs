@@ -45,3 +45,13 @@ fn a_command_whose_answer_nobody_reads_says_nothing_about_it() {
         assert_eq!((wait_for_child(&mut child).code(), &*stderr), (Some(1), ""), "{args:?}");
     }
 }
+
+#[test]
+fn an_import_whose_report_nobody_reads_says_that_it_stopped() {
+    let shell = Shell::new(&config_of([("works", scripted_upstream(&[]))]));
+    let mut child = shell.command(&["import", "--yes"]).stdout(unread()).spawn().unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let expected = "dynamic-mcp: the output is not read any more; nothing more was written\n";
+    assert_eq!((wait_for_child(&mut child).code(), &*stderr), (Some(1), expected));
+}
