@@ -108,9 +108,11 @@ fn a_missing_file_is_named_as_it_was_given() {
     let hint = format!("`{command}` makes it from the files of your clients; `--config` names another file");
     assert_eq!(messages(&config), [format!("nowhere.json: cannot be read: no such file ({hint})")]);
     // The default file needs no option.
-    let (home, default) = (root().join("nowhere"), root().join("nowhere/dynamic-mcp/servers.json"));
+    let home = tempfile::tempdir().unwrap();
+    let default = home.path().join("dynamic-mcp").join("servers.json");
     let hint_with = |variables: &[(&str, &str)]| {
-        let variables = [&[("XDG_CONFIG_HOME", home.to_str().unwrap())], variables].concat();
+        let home = home.path().to_str().unwrap();
+        let variables = [&[("XDG_CONFIG_HOME", home), ("APPDATA", home)], variables].concat();
         messages(&load(std::slice::from_ref(&default), &Env::new(variables, root()), &Overrides::default()))
             .concat()
     };
