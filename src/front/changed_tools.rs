@@ -5,6 +5,7 @@ use crate::pins::changes::WhyRefused;
 use crate::text::{self, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
+use crate::upstream::snapshot::Snapshot;
 
 /// How many tools one text names.
 const MAX_NAMED: usize = 20;
@@ -14,8 +15,7 @@ const MAX_NAME: usize = 80;
 pub const STUB: &str = "Changed and not approved by the user: calls are refused.";
 
 /// Returns the text for the model if a tool is refused because it changed.
-pub fn refusal(group: &Upstream, tool: &str) -> Option<String> {
-    let snapshot = group.snapshot();
+pub fn refusal(group: &GroupName, snapshot: &Snapshot, tool: &str) -> Option<String> {
     let refused = snapshot.refused();
     let (why, server) = (refused.why(tool)?, snapshot.server.as_deref()?);
     let name = quoted(tool);
@@ -23,14 +23,14 @@ pub fn refusal(group: &Upstream, tool: &str) -> Option<String> {
         WhyRefused::Changed(parts) => format!(
             "Tool {name} of group {} {} and the user has not approved it, so it was not called. Tell the user, who can \
              review and accept it with: {}",
-            group.name,
+            group,
             difference(parts),
-            approve_command(&group.name, server, Some(snapshot.rules.own_name(tool)))
+            approve_command(group, server, Some(snapshot.rules.own_name(tool)))
         ),
         WhyRefused::Unreadable(why) => format!(
             "Tool {name} of group {} was not called: it is not known which tools the user has approved, because {why}. \
              Tell the user.",
-            group.name
+            group
         ),
     })
 }

@@ -37,22 +37,23 @@ impl Lease {
     /// # Errors
     ///
     /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
-    pub fn call<'a>(
-        &'a self,
-        method: &'a str,
-        params: Option<impl Into<Body>>,
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Option<&Body>,
         from: Era,
-        options: CallOptions,
-    ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
-        let params = params.map(Into::into);
+        options: &CallOptions,
+    ) -> Result<Reply, CallError> {
+        let translated;
         let params = match (from, self.0.era) {
             (Era::Handshake, Era::Handshake) => params,
             (from, to) => {
-                let params = params.map(|params| params.join());
-                translate::request(params, from, to, &self.0.offered).map(Body::from)
+                let params = params.map(Body::join);
+                translated = translate::request(params, from, to, &self.0.offered).map(Body::from);
+                translated.as_ref()
             }
         };
-        self.0.peer.call(method, params, options)
+        self.0.peer.call_with(method, params, options).await
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.

@@ -10,7 +10,7 @@ use super::log_level::{check_log_level, is_severe_enough};
 use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::protocol::methods::notification;
-use crate::protocol::{EXTENSIONS_OF_OUR_OWN, capability};
+use crate::protocol::{EXTENSIONS_OF_OUR_OWN, UI_EXTENSION, capability};
 use crate::upstream::clients::{LogLevel, log_params};
 use crate::wire::peer::Peer;
 use crate::wire::{Raw, raw};
@@ -55,6 +55,8 @@ struct ClientState {
     /// What the client declared with `initialize`. For a stateless client, the union of what its requests declared of
     /// `STATELESS_CAPABILITIES`.
     capabilities: Option<Raw>,
+    /// Whether apps are among them. Each call asks for it.
+    shows_apps: bool,
     /// Which notifications of upstreams reach the client.
     delivery: Delivery,
     /// The log level that the client asked for.
@@ -69,6 +71,14 @@ struct ClientState {
     last_number: u64,
     /// Tasks that the client created for a group, the latest last.
     tasks: VecDeque<(String, GroupName)>,
+}
+
+impl ClientState {
+    fn set_capabilities(&mut self, capabilities: Raw) {
+        let extensions = raw::get(&capabilities, capability::EXTENSIONS);
+        self.shows_apps = extensions.is_some_and(|all| raw::get(&all, UI_EXTENSION).is_some());
+        self.capabilities = Some(capabilities);
+    }
 }
 
 /// Which notifications of upstreams reach the client.
@@ -125,7 +135,7 @@ impl Client {
     /// Sets the capabilities that `initialize` declared.
     pub fn initialize(&self, capabilities: Raw) {
         let mut state = self.state.lock();
-        state.capabilities = Some(capabilities);
+        state.set_capabilities(capabilities);
         state.delivery = Delivery::default();
     }
 
@@ -139,7 +149,7 @@ impl Client {
         };
         let union =
             STATELESS_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
-        state.capabilities = Some(union);
+        state.set_capabilities(union);
         state.delivery = Delivery::OnRequest;
     }
 
@@ -186,9 +196,9 @@ impl Client {
         members.filter(|(key, _)| !EXTENSIONS_OF_OUR_OWN.contains(&key.as_str())).collect()
     }
 
-    /// Returns whether the client declared an extension.
-    pub fn has_extension(&self, extension: &str) -> bool {
-        self.capability(capability::EXTENSIONS).is_some_and(|all| raw::get(&all, extension).is_some())
+    /// Returns whether the client declared that it shows apps.
+    pub fn shows_apps(&self) -> bool {
+        self.state.lock().shows_apps
     }
 
     /// Returns whether the client declared a capability.

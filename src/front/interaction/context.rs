@@ -170,48 +170,45 @@ impl RequestContext {
     /// # Errors
     ///
     /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
-    pub async fn send(
-        &self,
-        group: &GroupName,
-        lease: &Lease,
+    pub fn send<'a>(
+        &'a self,
+        group: &'a GroupName,
+        lease: &'a Lease,
         method: Method,
-        params: impl Into<Body>,
-        options: CallOptions,
-    ) -> Result<Reply, CallError> {
-        self.session.subscription_order.wait(group).await;
-        let client = &self.session.client;
-        let _interest: Option<LogInterest> =
-            self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
-        let options = CallOptions {
-            progress: self.progress.clone(),
-            cancel_params: Some(self.cancel_params.clone()),
-            ..options
-        };
-        let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
-        let level = if is_bridged { client.log_level() } else { None };
-        let params: Body = match level {
-            Some(level) => translate::with_log_level(&params.into().join(), &level).into(),
-            None => params.into(),
-        };
-        if is_bridged && method.info().may_request_input {
-            let params = input_required::with_capabilities(client, &params.join());
-            let call = InputCall { client, channel: None, group, lease, method, options };
-            // Boxed, so that the future of a call without questions is small.
-            return Box::pin(call.answer(params, None)).await;
+        params: &'a Body,
+        mut options: CallOptions,
+    ) -> impl Future<Output = Result<Reply, CallError>> + Send + 'a {
+        options.progress = self.progress.clone();
+        options.cancel_params = Some(self.cancel_params.clone());
+        // An async function would have the options twice in its future.
+        async move {
+            self.session.subscription_order.wait(group).await;
+            let client = &self.session.client;
+            let _interest: Option<LogInterest> =
+                self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
+            let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
+            let level = if is_bridged { client.log_level() } else { None };
+            let with_level = level.map(|level| Body::from(translate::with_log_level(&params.join(), &level)));
+            let params = with_level.as_ref().unwrap_or(params);
+            if is_bridged && method.info().may_request_input {
+                let params = input_required::with_capabilities(client, &params.join());
+                let call = InputCall { client, channel: None, group, lease, method, options };
+                // Boxed, so that the future of a call without questions is small.
+                return Box::pin(call.answer(params, None)).await;
+            }
+            let task = || raw::get_str(&params.join(), "taskId");
+            let task = (method == Method::TasksResult).then(task).flatten();
+            let channel = self.input_channel.as_ref();
+            let registered =
+                channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
+            let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
+            options.origin = Some(number);
+            let reply = lease.call(method.name(), Some(params), self.era, &options).await?;
+            if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
+                return Ok(reply);
+            }
+            let call = InputCall { client, channel, group, lease, method, options };
+            Box::pin(call.answer(params.join(), Some(reply))).await
         }
-        let task = || raw::get_str(&params.join(), "taskId");
-        let task = (method == Method::TasksResult).then(task).flatten();
-        let channel = self.input_channel.as_ref();
-        let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
-        let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
-        let options = CallOptions { origin: Some(number), ..options };
-        // Boxed, so that the future of a call without questions is small.
-        let again = channel.map(|_| Box::new((params.clone(), options.clone())));
-        let reply = lease.call(method.name(), Some(params), self.era, options).await?;
-        let asks_too_much = || reply.as_ref().is_ok_and(input_required::has_too_many_questions);
-        let Some(again) = again.filter(|_| asks_too_much()) else { return Ok(reply) };
-        let (params, options) = *again;
-        let call = InputCall { client, channel, group, lease, method, options };
-        Box::pin(call.answer(params.join(), Some(reply))).await
     }
 }

@@ -78,7 +78,7 @@ impl InputCall<'_> {
 
     async fn send(&self, params: &Raw) -> Result<Reply, CallError> {
         let era = if self.channel.is_some() { Era::Stateless } else { Era::Handshake };
-        self.lease.call(self.method.name(), Some(params.clone()), era, self.options.clone()).await
+        self.lease.call(self.method.name(), Some(&params.clone().into()), era, &self.options).await
     }
 
     /// Sends the client every request in the result, and returns its answers, or the first error among them.

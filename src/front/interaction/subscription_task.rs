@@ -234,7 +234,7 @@ async fn send(
     let params = topics.params.get(topic).cloned();
     let params = params.unwrap_or_else(|| json!({ "uri": uri }).to_string().into());
     let options = CallOptions::within(SUBSCRIBE_TIMEOUT);
-    match lease.call(method.name(), Some(params), Era::Handshake, options).await {
+    match lease.call(method.name(), Some(&params.into()), Era::Handshake, &options).await {
         Ok(reply) => Some(reply),
         Err(CallError::Closed { .. }) => None,
         Err(error) => Some(Err(errors::unanswered(&group.name, method.name(), &error, None).into())),
@@ -262,8 +262,9 @@ async fn run_on_stateless(group: &Upstream, lease: &Lease, channels: &mut Subscr
             ..CallOptions::within(SUBSCRIPTION_TIMEOUT)
         };
         let method = Method::SubscriptionsListen.name();
-        let params = Some(listen_params(&wanted));
-        let mut next: OpenListen<'_> = Box::pin(lease.call(method, params, Era::Handshake, options));
+        let params = listen_params(&wanted).into();
+        let mut next: OpenListen<'_> =
+            Box::pin(async move { lease.call(method, Some(&params), Era::Handshake, &options).await });
         let acknowledged = async {
             // The request was sent by the first poll of its call, which comes before this one.
             sent(wanted.version);

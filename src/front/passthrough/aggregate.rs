@@ -93,9 +93,11 @@ async fn list(group: &Upstream, kind: &ListKind) -> Option<Vec<ListEntry>> {
     }
     let (mut entries, mut cursor) = (Vec::new(), None::<Raw>);
     loop {
-        let params = cursor.as_ref().map(|cursor| raw::set(&Raw::from_static(b"{}"), "cursor", cursor));
+        let params =
+            cursor.as_ref().map(|cursor| raw::set(&Raw::from_static(b"{}"), "cursor", cursor).into());
         let options = CallOptions::within(GROUP_TIMEOUT);
-        let page = lease.call(kind.method.name(), params, Era::Handshake, options).await.ok()?.ok()?;
+        let call = lease.call(kind.method.name(), params.as_ref(), Era::Handshake, &options);
+        let page = call.await.ok()?.ok()?;
         entries.extend(catalog::read_entries(&page, kind.member, kind.key));
         let next = raw::get(&page, "nextCursor").filter(|next| &next[..] != b"null");
         if next.is_none() || next == cursor {

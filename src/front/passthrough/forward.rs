@@ -55,6 +55,17 @@ pub struct PreparedRequest {
     pub run_as_task: bool,
 }
 
+impl PreparedRequest {
+    /// The limits of the request.
+    pub(super) fn options(&self) -> CallOptions {
+        CallOptions {
+            max_total: MAX_TOTAL.max(self.timeout),
+            may_become_task: self.may_become_task,
+            ..CallOptions::within(self.timeout)
+        }
+    }
+}
+
 /// The answer to a forwarded request, and the connection that it came on.
 pub struct Forwarded {
     /// The group that answered.
@@ -153,7 +164,10 @@ pub async fn forward<O: Outgoing>(
         let request = outgoing.prepare(&group, &lease).await?;
         let (method, repeatable) = (request.method, request.repeatable);
         let started = cork::now();
-        let outcome = send(context, &group, &lease, request).await;
+        let outcome = match request.run_as_task {
+            true => Box::pin(task_call::run(context, &group, &lease, &request)).await,
+            false => context.send(&group.name, &lease, method, &request.params, request.options()).await,
+        };
         if method == Method::ToolsCall {
             let took = cork::now().saturating_duration_since(started);
             group.stats.record(took, outcome.as_ref().map_or(true, is_failure));
@@ -178,21 +192,6 @@ pub async fn forward<O: Outgoing>(
         let unanswered = Box::new(Unanswered { group, method, error, lost, login });
         return Err(unless_shutting_down(context, ForwardError::Unanswered(unanswered)).into());
     }
-}
-
-async fn send(
-    context: &RequestContext,
-    group: &Upstream,
-    lease: &Lease,
-    request: PreparedRequest,
-) -> Result<Reply, CallError> {
-    let PreparedRequest { method, params, timeout, may_become_task, run_as_task, .. } = request;
-    let options =
-        CallOptions { max_total: MAX_TOTAL.max(timeout), may_become_task, ..CallOptions::within(timeout) };
-    if run_as_task {
-        return Box::pin(task_call::run(context, group, lease, params.join(), options)).await;
-    }
-    context.send(&group.name, lease, method, params, options).await
 }
 
 /// Adapts the answer of an upstream to the client's era.

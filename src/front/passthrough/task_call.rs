@@ -1,6 +1,7 @@
 //! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits
 //! for its result.
 
+use super::forward::PreparedRequest;
 use crate::front::interaction::context::RequestContext;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
@@ -25,13 +26,12 @@ pub(super) async fn run(
     context: &RequestContext,
     group: &Upstream,
     lease: &Lease,
-    params: Raw,
-    options: CallOptions,
+    request: &PreparedRequest,
 ) -> Result<Reply, CallError> {
-    let params = raw::set(&params, "task", b"{}");
-    let options = CallOptions { may_become_task: true, ..options };
+    let params = raw::set(&request.params.join(), "task", b"{}").into();
+    let options = CallOptions { may_become_task: true, ..request.options() };
     let result_options = CallOptions::within(options.max_total);
-    let created = match context.send(&group.name, lease, Method::ToolsCall, params, options).await? {
+    let created = match context.send(&group.name, lease, Method::ToolsCall, &params, options).await? {
         Ok(created) => created,
         Err(error) => return Ok(Err(error)),
     };
@@ -40,7 +40,8 @@ pub(super) async fn run(
     let Some(id) = task else { return Ok(Ok(created)) };
     let params = raw::set(&Raw::from_static(b"{}"), "taskId", &id);
     let mut guard = CancelTaskOnDrop { lease, params: params.clone(), is_done: false };
-    let outcome = context.send(&group.name, lease, Method::TasksResult, params, result_options).await;
+    let params = params.into();
+    let outcome = context.send(&group.name, lease, Method::TasksResult, &params, result_options).await;
     guard.is_done = outcome.is_ok();
     outcome
 }

@@ -3,6 +3,7 @@
 //!
 //! A call whose arguments fit never comes here.
 
+use super::found_tool::FoundTool;
 use crate::front::interaction::context::RequestContext;
 use crate::front::{changed_tools, tool_errors};
 use crate::schema::signature::signature;
@@ -24,15 +25,14 @@ pub struct ArgumentMisfit {
 
 /// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached catalog
 /// may be outdated, so it never rejects a call.
-pub fn find_misfit(
+pub(super) fn find_misfit(
     context: &RequestContext,
     group: &Upstream,
-    tool: &Tool,
+    tool: &FoundTool,
     args: &Raw,
 ) -> Option<ArgumentMisfit> {
-    let catalog = group.snapshot().catalog.clone()?;
-    let CatalogSource::Live(_) = catalog.source else { return None };
-    let (_, definition) = catalog.definitions()?.find(|(known, _)| known.name == tool.name)?;
+    let CatalogSource::Live(_) = tool.catalog.source else { return None };
+    let definition = tool.catalog.definition(tool.index)?;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     match context.session.validator.validate(label, definition, args) {
         ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
@@ -46,10 +46,10 @@ pub fn find_misfit(
 /// # Errors
 ///
 /// The text for the model.
-pub async fn resolve(
+pub(super) async fn resolve(
     context: &RequestContext,
     group: &Upstream,
-    tool: &Tool,
+    tool: &FoundTool,
     args: &Raw,
     misfit: ArgumentMisfit,
 ) -> Result<Option<Raw>, String> {
@@ -57,12 +57,13 @@ pub async fn resolve(
         return Ok(repair(context, group, tool, args, &misfit.definition));
     }
     group.refresh().await;
+    let Some(tool) = FoundTool::named(group, &tool.name) else { return Ok(None) };
     // The error would show the new definition.
-    changed_tools::refusal(group, &tool.name).map_or(Ok(()), Err)?;
-    let Some(ArgumentMisfit { verdict, definition }) = find_misfit(context, group, tool, args) else {
+    changed_tools::refusal(&group.name, &tool.snapshot, &tool.name).map_or(Ok(()), Err)?;
+    let Some(ArgumentMisfit { verdict, definition }) = find_misfit(context, group, &tool, args) else {
         return Ok(None);
     };
-    let repaired = repair(context, group, tool, args, &definition);
+    let repaired = repair(context, group, &tool, args, &definition);
     match verdict {
         ArgumentVerdict::Misfit(violations) if repaired.is_none() => {
             let signature = shorten(&signature(&definition).call, MAX_SIGNATURE);

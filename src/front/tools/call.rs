@@ -15,8 +15,8 @@ use crate::front::passthrough::tasks;
 use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
+use crate::protocol::Era;
 use crate::protocol::methods::Method;
-use crate::protocol::{Era, UI_EXTENSION};
 use crate::schema;
 use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
@@ -140,7 +140,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
 
 /// Names the app of the tool in a result, for a client that shows apps.
 fn name_app(call: &ToolCall, group: &GroupName, tool: &FoundTool, result: Raw) -> Raw {
-    let shows_apps = call.context.session.client.has_extension(UI_EXTENSION);
+    let shows_apps = call.context.session.client.shows_apps();
     match tool.catalog.definition(tool.index).filter(|_| shows_apps) {
         Some(definition) => AppUris::new(call.context.groups()).name_in_result(group, definition, &result),
         None => result,
@@ -177,12 +177,11 @@ impl Outgoing for OutgoingCall<'_> {
             return Err(tool_errors::lost_state(&group.name).into());
         }
         let tool = find_tool(group, self.name).await?;
-        refuse_changed(group, &tool)?;
+        refuse_changed(group, &tool.snapshot, &tool)?;
         if tool.app_only && self.call.by_our_tool {
             return Err(tool_errors::only_for_its_app(&group.name, &tool.name).into());
         }
-        let snapshot = group.snapshot();
-        let (rules, server) = (&snapshot.rules, snapshot.server.as_ref());
+        let (rules, server) = (&tool.snapshot.rules, tool.snapshot.server.as_ref());
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
@@ -198,7 +197,7 @@ impl Outgoing for OutgoingCall<'_> {
             None => None,
             Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
         };
-        self.replace_hidden(group, &tool, &snapshot)?;
+        self.replace_hidden(group, &tool)?;
         let demand = match rules.asks(&tool.name) {
             true => Some(ApprovalDemand::Config),
             false if tool.requires_user && self.call.context.can_elicit_forms() => {
@@ -221,7 +220,7 @@ impl Outgoing for OutgoingCall<'_> {
             repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
             may_become_task: params.get("task").is_some(),
             run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
-            params: params.with(&members),
+            params: params.with(members),
         };
         self.tool = Some(tool);
         Ok(prepared)
@@ -242,13 +241,8 @@ impl OutgoingCall<'_> {
     /// # Errors
     ///
     /// The call has a hidden argument. The text for the model.
-    fn replace_hidden(
-        &mut self,
-        group: &Upstream,
-        tool: &FoundTool,
-        snapshot: &Snapshot,
-    ) -> Result<(), String> {
-        for HiddenArg { name, value } in tool.hidden_args(snapshot) {
+    fn replace_hidden(&mut self, group: &Upstream, tool: &FoundTool) -> Result<(), String> {
+        for HiddenArg { name, value } in tool.hidden_args() {
             if raw::get(self.args(), &name).is_some() {
                 return Err(tool_errors::hidden_argument(&group.name, &tool.name, &name));
             }
@@ -293,7 +287,7 @@ impl OutgoingCall<'_> {
             }
         }
         // The server may have changed it since.
-        refuse_changed(group, tool)?;
+        refuse_changed(group, &group.snapshot(), tool)?;
         self.carried = Some(demand).filter(|_| self.call.context.era == Era::Stateless);
         Ok(self.carried.map(|_| approval.unwrap_params(params).into()))
     }
@@ -352,6 +346,6 @@ fn choose_group<'a>(
 /// # Errors
 ///
 /// The text for the model.
-fn refuse_changed(group: &Upstream, tool: &Tool) -> Result<(), String> {
-    changed_tools::refusal(group, &tool.name).map_or(Ok(()), Err)
+fn refuse_changed(group: &Upstream, snapshot: &Snapshot, tool: &Tool) -> Result<(), String> {
+    changed_tools::refusal(&group.name, snapshot, &tool.name).map_or(Ok(()), Err)
 }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// A tool in a group's catalog.
 pub(super) struct FoundTool {
+    /// The state of the group in which it was found.
+    pub(super) snapshot: Arc<Snapshot>,
     /// The catalog.
     pub(super) catalog: Arc<Catalog>,
     /// Its place in the catalog.
@@ -18,9 +20,17 @@ pub(super) struct FoundTool {
 }
 
 impl FoundTool {
+    /// Finds the tool of exactly this name as the group has it now.
+    pub(super) fn named(group: &Upstream, name: &str) -> Option<Self> {
+        let snapshot = group.snapshot();
+        let catalog = snapshot.catalog.clone()?;
+        let index = catalog.tools.iter().position(|tool| tool.name == name)?;
+        Some(Self { snapshot, catalog, index })
+    }
+
     /// The arguments that the config hides.
-    pub(super) fn hidden_args(&self, snapshot: &Snapshot) -> Vec<HiddenArg> {
-        let overrides = snapshot.server.as_ref().map(|server| &server.tools.overrides);
+    pub(super) fn hidden_args(&self) -> Vec<HiddenArg> {
+        let overrides = self.snapshot.server.as_ref().map(|server| &server.tools.overrides);
         let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
         else {
             return Vec::new();
@@ -46,10 +56,10 @@ impl Deref for FoundTool {
 pub(super) async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     let find = || {
         let snapshot = group.snapshot();
-        let catalog = snapshot.catalog.as_ref()?;
-        match lookup::tool(&group.name, catalog, &snapshot.rules, name) {
+        let catalog = snapshot.catalog.clone()?;
+        match lookup::tool(&group.name, &catalog, &snapshot.rules, name) {
             Match::None => None,
-            Match::One(index) => Some(Ok(FoundTool { catalog: catalog.clone(), index })),
+            Match::One(index) => Some(Ok(FoundTool { snapshot, catalog, index })),
             Match::Several(indexes) => {
                 let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
                 Some(Err(lookup::ambiguous_tool(&group.name, name, names)))

@@ -74,7 +74,8 @@ pub async fn describe(invocation: Invocation) -> Reply {
 /// Returns the text about the tool exposed as `name` if it is refused because it changed.
 fn refusal(groups: &GroupManager, name: &str) -> Option<String> {
     let (group, tool) = tool_list::exposed_names(groups).resolve(name)?;
-    changed_tools::refusal(&groups.get(&group)?, &tool)
+    let group = groups.get(&group)?;
+    changed_tools::refusal(&group.name, &group.snapshot(), &tool)
 }
 
 /// `tools/describe_batch`.

@@ -57,12 +57,12 @@ impl Body {
     }
 
     /// The whole text in parts, none of which is empty or a copy.
-    pub(super) fn into_parts(self) -> Vec<Bytes> {
+    pub(super) fn parts(&self) -> Vec<Bytes> {
         let mut parts = Vec::with_capacity(2 * self.edits.len() + 2);
         let mut done = 0;
-        for BodyEdit { place, value } in self.edits {
+        for BodyEdit { place, value } in &self.edits {
             parts.push(self.text.slice(done..place.start));
-            parts.push(value);
+            parts.push(value.clone());
             done = place.end;
         }
         parts.push(self.text.slice(done..));

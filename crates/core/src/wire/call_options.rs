@@ -159,8 +159,8 @@ impl CallOptions {
 }
 
 /// Sets the progress token of a request. The id of the request serves as its token.
-pub(super) fn with_progress_token(params: Option<Body>, id: u64) -> Body {
-    let params = params.unwrap_or_else(|| Raw::from_static(b"{}").into());
+pub(super) fn with_progress_token(params: Option<&Body>, id: u64) -> Body {
+    let params = params.cloned().unwrap_or_else(|| Raw::from_static(b"{}").into());
     let token = Raw::from(id.to_string());
     params
         .set_progress_token(token.clone())

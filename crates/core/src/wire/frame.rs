@@ -20,7 +20,7 @@ pub struct Frame {
 
 impl Frame {
     /// A request.
-    pub fn request(id: u64, method: &str, params: Option<Body>) -> Self {
+    pub fn request(id: u64, method: &str, params: Option<&Body>) -> Self {
         let mut digits = [0; 20];
         let start = write_digits(id, &mut digits);
         Self::new(Some(&digits[start..]), Some(method), "params", params)
@@ -28,14 +28,14 @@ impl Frame {
 
     /// A notification.
     pub fn notification(method: &str, params: Option<Bytes>) -> Self {
-        Self::new(None, Some(method), "params", params.map(Body::from))
+        Self::new(None, Some(method), "params", params.map(Body::from).as_ref())
     }
 
     /// A response. `id` is written as it was received, `null` if the request had no readable id.
     pub fn response(id: &[u8], reply: Result<Bytes, Bytes>) -> Self {
         match reply {
-            Ok(result) => Self::new(Some(id), None, "result", Some(result.into())),
-            Err(error) => Self::new(Some(id), None, "error", Some(error.into())),
+            Ok(result) => Self::new(Some(id), None, "result", Some(&result.into())),
+            Err(error) => Self::new(Some(id), None, "error", Some(&error.into())),
         }
     }
 
@@ -47,8 +47,8 @@ impl Frame {
         Self { head: b"[".to_vec(), written: 0, rest }
     }
 
-    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<Body>) -> Self {
-        let body_len = body.as_ref().map_or(0, Body::len);
+    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<&Body>) -> Self {
+        let body_len = body.map_or(0, Body::len);
         let copied = if body_len > MAX_COPIED { 0 } else { body_len };
         let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + name.len();
         let mut head = Vec::with_capacity(given + copied + 64);
@@ -73,7 +73,7 @@ impl Frame {
             if copied == body_len {
                 body.write_to(&mut head);
             } else {
-                rest = body.into_parts();
+                rest = body.parts();
                 rest.push(Bytes::from_static(b"}\n"));
             }
         }

@@ -148,7 +148,7 @@ fn check_params(params: &Params) {
     assert_eq!(text(params.arguments().as_deref()), text(inner("arguments").as_ref()));
     for key in ["_meta", "arguments", "name", "k"] {
         assert_eq!(params.get(key), raw::get(params, key));
-        let set = params.with(&[(key, Raw::from_static(b"[1e400]"))]).join();
+        let set = params.with([(key, Raw::from_static(b"[1e400]"))]).join();
         assert_eq!(set, raw::set(params, key, b"[1e400]"));
     }
 }

@@ -29,8 +29,15 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub struct LineReader<R> {
     /// The stream.
     reader: R,
+    /// What was read of it.
+    lines: LineBuffer,
+}
+
+/// What was read of a stream, and how to cut it. It does not depend on the type of the stream, so that there is one copy
+/// of it, in this crate.
+struct LineBuffer {
     /// What was read and not returned yet.
-    buffer: BytesMut,
+    bytes: BytesMut,
     /// How many bytes at the start of `buffer` are known to have no line end.
     searched: usize,
     /// Whether the buffer is larger than `MIN_BUFFER`.
@@ -66,30 +73,17 @@ struct OversizedLine {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        let (buffer, reservation) = (BytesMut::new(), Reservation::default());
-        Self {
-            reader,
-            buffer,
-            searched: 0,
-            grown: false,
-            last: 0,
-            last_large: 0,
-            limit,
-            reservation,
-            oversized: None,
-            returned: None,
-            at_end: false,
-        }
+        Self { reader, lines: LineBuffer::new(limit) }
     }
 
     /// Sets the limit for one line, in bytes.
     pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
+        self.lines.limit = limit;
     }
 
     /// Makes `line` the next one.
     pub fn put_back(&mut self, line: Result<Bytes, MessageError>) {
-        self.returned = Some(line);
+        self.lines.returned = Some(line);
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
@@ -100,26 +94,19 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// [`MessageError::TooLong`] for a line that exceeds the limit, [`MessageError::OverBudget`] for one that finds no
     /// room; the next call reads the line after it.
     pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
-        if let Some(line) = self.returned.take() {
-            return Some(line);
-        }
+        let lines = &mut self.lines;
         loop {
-            while let Some(end) = self.line_end() {
-                if let Some(line) = self.take_line(end) {
-                    return Some(line);
-                }
+            if let Some(line) = lines.next() {
+                return Some(line);
             }
-            if self.buffer.len() > self.limit || self.oversized.is_some() {
-                self.skip(false);
-            } else if self.limit != UNLIMITED && !self.reservation.reserve(self.buffer.len()).await {
-                self.skip(true);
+            if lines.must_skip() {
+                lines.skip(false);
+            } else if lines.limit != UNLIMITED && !lines.reservation.reserve(lines.bytes.len()).await {
+                lines.skip(true);
             }
-            self.make_room();
-            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
-                let last = self.buffer.split().freeze();
-                self.searched = 0;
-                self.at_end = true;
-                return self.finish(last);
+            lines.make_room();
+            if self.reader.read_buf(&mut lines.bytes).await.unwrap_or(0) == 0 {
+                return lines.end();
             }
         }
     }
@@ -130,6 +117,64 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// Those of `next`.
     pub fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
+        self.lines.next_buffered(max)
+    }
+
+    /// Whether the stream has ended, so that the line that was read last may be incomplete.
+    pub fn at_end(&self) -> bool {
+        self.lines.at_end
+    }
+
+    /// The limit for one line, in bytes.
+    pub fn limit(&self) -> usize {
+        self.lines.limit
+    }
+
+    /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
+    /// `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
+    pub async fn ended(&mut self) {
+        let LineBuffer { bytes, limit, .. } = &mut self.lines;
+        while bytes.len() < READ_AHEAD.min(*limit) {
+            bytes.reserve(MIN_BUFFER);
+            if self.reader.read_buf(bytes).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+impl LineBuffer {
+    fn new(limit: usize) -> Self {
+        Self {
+            bytes: BytesMut::new(),
+            searched: 0,
+            grown: false,
+            last: 0,
+            last_large: 0,
+            limit,
+            reservation: Reservation::default(),
+            oversized: None,
+            returned: None,
+            at_end: false,
+        }
+    }
+
+    /// Takes the next line that is not blank, if all of it was read.
+    fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
+        if self.returned.is_some() {
+            return self.returned.take();
+        }
+        while let Some(end) = self.line_end() {
+            if let Some(line) = self.take_line(end) {
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    /// Does the same, unless the line has more than `max` bytes.
+    fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
         while self.returned.is_none() && self.oversized.is_none() {
             let end = self.line_end()?;
             if end > max {
@@ -143,48 +188,39 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         None
     }
 
-    /// Whether the stream has ended, so that the line that was read last may be incomplete.
-    pub fn at_end(&self) -> bool {
-        self.at_end
+    /// Takes what was read of the last line, because the stream has ended.
+    fn end(&mut self) -> Option<Result<Bytes, MessageError>> {
+        let last = self.bytes.split().freeze();
+        self.searched = 0;
+        self.at_end = true;
+        self.finish(last)
     }
 
-    /// The limit for one line, in bytes.
-    pub fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
-    /// `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
-    pub async fn ended(&mut self) {
-        while self.buffer.len() < READ_AHEAD.min(self.limit) {
-            self.buffer.reserve(MIN_BUFFER);
-            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
+    /// Returns whether the line that is incomplete is not kept.
+    fn must_skip(&self) -> bool {
+        self.bytes.len() > self.limit || self.oversized.is_some()
     }
 
     /// Makes room for a line as long as the last one; doubles the buffer if a message does not fit, and shrinks it after
     /// a longer one.
     fn make_room(&mut self) {
-        let read = self.buffer.len();
+        let read = self.bytes.len();
         let wanted = read.max(MIN_BUFFER);
         // A large line is expected only once a part of it is there.
         let line = if read > LARGE / 2 { self.last_large } else { self.last };
         let expected = (line + MIN_ROOM).saturating_sub(read);
         if self.grown && wanted.max(expected) == MIN_BUFFER {
-            self.buffer = BytesMut::from(&self.buffer[..]);
+            self.bytes = BytesMut::from(&self.bytes[..]);
         }
         self.grown = wanted.max(expected) > MIN_BUFFER;
-        if self.buffer.capacity() - read < expected.max(MIN_ROOM) {
-            self.buffer.reserve(wanted.max(expected));
+        if self.bytes.capacity() - read < expected.max(MIN_ROOM) {
+            self.bytes.reserve(wanted.max(expected));
         }
     }
 
     /// Takes the line that ends at `end`. `None` if it is blank.
     fn take_line(&mut self, end: usize) -> Option<Result<Bytes, MessageError>> {
-        let mut line = self.buffer.split_to(end + 1);
+        let mut line = self.bytes.split_to(end + 1);
         line.truncate(end);
         self.searched = 0;
         match end > LARGE {
@@ -195,15 +231,15 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     fn line_end(&mut self) -> Option<usize> {
-        let found = memchr(b'\n', &self.buffer[self.searched..]).map(|n| self.searched + n);
-        self.searched = self.buffer.len();
+        let found = memchr(b'\n', &self.bytes[self.searched..]).map(|n| self.searched + n);
+        self.searched = self.bytes.len();
         found
     }
 
     /// Drops what was read of a line that is not kept, except for its ends.
     fn skip(&mut self, is_over_budget: bool) {
         self.reservation = Reservation::default();
-        let part = self.buffer.split().freeze();
+        let part = self.bytes.split().freeze();
         self.searched = 0;
         let head = || Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
         let line = || OversizedLine { head: head(), tail: Vec::new(), bytes: 0, is_over_budget };
@@ -325,8 +361,8 @@ mod tests {
         let _open = writing.await.unwrap();
         let more = tokio::time::timeout(std::time::Duration::from_millis(20), lines.next()).await;
         assert!(more.is_err());
-        assert_eq!(lines.buffer, &b"{\"half"[..]);
-        assert!(lines.buffer.capacity() <= 2 * MIN_BUFFER, "{}", lines.buffer.capacity());
+        assert_eq!(lines.lines.bytes, &b"{\"half"[..]);
+        assert!(lines.lines.bytes.capacity() <= 2 * MIN_BUFFER, "{}", lines.lines.bytes.capacity());
     }
 
     #[tokio::test]

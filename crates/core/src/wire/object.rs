@@ -103,26 +103,43 @@ impl Object {
         self.members.iter().map(entry).collect()
     }
 
-    /// Sets members: replaces their values in place, or adds them at the end.
-    pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
-        let mut edits = Vec::with_capacity(values.len());
-        for member in &self.members {
-            if let Some((_, value)) = values.iter().find(|(key, _)| self.has_key(member, key)) {
-                edits.push(BodyEdit { place: member.value.clone(), value: value.clone() });
-            }
-        }
-        // After the last value, so that all white space stays where it is.
-        let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
-        let end = self.members.last().map_or_else(|| open_brace() + 1, |last| last.value.end);
-        let mut separator = if self.members.is_empty() { "" } else { "," };
+    /// Sets members, each once: replaces their values in place, or adds them at the end.
+    pub fn with<'k>(&self, values: impl IntoIterator<Item = (&'k str, Bytes)>) -> Body {
+        let values = values.into_iter();
+        let mut edits = Vec::with_capacity(values.size_hint().0);
+        let mut end = None;
         for (key, value) in values {
-            if !self.members.iter().any(|member| self.has_key(member, key)) {
-                let key = format!("{separator}{}:", serde_json::Value::from(*key)).into();
-                edits.extend([key, value.clone()].map(|value| BodyEdit { place: end..end, value }));
-                separator = ",";
+            let mut places = self.members.iter().filter(|member| self.has_key(member, key));
+            match places.next() {
+                Some(first) => {
+                    let mut place = &first.value;
+                    for next in places {
+                        edits.push(BodyEdit { place: place.clone(), value: value.clone() });
+                        place = &next.value;
+                    }
+                    edits.push(BodyEdit { place: place.clone(), value });
+                }
+                None => {
+                    let (at, separator) = end.get_or_insert_with(|| self.end_of_members());
+                    let key = format!("{separator}{}:", serde_json::Value::from(key)).into();
+                    edits.extend([key, value].map(|value| BodyEdit { place: *at..*at, value }));
+                    *separator = ",";
+                }
             }
         }
+        // Those at the end stay in their order.
+        edits.sort_by_key(|edit| edit.place.start);
         Body::edited(self.text.clone(), edits)
+    }
+
+    /// Where members are added, so that all white space stays where it is: after the last value. Also what separates a
+    /// member there from those before it.
+    fn end_of_members(&self) -> (usize, &'static str) {
+        let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
+        match self.members.last() {
+            Some(last) => (last.value.end, ","),
+            None => (open_brace() + 1, ""),
+        }
     }
 
     /// Removes the member `key`.
@@ -266,7 +283,7 @@ impl Params {
 
     /// Sets members, like [`Object::with`]. The body knows where its progress token is, so that another one can take its
     /// place.
-    pub fn with(&self, values: &[(&str, Bytes)]) -> Body {
+    pub fn with<const N: usize>(&self, values: [(&str, Bytes); N]) -> Body {
         let Some(object) = &self.0.object else { return self.0.text.clone().into() };
         let replaces_meta = values.iter().any(|(key, _)| *key == "_meta");
         object.with(values).with_token(self.token().filter(|_| !replaces_meta))
@@ -295,7 +312,7 @@ impl From<Bytes> for Params {
 
 impl From<Params> for Body {
     fn from(params: Params) -> Self {
-        params.with(&[])
+        params.with([])
     }
 }
 
@@ -350,7 +367,8 @@ mod tests {
                 r#"{"name":"b","_meta":{"progressToken":77}, "arguments":{} , "z":1e400}"#,
             ),
         ] {
-            let body = params(given).with(&values).set_progress_token(Bytes::from_static(b"77")).unwrap();
+            let body =
+                params(given).with(values.clone()).set_progress_token(Bytes::from_static(b"77")).unwrap();
             assert_eq!(body.join(), wanted, "{given}");
         }
         for given in [
@@ -358,7 +376,7 @@ mod tests {
             r#"{"name":"a","_meta":{"progressToken":1,"progressToken":2}}"#,
             r#"{"_meta":{"progressToken":1},"name":"a","_meta":{"progressToken":2}}"#,
         ] {
-            let body = params(given).with(&values);
+            let body = params(given).with(values.clone());
             assert!(body.set_progress_token(Bytes::from_static(b"77")).is_err(), "{given}");
         }
     }
@@ -370,10 +388,10 @@ mod tests {
             let given = params(&format!(r#"{{ "a" : 1.0, "b":"{long}" , "a":2}}"#));
             let values = [("a", Bytes::from_static(b"1e400")), ("é", Bytes::from_static(b"[]"))];
             let wanted = format!(r#"{{ "a" : 1e400, "b":"{long}" , "a":1e400,"é":[]}}"#);
-            assert_eq!(given.with(&values).join(), wanted);
+            assert_eq!(given.with(values).join(), wanted);
         }
         let values = [("a", Bytes::from_static(b"1")), ("b", Bytes::from_static(b"2"))];
-        assert_eq!(params(r#"{"a":0,"a":0}"#).with(&values).join(), r#"{"a":1,"a":1,"b":2}"#);
+        assert_eq!(params(r#"{"a":0,"a":0}"#).with(values).join(), r#"{"a":1,"a":1,"b":2}"#);
     }
 
     #[test]
@@ -381,7 +399,7 @@ mod tests {
         for text in ["null", "[1]", "3", "{", ""] {
             let params = params(text);
             assert!(params.object().is_none() && params.arguments().is_none() && params.meta().is_none());
-            assert_eq!(params.with(&[("a", Bytes::from_static(b"1"))]).join(), text);
+            assert_eq!(params.with([("a", Bytes::from_static(b"1"))]).join(), text);
         }
     }
 }

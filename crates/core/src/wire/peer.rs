@@ -80,7 +80,7 @@ impl Peer {
             calls.last_id += 1;
             calls.last_id
         };
-        self.output.send(Frame::request(id, method, Some(params.into())));
+        self.output.send(Frame::request(id, method, Some(&params.into())));
     }
 
     /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
@@ -130,15 +130,20 @@ impl Peer {
         params: Option<impl Into<Body>>,
         options: CallOptions,
     ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
-        // An async function would have the params twice in its future.
-        self.call_with(method, params.map(Into::into), options)
+        let params = params.map(Into::into);
+        async move { self.call_with(method, params.as_ref(), &options).await }
     }
 
-    async fn call_with(
+    /// Does the same with what the caller keeps: the futures of the callers would have a copy each.
+    ///
+    /// # Errors
+    ///
+    /// Those of `call`.
+    pub async fn call_with(
         &self,
         method: &str,
-        params: Option<Body>,
-        options: CallOptions,
+        params: Option<&Body>,
+        options: &CallOptions,
     ) -> Result<Reply, CallError> {
         let started = cork::now();
         let mut sent = started;
@@ -162,12 +167,12 @@ impl Peer {
             max_total: options.max_total,
         };
         let id = self.open(call)?;
-        let mut guard = CancelOnDrop { peer: self, id, options: &options, reason: None };
-        let params = match options.progress {
-            Some(_) => Some(with_progress_token(params, id)),
-            None => params,
+        let mut guard = CancelOnDrop { peer: self, id, options, reason: None };
+        let request = match options.progress {
+            Some(_) => Frame::request(id, method, Some(&with_progress_token(params, id))),
+            None => Frame::request(id, method, params),
         };
-        if !self.output.send(Frame::request(id, method, params)) {
+        if !self.output.send(request) {
             return Err(CallError::Closed { sent: false });
         }
         let outcome = answered.await.unwrap_or(Err(CallError::Closed { sent: true }));
