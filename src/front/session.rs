@@ -149,6 +149,7 @@ impl ClientSession {
     }
 
     async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
+        let peer = self.peer.clone();
         loop {
             if !self.peer.output().is_ready() {
                 tokio::select! {
@@ -169,7 +170,6 @@ impl ClientSession {
                 () = self.requests.serve() => {}
                 unread = self.peer.next(lines) => match unread {
                     Some(first) => {
-                        let peer = self.peer.clone();
                         let handle = |incoming, _: &mut _| {
                             self.handle(incoming);
                             !self.start_due && self.peer.output().is_ready()
@@ -233,10 +233,13 @@ impl ClientSession {
 
     /// Returns whether the limit for open requests is reached.
     fn is_full(&mut self) -> bool {
-        let is_full = |session: &Self| session.requests.len() + session.held.len() >= MAX_OPEN_REQUESTS;
-        // Requests that were answered meanwhile do not count.
-        while is_full(self) && self.requests.ended().now_or_never().is_some() {}
-        is_full(self)
+        while self.requests.len() + self.held.len() >= MAX_OPEN_REQUESTS {
+            // Requests that were answered meanwhile do not count.
+            if self.requests.ended().now_or_never().is_none() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.

@@ -21,9 +21,9 @@ pub struct UriOrigins {
 }
 
 impl UriOrigins {
-    /// Remembers the URIs that a result of `group` names.
-    pub fn record(&mut self, group: &GroupName, result: &Raw) {
-        for uri in uris(result) {
+    /// Remembers URIs that a result of `group` names.
+    pub fn record(&mut self, group: &GroupName, uris: Vec<String>) {
+        for uri in uris {
             if self.groups.insert(uri.clone(), group.clone()).is_none() {
                 self.order.push_back(uri);
             }
@@ -42,7 +42,7 @@ impl UriOrigins {
 }
 
 /// The values of all members called `uri`, at any depth.
-fn uris(result: &Raw) -> Vec<String> {
+pub fn uris(result: &Raw) -> Vec<String> {
     static KEY: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\"uri\""));
     let found = KEY.find_iter(result).filter_map(|at| {
         let value = result[at + 5..].trim_ascii_start().strip_prefix(b":")?;
@@ -60,11 +60,11 @@ mod tests {
         let mut origins = UriOrigins::default();
         let group = GroupName::new("g");
         let result = r#"{"content":[{"type":"resource_link","uri" : "x://\u00e9","n":1},{"resource":{"uri":"y://2"}}],"uri":3}"#;
-        origins.record(&group, &Raw::from(result));
+        origins.record(&group, uris(&Raw::from(result)));
         assert_eq!(origins.group("x://é"), Some(&group));
         assert_eq!(origins.group("y://2"), Some(&group));
         for n in 0..MAX_URIS {
-            origins.record(&group, &Raw::from(format!(r#"{{"uri":"z://{n}"}}"#)));
+            origins.record(&group, vec![format!("z://{n}")]);
         }
         assert_eq!((origins.group("x://é"), origins.groups.len()), (None, MAX_URIS));
     }

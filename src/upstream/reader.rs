@@ -103,6 +103,7 @@ impl Reader {
     }
 
     async fn read(&mut self, lines: &mut LineReader<impl AsyncRead + Unpin>) {
+        let peer = self.context.peer.clone();
         loop {
             if !self.context.clients.is_ready() {
                 self.context.clients.ready().await;
@@ -116,7 +117,6 @@ impl Reader {
                 unread = self.context.peer.next(lines) => match unread {
                     None => return,
                     Some(first) => {
-                        let peer = self.context.peer.clone();
                         let handle = |incoming, lines: &mut _| {
                             self.handle(incoming, lines);
                             self.context.clients.is_ready()

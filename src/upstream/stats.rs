@@ -23,7 +23,9 @@ pub struct GroupStats {
 impl GroupStats {
     /// Adds one call, which may have failed.
     pub fn record(&self, took: Duration, failed: bool) {
-        self.errors.fetch_add(failed.into(), Ordering::Relaxed);
+        if failed {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
         let nth = self.calls.fetch_add(1, Ordering::Relaxed);
         let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let mut recent = self.recent.lock();

@@ -62,13 +62,13 @@ pub async fn acquire(
 /// The group could not be connected.
 pub async fn acquire_for_user(
     context: &RequestContext,
-    group: &Upstream,
+    group: Upstream,
 ) -> Result<(Upstream, Lease), Unavailable> {
     if let Some(lease) = group.try_lease() {
-        return Ok((group.clone(), lease));
+        return Ok((group, lease));
     }
     // Boxed, so that the future of a call that need not wait is small.
-    Box::pin(connect_for_user(context, group)).await
+    Box::pin(connect_for_user(context, &group)).await
 }
 
 async fn connect_for_user(

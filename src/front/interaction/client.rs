@@ -16,6 +16,7 @@ use crate::wire::peer::Peer;
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
@@ -42,6 +43,8 @@ pub struct Client {
     pub input_channels: Arc<InputChannels>,
     /// What changes while the client is attached.
     state: Mutex<ClientState>,
+    /// Whether apps are among its capabilities, which each call asks for.
+    shows_apps: AtomicBool,
     /// The questions that are open to the user.
     pub questions: QuestionLimit,
     /// Called with what upstreams report about tasks.
@@ -55,8 +58,6 @@ struct ClientState {
     /// What the client declared with `initialize`. For a stateless client, the union of what its requests declared of
     /// `STATELESS_CAPABILITIES`.
     capabilities: Option<Raw>,
-    /// Whether apps are among them. Each call asks for it.
-    shows_apps: bool,
     /// Which notifications of upstreams reach the client.
     delivery: Delivery,
     /// The log level that the client asked for.
@@ -71,14 +72,6 @@ struct ClientState {
     last_number: u64,
     /// Tasks that the client created for a group, the latest last.
     tasks: VecDeque<(String, GroupName)>,
-}
-
-impl ClientState {
-    fn set_capabilities(&mut self, capabilities: Raw) {
-        let extensions = raw::get(&capabilities, capability::EXTENSIONS);
-        self.shows_apps = extensions.is_some_and(|all| raw::get(&all, UI_EXTENSION).is_some());
-        self.capabilities = Some(capabilities);
-    }
 }
 
 /// Which notifications of upstreams reach the client.
@@ -116,6 +109,7 @@ impl Client {
             peer,
             input_channels: Arc::default(),
             state: Mutex::default(),
+            shows_apps: AtomicBool::new(false),
             questions: QuestionLimit::default(),
             task_observer: OnceLock::new(),
         })
@@ -135,7 +129,7 @@ impl Client {
     /// Sets the capabilities that `initialize` declared.
     pub fn initialize(&self, capabilities: Raw) {
         let mut state = self.state.lock();
-        state.set_capabilities(capabilities);
+        self.set_capabilities(&mut state, capabilities);
         state.delivery = Delivery::default();
     }
 
@@ -149,7 +143,7 @@ impl Client {
         };
         let union =
             STATELESS_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
-        state.set_capabilities(union);
+        self.set_capabilities(&mut state, union);
         state.delivery = Delivery::OnRequest;
     }
 
@@ -198,7 +192,14 @@ impl Client {
 
     /// Returns whether the client declared that it shows apps.
     pub fn shows_apps(&self) -> bool {
-        self.state.lock().shows_apps
+        self.shows_apps.load(Ordering::Acquire)
+    }
+
+    fn set_capabilities(&self, state: &mut ClientState, capabilities: Raw) {
+        let extensions = raw::get(&capabilities, capability::EXTENSIONS);
+        let shows_apps = extensions.is_some_and(|all| raw::get(&all, UI_EXTENSION).is_some());
+        self.shows_apps.store(shows_apps, Ordering::Release);
+        state.capabilities = Some(capabilities);
     }
 
     /// Returns whether the client declared a capability.

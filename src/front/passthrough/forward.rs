@@ -9,7 +9,7 @@ use crate::front::errors::{self, RpcError};
 use crate::front::interaction::acquire::{self, Unavailable, acquire_for_user};
 use crate::front::interaction::context::RequestContext;
 use crate::front::interaction::era_bridge;
-use crate::front::tool_errors;
+use crate::front::{tool_errors, uri_origins};
 use crate::protocol::methods::{Method, TimeoutClass};
 use crate::protocol::{Era, OLDEST_HANDSHAKE, capability};
 use crate::upstream::Upstream;
@@ -150,13 +150,12 @@ impl ForwardError {
 /// Forwards a request to a group, connecting it if there is no connection.
 pub async fn forward<O: Outgoing>(
     context: &RequestContext,
-    group: &Upstream,
+    mut group: Upstream,
     outgoing: &mut O,
 ) -> Result<Forwarded, O::Error> {
-    let mut group = group.clone();
     let (mut repeated, mut login_offered) = (false, false);
     loop {
-        let acquired = acquire_for_user(context, &group).await;
+        let acquired = acquire_for_user(context, group).await;
         let (current, lease) = acquired.map_err(|unavailable| {
             unless_shutting_down(context, ForwardError::Unavailable(Box::new(unavailable)))
         })?;
@@ -203,7 +202,10 @@ fn adapt(
     reply: Reply,
 ) -> Result<Forwarded, ForwardError> {
     if let Ok(result) = &reply {
-        context.session.uri_origins.lock().record(&group.name, result);
+        let uris = uri_origins::uris(result);
+        if !uris.is_empty() {
+            context.session.uri_origins.lock().record(&group.name, uris);
+        }
     }
     let reply = match (lease.era(), reply) {
         (Era::Handshake, reply) => reply,
@@ -293,7 +295,7 @@ pub async fn forward_method(
     method: Method,
     params: Raw,
 ) -> Reply {
-    match forward(context, group, &mut MethodRequest { method, params }).await {
+    match forward(context, group.clone(), &mut MethodRequest { method, params }).await {
         Ok(forwarded) => forwarded.reply,
         Err(MethodError::Forward(error)) => Err(RpcError::from(error).into()),
         Err(MethodError::Unsupported(error)) => Err(error.into()),

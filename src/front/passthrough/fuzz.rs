@@ -4,7 +4,7 @@
 use super::uri_owner;
 use crate::config::GroupName;
 use crate::front::exposed_names::ExposedNames;
-use crate::front::uri_origins::UriOrigins;
+use crate::front::uri_origins::{self, UriOrigins};
 use crate::upstream::catalog::ListEntry;
 use crate::upstream::task_ids;
 use crate::wire::{Raw, raw};
@@ -62,7 +62,8 @@ fn check_task_id(group: &GroupName, id: &str) {
 /// A URI in a result is remembered as it is.
 fn check_origin(group: &GroupName, uri: &str) {
     let mut origins = UriOrigins::default();
-    origins.record(group, &serde_json::json!({ "content": [{ "uri": uri }] }).to_string().into());
+    let result = serde_json::json!({ "content": [{ "uri": uri }] }).to_string();
+    origins.record(group, uri_origins::uris(&result.into()));
     assert_eq!(origins.group(uri), Some(group));
 }
 

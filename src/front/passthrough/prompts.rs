@@ -59,7 +59,7 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
     }
     let mut error = errors::invalid_params(format!("unknown prompt: {}", quoted(name)));
     for group in lookup::with_prefix(&groups.all(), name) {
-        match acquire_for_user(&invocation.context, &group).await {
+        match acquire_for_user(&invocation.context, group).await {
             Ok((group, _lease)) => group.refresh().await,
             Err(unavailable) => error = RpcError::from(unavailable),
         }

@@ -331,7 +331,7 @@ async fn find_by_connecting(
     let mut first = None;
     for group in candidates {
         let prefix = exposed_names::plain_name(&group.name, "").len();
-        let outcome = acquire_for_user(context, &group).await.map(|_lease| ());
+        let outcome = acquire_for_user(context, group.clone()).await.map(|_lease| ());
         if let Some((group, tool)) = tool_list::exposed_names(context.groups()).resolve(name) {
             return Ok((group.as_str().to_owned(), tool));
         }

@@ -113,7 +113,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
         carried: None,
         tool: None,
     };
-    let forwarded = forward(&call.context, &group, &mut outgoing).await;
+    let forwarded = forward(&call.context, group, &mut outgoing).await;
     let forwarded =
         forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
     let result = match forwarded.reply {

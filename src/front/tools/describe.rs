@@ -62,7 +62,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
             Answer::Incomplete(_) | Answer::DefinitionsLost => {}
         }
     }
-    let (group, _lease) = acquire_for_user(context, group).await?;
+    let (group, _lease) = acquire_for_user(context, group.clone()).await?;
     let catalog =
         group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
     match answer(&group, &catalog, arguments, budget) {

@@ -10,19 +10,24 @@ use super::own_ids::OwnIdMap;
 use super::peer::{CancelParams, Peer};
 use super::{Raw, Reply, raw};
 use futures_util::future::BoxFuture;
+use futures_util::task::{ArcWake, waker_ref};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// The future that answers one request.
 pub type ResponseFuture = BoxFuture<'static, Reply>;
 
 /// The requests of one connection that are not answered yet. They are dropped with it.
-pub struct InboundRequests(Arc<ServedRequests>);
+pub struct InboundRequests {
+    shared: Arc<ServedRequests>,
+    /// The waker of the owner that `shared` has.
+    watching: Option<Waker>,
+}
 
 /// What the owner of the requests and the requests share.
 struct ServedRequests {
@@ -32,6 +37,8 @@ struct ServedRequests {
     internal_error: Raw,
     /// Which requests there are.
     requests: Mutex<OpenRequests>,
+    /// Whether the owner has to continue some of them. It looks at this whenever its task runs.
+    has_woken: AtomicBool,
 }
 
 #[derive(Default)]
@@ -72,7 +79,7 @@ impl OpenRequest {
         self.is_woken.store(false, Ordering::Release);
         let mut slot = self.answer.lock();
         let Some(answer) = &mut *slot else { return };
-        let waker = Waker::from(self.clone());
+        let waker = waker_ref(&self);
         let polled =
             catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(&mut Context::from_waker(&waker))));
         let reply = match polled {
@@ -89,14 +96,20 @@ impl OpenRequest {
         }
         requests.answered = true;
         let is_awaited = std::mem::take(&mut requests.awaits_answered);
-        let owner = requests.owner.clone().filter(|_| is_awaited);
+        let owner = if is_awaited { requests.owner.clone() } else { None };
         drop(requests);
         self.shared.peer.reply(&self.id, reply);
         owner.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Wake for OpenRequest {
+impl ArcWake for OpenRequest {
+    fn wake_by_ref(this: &Arc<Self>) {
+        if !this.is_woken.swap(true, Ordering::AcqRel) {
+            cork::wake(this.clone());
+        }
+    }
+
     fn wake(self: Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel) {
             cork::wake(self);
@@ -114,30 +127,24 @@ impl Woken for OpenRequest {
         let owner = {
             let mut requests = shared.requests.lock();
             requests.woken.push_back(self);
+            shared.has_woken.store(true, Ordering::Release);
             requests.owner.clone()
         };
         owner.into_iter().for_each(Waker::wake);
     }
 }
 
-impl OpenRequests {
-    /// Notes whom to wake.
-    fn watch(&mut self, context: &Context<'_>) {
-        if !self.owner.as_ref().is_some_and(|owner| owner.will_wake(context.waker())) {
-            self.owner = Some(context.waker().clone());
-        }
-    }
-}
-
 impl InboundRequests {
     /// Serves requests that arrive on `peer`. `internal_error` is the JSON-RPC error for a future that panics.
     pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
-        Self(Arc::new(ServedRequests { peer, internal_error, requests: Mutex::default() }))
+        let (requests, has_woken) = (Mutex::default(), AtomicBool::new(false));
+        let shared = Arc::new(ServedRequests { peer, internal_error, requests, has_woken });
+        Self { shared, watching: None }
     }
 
     /// The number of open requests.
     pub fn len(&self) -> usize {
-        self.0.requests.lock().open.len()
+        self.shared.requests.lock().open.len()
     }
 
     /// Returns whether no request is open.
@@ -149,10 +156,10 @@ impl InboundRequests {
     /// continue when the owner polls `ended` or `serve`, which the owner has to do before it waits for anything.
     pub fn start(&mut self, id: Raw, answer: ResponseFuture, cancel_params: CancelParams) {
         let request = {
-            let mut requests = self.0.requests.lock();
+            let mut requests = self.shared.requests.lock();
             requests.last += 1;
             let request = Arc::new(OpenRequest {
-                shared: self.0.clone(),
+                shared: self.shared.clone(),
                 number: requests.last,
                 id,
                 cancel_params,
@@ -169,7 +176,7 @@ impl InboundRequests {
     pub async fn ended(&mut self) {
         poll_fn(|context| {
             self.advance(context);
-            let mut requests = self.0.requests.lock();
+            let mut requests = self.shared.requests.lock();
             let answered = std::mem::take(&mut requests.answered);
             requests.awaits_answered = !answered;
             if answered { Poll::Ready(()) } else { Poll::Pending }
@@ -180,7 +187,7 @@ impl InboundRequests {
     /// Continues the requests. Returns when the other side has to read answers before more is done. Cancel-safe.
     pub async fn serve(&mut self) {
         poll_fn(|context| match self.advance(context) {
-            true if !self.0.peer.output().is_ready() => Poll::Ready(()),
+            true if !self.shared.peer.output().is_ready() => Poll::Ready(()),
             _ => Poll::Pending,
         })
         .await;
@@ -188,10 +195,16 @@ impl InboundRequests {
 
     /// Continues the requests that are left to the owner, each once, and sends the answers in one write. Returns whether
     /// there were any.
-    fn advance(&self, context: &Context<'_>) -> bool {
+    fn advance(&mut self, context: &Context<'_>) -> bool {
+        let is_watching = self.watching.as_ref().is_some_and(|owner| owner.will_wake(context.waker()));
+        if is_watching && !self.shared.has_woken.load(Ordering::Acquire) {
+            return false;
+        }
+        self.watching = Some(context.waker().clone());
         let woken = {
-            let mut requests = self.0.requests.lock();
-            requests.watch(context);
+            let mut requests = self.shared.requests.lock();
+            requests.owner.clone_from(&self.watching);
+            self.shared.has_woken.store(false, Ordering::Release);
             std::mem::take(&mut requests.woken)
         };
         let any = !woken.is_empty();
@@ -206,28 +219,28 @@ impl InboundRequests {
     pub fn cancel(&mut self, params: Raw) {
         let Some(id) = raw::get(&params, "requestId") else { return };
         let named = {
-            let mut requests = self.0.requests.lock();
+            let mut requests = self.shared.requests.lock();
             let number = requests.open.values().find(|open| open.id == id).map(|open| open.number);
             number.and_then(|number| requests.open.remove(&number))
         };
         if let Some(open) = named {
             drop(open.cancel_params.set(params));
             drop(open.answer.lock().take());
-            self.0.peer.forget(&id);
+            self.shared.peer.forget(&id);
         }
     }
 
     /// Answers every open request with `error` and drops its future.
     pub fn abandon(&mut self, error: &Raw) {
         for open in self.take_all() {
-            self.0.peer.reply(&open.id, Err(error.clone()));
+            self.shared.peer.reply(&open.id, Err(error.clone()));
             drop(open.answer.lock().take());
         }
     }
 
     /// Removes all requests, which are returned in the order in which they came.
     fn take_all(&mut self) -> Vec<Arc<OpenRequest>> {
-        let open = std::mem::take(&mut self.0.requests.lock().open);
+        let open = std::mem::take(&mut self.shared.requests.lock().open);
         let mut open: Vec<_> = open.into_values().collect();
         open.sort_unstable_by_key(|open| open.number);
         open

@@ -181,15 +181,21 @@ pub struct Params(Box<FoundParams>);
 /// What is known of params. Behind a pointer, because params are moved often.
 #[derive(Debug, Clone)]
 struct FoundParams {
-    text: Bytes,
-    /// The params if they are an object.
-    object: Option<Object>,
+    value: ParamsValue,
     /// Whether no key of the params has escapes or is one of the two below a second time, so that these are what counts.
     is_plain: bool,
     /// The member `_meta` if it is an object.
     meta: Option<Object>,
     /// The member `arguments` if it is an object.
     arguments: Option<Object>,
+}
+
+/// What the params are.
+#[derive(Debug, Clone)]
+enum ParamsValue {
+    Object(Object),
+    /// The text of any other value.
+    Other(Bytes),
 }
 
 /// Moves past the value of a member that is looked for, and returns where it is. If it is an object, it becomes `found`.
@@ -213,14 +219,15 @@ impl Params {
             return Some(Self::of_no_object(text));
         }
         let mut params = Box::new(FoundParams {
-            text: Bytes::new(),
-            object: Some(Object::empty()),
+            value: ParamsValue::Object(Object::empty()),
             is_plain: true,
             meta: None,
             arguments: None,
         });
-        let FoundParams { text, object, is_plain, meta, arguments } = &mut *params;
-        let object = object.as_mut()?;
+        let FoundParams { value: ParamsValue::Object(object), is_plain, meta, arguments } = &mut *params
+        else {
+            return None;
+        };
         let (mut has_meta, mut has_arguments) = (false, false);
         let range = scanner.object(|scanner, key, escaped| {
             let (is_repeated, value) = match &line[key.clone()] {
@@ -235,27 +242,30 @@ impl Params {
             Some(())
         })?;
         object.end(line, &range);
-        *text = object.text.clone();
         Some(Self(params))
     }
 
     fn of_no_object(text: Bytes) -> Self {
-        Self(Box::new(FoundParams { text, object: None, is_plain: true, meta: None, arguments: None }))
+        let value = ParamsValue::Other(text);
+        Self(Box::new(FoundParams { value, is_plain: true, meta: None, arguments: None }))
     }
 
     /// The params if they are an object.
     pub fn object(&self) -> Option<&Object> {
-        self.0.object.as_ref()
+        match &self.0.value {
+            ParamsValue::Object(object) => Some(object),
+            ParamsValue::Other(_) => None,
+        }
     }
 
     /// Returns the value of the member `key`. `None` also if the params are not an object.
     pub fn get(&self, key: &str) -> Option<Bytes> {
-        self.0.object.as_ref()?.get(key)
+        self.object()?.get(key)
     }
 
     /// Returns the member `key` if it is a string.
     pub fn get_str(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.0.object.as_ref()?.get_str(key)
+        self.object()?.get_str(key)
     }
 
     /// The member `_meta` if it is an object.
@@ -273,7 +283,7 @@ impl Params {
         if self.0.is_plain {
             return known.map(Cow::Borrowed);
         }
-        let object = self.0.object.as_ref()?;
+        let object = self.object()?;
         let value = object.range(key)?;
         match known.filter(|known| known.text.as_ptr() == object.text[value.clone()].as_ptr()) {
             Some(known) => Some(Cow::Borrowed(known)),
@@ -284,7 +294,7 @@ impl Params {
     /// Sets members, like [`Object::with`]. The body knows where its progress token is, so that another one can take its
     /// place.
     pub fn with<const N: usize>(&self, values: [(&str, Bytes); N]) -> Body {
-        let Some(object) = &self.0.object else { return self.0.text.clone().into() };
+        let Some(object) = self.object() else { return Bytes::clone(self).into() };
         let replaces_meta = values.iter().any(|(key, _)| *key == "_meta");
         object.with(values).with_token(self.token().filter(|_| !replaces_meta))
     }
@@ -296,7 +306,7 @@ impl Params {
         let is_certain = self.0.is_plain && tokens().count() == 1;
         let range = meta.range("progressToken").filter(|_| is_certain)?;
         // Both are slices of one line.
-        let start = meta.text.as_ptr() as usize - self.0.text.as_ptr() as usize;
+        let start = meta.text.as_ptr() as usize - self.as_ptr() as usize;
         Some(start + range.start..start + range.end)
     }
 }
@@ -320,13 +330,16 @@ impl Deref for Params {
     type Target = Bytes;
 
     fn deref(&self) -> &Bytes {
-        &self.0.text
+        match &self.0.value {
+            ParamsValue::Object(object) => &object.text,
+            ParamsValue::Other(text) => text,
+        }
     }
 }
 
 impl PartialEq for Params {
     fn eq(&self, other: &Self) -> bool {
-        self.0.text == other.0.text
+        **self == **other
     }
 }
 

@@ -4,14 +4,18 @@ use super::call_options::{CallError, Progress};
 use super::own_ids::OwnIdMap;
 use super::{Raw, Reply};
 use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The number of tasks whose progress is passed on after the answer to their call. The oldest are dropped.
 const MAX_TASKS: usize = 256;
 /// How many requests are remembered whose caller left before the answer. The oldest are forgotten.
 const MAX_ABANDONED: usize = 256;
+
+/// How a call ended.
+pub(super) type Outcome = Result<Reply, CallError>;
 
 /// The calls that are not answered yet.
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub(super) struct OpenCalls {
     pub(super) last_id: u64,
     /// The calls by id.
     pub(super) open: OwnIdMap<OpenCall>,
+    /// How calls ended whose callers have not seen it yet.
+    outcomes: OwnIdMap<Outcome>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
     /// The requests that were cancelled because their caller left, the latest last.
@@ -32,8 +38,10 @@ pub(super) struct OpenCalls {
 
 /// A call that is not answered yet.
 pub(super) struct OpenCall {
-    /// Takes the answer, or why there is none. `None` once it has got that.
-    pub(super) answer: Option<oneshot::Sender<Result<Reply, CallError>>>,
+    /// Wakes the caller, if it waits.
+    pub(super) caller: Option<Waker>,
+    /// Whether the caller was told that its time is over. The call stays open until it has left.
+    pub(super) timed_out: bool,
     /// Where progress goes.
     pub(super) progress: Option<Progress>,
     /// Takes the params of the acknowledgement of a `subscriptions/listen`.
@@ -58,13 +66,6 @@ impl OpenCall {
     fn deadline(&self) -> Instant {
         (self.last_progress + self.timeout).min(self.started + self.max_total)
     }
-
-    /// Tells the caller how the call ended, once.
-    pub(super) fn finish(&mut self, outcome: Result<Reply, CallError>) {
-        if let Some(answer) = self.answer.take() {
-            drop(answer.send(outcome));
-        }
-    }
 }
 
 impl OpenCalls {
@@ -79,32 +80,61 @@ impl OpenCalls {
         is_earlier
     }
 
-    /// Tells the callers whose time is over, and returns when to do so next. Those calls stay open until their callers
-    /// have left. `None` if no call is open.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
+    /// Ends the calls whose time is over, and returns when to do so next; `None` if no call is open. Adds to `woken` whom
+    /// to wake.
+    pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) -> Option<Instant> {
         self.alarm = None;
-        for call in self.open.values_mut().filter(|call| call.answer.is_some()) {
+        for (id, call) in self.open.iter_mut().filter(|(_, call)| !call.timed_out) {
             let deadline = call.deadline();
             if deadline > now {
                 self.alarm = Some(self.alarm.map_or(deadline, |alarm| alarm.min(deadline)));
             } else {
-                call.finish(Err(CallError::timed_out(now - call.started)));
+                call.timed_out = true;
+                self.outcomes.insert(*id, Err(CallError::timed_out(now - call.started)));
+                woken.extend(call.caller.take());
             }
         }
         self.alarm
     }
 
-    /// Removes a call that is answered. Progress of its task may still come.
-    pub(super) fn answered(&mut self, id: u64) -> Option<OpenCall> {
-        let call = self.open.remove(&id)?;
-        if let Some(progress) = call.progress.clone().filter(|_| call.may_become_task) {
+    /// Ends a call, of whose task progress may still come. Returns whom to wake.
+    ///
+    /// # Errors
+    ///
+    /// Returns the outcome if the call is not open.
+    pub(super) fn answered(&mut self, id: u64, outcome: Outcome) -> Result<Option<Waker>, Outcome> {
+        let Some(call) = self.open.remove(&id) else { return Err(outcome) };
+        if let Some(progress) = call.progress.filter(|_| call.may_become_task) {
             push_bounded(&mut self.task_progress, (id, progress), MAX_TASKS);
         }
-        Some(call)
+        if !call.timed_out {
+            self.outcomes.insert(id, outcome);
+        }
+        Ok(call.caller)
+    }
+
+    /// Ends all calls, because no answer can come any more. Returns whom to wake.
+    pub(super) fn end(&mut self) -> Vec<Waker> {
+        self.ended = true;
+        let open = std::mem::take(&mut self.open);
+        open.into_values().filter_map(|call| call.caller).collect()
+    }
+
+    /// Returns how a call ended, if it has, once. Otherwise its caller is woken when it does.
+    pub(super) fn poll(&mut self, id: u64, context: &Context<'_>) -> Poll<Outcome> {
+        if let Some(outcome) = self.outcomes.remove(&id) {
+            return Poll::Ready(outcome);
+        }
+        let Some(call) = self.open.get_mut(&id) else {
+            return Poll::Ready(Err(CallError::Closed { sent: true }));
+        };
+        call.caller = Some(context.waker().clone());
+        Poll::Pending
     }
 
     /// Removes a call whose caller left. Returns false if it was answered before.
     pub(super) fn abandon(&mut self, id: u64) -> bool {
+        self.outcomes.remove(&id);
         let was_open = self.open.remove(&id).is_some();
         if was_open {
             push_bounded(&mut self.abandoned, id, MAX_ABANDONED);

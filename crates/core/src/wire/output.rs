@@ -10,10 +10,11 @@
 use super::Frame;
 use super::cork::{self, Corked};
 pub use super::pollable_fd::PollableFd;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -30,6 +31,9 @@ pub struct Output(Arc<Shared>);
 struct Shared {
     /// The frames that are not written yet.
     queue: Mutex<Queue>,
+    /// Whether the queue has to become shorter before more is read. It follows from the queue; whoever feeds it looks at
+    /// this for every message.
+    is_full: AtomicBool,
     /// Wakes the writer.
     more: Notify,
     /// Wakes the tasks that wait in `ready`.
@@ -95,7 +99,12 @@ impl Output {
             overflowed: false,
             direct,
         };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), more: Notify::new(), room: Notify::new() });
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(queue),
+            is_full: AtomicBool::new(false),
+            more: Notify::new(),
+            room: Notify::new(),
+        });
         (Self(shared.clone()), Writer { shared, sink })
     }
 
@@ -109,14 +118,16 @@ impl Output {
             queue.closed = true;
             queue.overflowed = true;
             queue.frames.clear();
-            drop(queue);
-            self.0.room.notify_waiters();
+            self.0.close(queue);
             return false;
         }
         // If frames are queued, it is known who writes them.
         let is_first = queue.frames.is_empty() && !queue.writing;
         queue.bytes += frame.len();
         queue.frames.push_back(frame);
+        if queue.bytes >= HIGH_WATER {
+            self.0.is_full.store(true, Ordering::Release);
+        }
         drop(queue);
         if is_first && !cork::add(&self.0) {
             self.0.more.notify_one();
@@ -126,8 +137,7 @@ impl Output {
 
     /// Returns whether `ready` would return at once.
     pub fn is_ready(&self) -> bool {
-        let queue = self.0.queue.lock();
-        queue.closed || queue.bytes < HIGH_WATER
+        !self.0.is_full.load(Ordering::Acquire)
     }
 
     /// Returns how many bytes are queued or being written.
@@ -165,9 +175,8 @@ impl Output {
 
     /// Takes no more frames. The writer ends, and closes the sink, once the queue is written.
     pub fn close(&self) {
-        self.0.queue.lock().closed = true;
+        self.0.close(self.0.queue.lock());
         self.0.more.notify_one();
-        self.0.room.notify_waiters();
     }
 }
 
@@ -188,20 +197,23 @@ impl Shared {
         }
     }
 
-    /// Takes the queued frames, to write them now. `None` if that is left to the writer.
-    fn take_now(&self) -> Option<(Arc<PollableFd>, VecDeque<Frame>)> {
-        let mut queue = self.queue.lock();
-        let direct = queue.direct.clone().filter(|_| !queue.writing)?;
-        queue.writing = true;
-        Some((direct, std::mem::take(&mut queue.frames)))
+    /// Takes no more frames, for which nobody has to wait.
+    fn close(&self, mut queue: MutexGuard<'_, Queue>) {
+        queue.closed = true;
+        self.is_full.store(false, Ordering::Release);
+        drop(queue);
+        self.room.notify_waiters();
     }
 
-    fn written(&self, bytes: usize) {
-        let mut queue = self.queue.lock();
+    /// Notes that so many bytes were written.
+    fn written(&self, mut queue: MutexGuard<'_, Queue>, bytes: usize) {
         queue.bytes -= bytes;
-        let room = queue.bytes < HIGH_WATER;
+        let has_room = self.is_full.load(Ordering::Relaxed) && queue.bytes < HIGH_WATER;
+        if has_room {
+            self.is_full.store(false, Ordering::Release);
+        }
         drop(queue);
-        if room {
+        if has_room {
             self.room.notify_waiters();
         }
     }
@@ -210,21 +222,18 @@ impl Shared {
 impl Corked for Shared {
     /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
     fn flush(&self) {
-        let Some((direct, mut batch)) = self.take_now() else { return self.more.notify_one() };
-        if let Ok(written) = try_write(&direct, &batch) {
-            advance(&mut batch, written);
-            self.written(written);
-        }
         let mut queue = self.queue.lock();
-        queue.writing = false;
-        if queue.overflowed {
-            batch.clear();
+        let Queue { frames, direct, writing, .. } = &mut *queue;
+        let mut written = 0;
+        // The lock is held during this write, which does not wait.
+        if let Some(direct) = direct.as_ref().filter(|_| !*writing)
+            && let Ok(bytes) = try_write(direct, frames)
+        {
+            written = bytes;
+            advance(frames, bytes);
         }
-        batch.append(&mut queue.frames);
-        // Both keep their memory.
-        queue.frames = batch;
-        let is_left = !queue.frames.is_empty();
-        drop(queue);
+        let is_left = !frames.is_empty();
+        self.written(queue, written);
         if is_left {
             self.more.notify_one();
         }
@@ -251,7 +260,7 @@ impl Writer {
                         for part in frame.parts() {
                             sink.write_all(part).await?;
                         }
-                        self.shared.written(frame.len());
+                        self.shared.written(self.shared.queue.lock(), frame.len());
                     }
                     sink.flush().await?;
                 }
@@ -268,13 +277,11 @@ impl Drop for Writer {
     /// Closes the output, and with it the descriptor.
     fn drop(&mut self) {
         let mut queue = self.shared.queue.lock();
-        queue.closed = true;
         queue.writing = false;
         queue.frames.clear();
         let direct = queue.direct.take();
-        drop(queue);
+        self.shared.close(queue);
         drop(direct);
-        self.shared.room.notify_waiters();
     }
 }
 
@@ -282,7 +289,7 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
     while !batch.is_empty() {
         match try_write(direct, batch) {
             Ok(written) => {
-                shared.written(written);
+                shared.written(shared.queue.lock(), written);
                 advance(batch, written);
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => direct.writable().await?,

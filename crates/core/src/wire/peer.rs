@@ -8,15 +8,18 @@ use super::batch::Batches;
 use super::body::Body;
 use super::cork;
 use super::log_text::LogText;
-use super::open_calls::{OpenCall, OpenCalls};
+use super::open_calls::{OpenCall, OpenCalls, Outcome};
 use super::output::Output;
 use super::own_ids::own_id;
 use super::{Frame, Raw, Reply, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
+use std::future::poll_fn;
 use std::sync::Arc;
-use tokio::sync::{Notify, oneshot};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::call_options::with_progress_token;
@@ -30,6 +33,8 @@ pub struct Peer {
     calls: Mutex<OpenCalls>,
     /// The batches of the other side that are not answered yet.
     batches: Mutex<Batches>,
+    /// Whether there ever was a batch. Most connections have none.
+    has_batches: AtomicBool,
     /// Notified when a call is made whose deadline comes before those of all others.
     earlier_deadline: Notify,
 }
@@ -44,7 +49,9 @@ impl Deadlines {
     pub async fn run(self) {
         let Self(peer) = self;
         loop {
-            let next = peer.calls.lock().expire(Instant::now());
+            let mut woken = Vec::new();
+            let next = peer.calls.lock().expire(Instant::now(), &mut woken);
+            woken.into_iter().for_each(Waker::wake);
             let earlier = peer.earlier_deadline.notified();
             match next {
                 Some(at) => drop(timeout_at(at, earlier).await),
@@ -57,8 +64,13 @@ impl Deadlines {
 impl Peer {
     /// A peer that writes to `output`. The owner of the connection runs the deadlines.
     pub fn new(output: Output) -> (Arc<Self>, Deadlines) {
-        let (calls, batches) = (Mutex::default(), Mutex::default());
-        let peer = Arc::new(Self { output, calls, batches, earlier_deadline: Notify::new() });
+        let peer = Arc::new(Self {
+            output,
+            calls: Mutex::default(),
+            batches: Mutex::default(),
+            has_batches: AtomicBool::new(false),
+            earlier_deadline: Notify::new(),
+        });
         let deadlines = Deadlines(peer.clone());
         (peer, deadlines)
     }
@@ -86,7 +98,10 @@ impl Peer {
     /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
         // A scrutinee of `match` would hold the lock during the write.
-        let held = self.batches.lock().hold(id, reply);
+        let held = match self.has_batches() {
+            true => self.batches.lock().hold(id, reply),
+            false => Err(reply),
+        };
         match held {
             Err(reply) => drop(self.output.send(Frame::response(id, reply))),
             Ok(batch) => self.send_batch(batch),
@@ -106,6 +121,10 @@ impl Peer {
     pub fn forget(&self, id: &Raw) {
         let batch = self.batches.lock().forget(id);
         self.send_batch(batch);
+    }
+
+    fn has_batches(&self) -> bool {
+        self.has_batches.load(Ordering::Acquire)
     }
 
     fn send_batch(&self, batch: Option<Frame>) {
@@ -153,9 +172,9 @@ impl Peer {
             ready.map_err(|_| CallError::TimedOut(options.timeout))?;
             sent = Instant::now();
         }
-        let (answer, answered) = oneshot::channel();
         let call = OpenCall {
-            answer: Some(answer),
+            caller: None,
+            timed_out: false,
             progress: options.progress.clone(),
             on_acknowledged: options.on_acknowledged.clone(),
             may_become_task: options.may_become_task,
@@ -167,7 +186,7 @@ impl Peer {
             max_total: options.max_total,
         };
         let id = self.open(call)?;
-        let mut guard = CancelOnDrop { peer: self, id, options, reason: None };
+        let mut guard = CancelOnDrop { peer: self, id, options, is_over: false, reason: None };
         let request = match options.progress {
             Some(_) => Frame::request(id, method, Some(&with_progress_token(params, id))),
             None => Frame::request(id, method, params),
@@ -175,9 +194,10 @@ impl Peer {
         if !self.output.send(request) {
             return Err(CallError::Closed { sent: false });
         }
-        let outcome = answered.await.unwrap_or(Err(CallError::Closed { sent: true }));
-        if let Err(CallError::TimedOut(_)) = outcome {
-            guard.reason = Some("timed out");
+        let outcome = poll_fn(|context| self.calls.lock().poll(id, context)).await;
+        match outcome {
+            Err(CallError::TimedOut(_)) => guard.reason = Some("timed out"),
+            _ => guard.is_over = true,
         }
         outcome
     }
@@ -198,14 +218,21 @@ impl Peer {
     }
 
     /// Ends a call. Returns the outcome if no such request is open: its caller is gone, or it was never sent.
-    fn complete(&self, id: &Raw, outcome: Result<Reply, CallError>) -> Option<Result<Reply, CallError>> {
-        let call = own_id(id).and_then(|id| self.calls.lock().answered(id));
-        let Some(mut call) = call else {
-            tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open");
-            return Some(outcome);
+    fn complete(&self, id: &Raw, outcome: Outcome) -> Option<Outcome> {
+        let ended = match own_id(id) {
+            Some(id) => self.calls.lock().answered(id, outcome),
+            None => Err(outcome),
         };
-        call.finish(outcome);
-        None
+        match ended {
+            Ok(caller) => {
+                caller.into_iter().for_each(Waker::wake);
+                None
+            }
+            Err(outcome) => {
+                tracing::debug!(id = %LogText(id), "dropped an answer to a request that is not open");
+                Some(outcome)
+            }
+        }
     }
 
     /// Fails one call; the connection stays open.
@@ -236,14 +263,8 @@ impl Peer {
 
     /// Fails every open call and every later one, because no answer can come any more.
     pub fn end(&self) {
-        let open = {
-            let mut calls = self.calls.lock();
-            calls.ended = true;
-            std::mem::take(&mut calls.open)
-        };
-        for mut call in open.into_values() {
-            call.finish(Err(CallError::Closed { sent: true }));
-        }
+        let callers = self.calls.lock().end();
+        callers.into_iter().for_each(Waker::wake);
     }
 
     /// Passes progress on under the token of the call's client. Returns false if it belongs to no known call.
@@ -295,13 +316,15 @@ struct CancelOnDrop<'a> {
     peer: &'a Peer,
     id: u64,
     options: &'a CallOptions,
+    /// Whether the call is no longer open.
+    is_over: bool,
     /// The reason to give in the cancellation.
     reason: Option<&'static str>,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
+        if self.is_over || !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
             return;
         }
         let given = self.options.cancel_params.as_ref().and_then(|params| params.get().cloned());

@@ -5,6 +5,7 @@ use crate::protocol::methods::notification;
 use crate::wire::lines::LineReader;
 use crate::wire::own_ids::own_id;
 use crate::wire::{Message, MessageError, Raw};
+use std::sync::atomic::Ordering;
 use tokio::io::AsyncRead;
 
 /// A message above this size in bytes reaches whom it is for before the next line is read, so that such do not pile up.
@@ -34,7 +35,7 @@ impl Peer {
     pub async fn next<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Unread> {
         // Lets other tasks run even while complete messages are buffered.
         tokio::task::coop::consume_budget().await;
-        if self.batches.lock().is_reading() {
+        if self.is_reading_batch() {
             let finished = self.batches.lock().end_reading();
             self.send_batch(finished);
             let waiting = self.batches.lock().next_unread();
@@ -61,10 +62,14 @@ impl Peer {
 
     /// Returns the next message if all of it has come. A large one, and those of a batch, are left to `next`.
     pub fn next_buffered<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Unread> {
-        if self.batches.lock().is_reading() {
+        if self.is_reading_batch() {
             return None;
         }
         lines.next_buffered(LARGE_MESSAGE).map(Unread::Line)
+    }
+
+    fn is_reading_batch(&self) -> bool {
+        self.has_batches() && self.batches.lock().is_reading()
     }
 
     fn take(&self, line: Result<Raw, MessageError>) -> Incoming {
@@ -83,6 +88,7 @@ impl Peer {
         let message = Message::parse(&line);
         if message == Err(MessageError::Batch) {
             // The next calls return its messages.
+            self.has_batches.store(true, Ordering::Release);
             let taken = self.batches.lock().take(&line);
             return taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled);
         }
