@@ -186,7 +186,7 @@ impl Upstream {
     /// Returns whether a stateful server was lost since the last call, and resets that, so that only one caller tells
     /// the model.
     pub fn take_lost_state(&self) -> bool {
-        self.lost_state.swap(false, Ordering::AcqRel)
+        self.lost_state.load(Ordering::Acquire) && self.lost_state.swap(false, Ordering::AcqRel)
     }
 
     /// Tells the group that a client has connected: eager and hybrid groups connect.

@@ -158,7 +158,7 @@ impl LiveConnection {
     fn release(&self) {
         self.touch();
         let is_last = self.leases.fetch_sub(1, Ordering::SeqCst) & !CLOSED == 1;
-        if is_last && self.awaited.swap(false, Ordering::SeqCst) {
+        if is_last && self.awaited.load(Ordering::SeqCst) && self.awaited.swap(false, Ordering::SeqCst) {
             self.unused.notify_one();
         }
     }

@@ -318,7 +318,7 @@ mod tests {
     fn a_frame_is_one_line_of_json() {
         let text = |frame: Frame| String::from_utf8(frame.text().to_vec()).unwrap();
         assert_eq!(
-            text(Frame::request(3, "a\"b", Some(Raw::from_static(b"{\"x\":1.0}").into()))),
+            text(Frame::request(3, "a\"b", Some(&Raw::from_static(b"{\"x\":1.0}").into()))),
             "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"a\\\"b\",\"params\":{\"x\":1.0}}\n"
         );
         assert_eq!(text(Frame::notification("n", None)), "{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");

@@ -180,35 +180,54 @@ impl RequestContext {
     ) -> impl Future<Output = Result<Reply, CallError>> + Send + 'a {
         options.progress = self.progress.clone();
         options.cancel_params = Some(self.cancel_params.clone());
+        options.origin = Some(NO_INPUT_CHANNEL);
         // An async function would have the options twice in its future.
         async move {
             self.session.subscription_order.wait(group).await;
-            let client = &self.session.client;
-            let _interest: Option<LogInterest> =
-                self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
-            let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
-            let level = if is_bridged { client.log_level() } else { None };
-            let with_level = level.map(|level| Body::from(translate::with_log_level(&params.join(), &level)));
-            let params = with_level.as_ref().unwrap_or(params);
-            if is_bridged && method.info().may_request_input {
-                let params = input_required::with_capabilities(client, &params.join());
-                let call = InputCall { client, channel: None, group, lease, method, options };
-                // Boxed, so that the future of a call without questions is small.
-                return Box::pin(call.answer(params, None)).await;
+            match (self.era, lease.era()) {
+                (Era::Handshake, Era::Handshake) => {
+                    lease.peer().call_with(method.name(), Some(params), &options).await
+                }
+                // Boxed, so that the future of most calls is small.
+                _ => Box::pin(self.send_statelessly(group, lease, method, params, options)).await,
             }
-            let task = || raw::get_str(&params.join(), "taskId");
-            let task = (method == Method::TasksResult).then(task).flatten();
-            let channel = self.input_channel.as_ref();
-            let registered =
-                channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
-            let number = registered.as_ref().map_or(NO_INPUT_CHANNEL, |registered| registered.number);
-            options.origin = Some(number);
-            let reply = lease.call(method.name(), Some(params), self.era, &options).await?;
-            if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
-                return Ok(reply);
-            }
-            let call = InputCall { client, channel, group, lease, method, options };
-            Box::pin(call.answer(params.join(), Some(reply))).await
         }
+    }
+
+    /// Sends a request where the client or the server is of the stateless era.
+    async fn send_statelessly(
+        &self,
+        group: &GroupName,
+        lease: &Lease,
+        method: Method,
+        params: &Body,
+        mut options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        let client = &self.session.client;
+        let _interest: Option<LogInterest> =
+            self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
+        let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
+        let level = if is_bridged { client.log_level() } else { None };
+        let with_level = level.map(|level| Body::from(translate::with_log_level(&params.join(), &level)));
+        let params = with_level.as_ref().unwrap_or(params);
+        if is_bridged && method.info().may_request_input {
+            let params = input_required::with_capabilities(client, &params.join());
+            options.origin = None;
+            let call = InputCall { client, channel: None, group, lease, method, options };
+            return call.answer(params, None).await;
+        }
+        let task = || raw::get_str(&params.join(), "taskId");
+        let task = (method == Method::TasksResult).then(task).flatten();
+        let channel = self.input_channel.as_ref();
+        let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
+        if let Some(registered) = &registered {
+            options.origin = Some(registered.number);
+        }
+        let reply = lease.call(method.name(), Some(params), self.era, &options).await?;
+        if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
+            return Ok(reply);
+        }
+        let call = InputCall { client, channel, group, lease, method, options };
+        call.answer(params.join(), Some(reply)).await
     }
 }

@@ -54,9 +54,13 @@ impl SubscriptionOrder {
     /// Waits until the changes so far were sent to `group`, for `MAX_WAIT` at most. Requests that wait go on in the order
     /// in which they came.
     pub async fn wait(&self, group: &GroupName) {
-        if !self.is_used.load(Ordering::Relaxed) {
-            return;
+        if self.is_used.load(Ordering::Relaxed) {
+            // Boxed, so that the future of a call that need not wait is small.
+            Box::pin(self.wait_for_changes(group)).await;
         }
+    }
+
+    async fn wait_for_changes(&self, group: &GroupName) {
         let sent = async {
             loop {
                 let changed = self.changed.notified();

@@ -43,12 +43,13 @@ pub struct ToolCall {
 
 /// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
 pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
-    match CallArguments::of(&call.params) {
-        Ok(arguments) if arguments.group.as_deref() == Some(OWN_GROUP) => {
-            Ok(Box::pin(stored_result::read(&call.context, &arguments)).await)
-        }
-        Ok(arguments) => call_tool(call, &arguments).await,
-        Err(text) => Ok(tool_errors::result(&text)),
+    let arguments = match CallArguments::of(&call.params) {
+        Ok(arguments) => arguments,
+        Err(text) => return Ok(tool_errors::result(&text)),
+    };
+    match arguments.group.as_deref() {
+        Some(OWN_GROUP) => Ok(Box::pin(stored_result::read(&call.context, &arguments)).await),
+        _ => call_tool(call, &arguments).await,
     }
 }
 
@@ -161,8 +162,8 @@ struct OutgoingCall<'a> {
     store_above: Option<NonZeroUsize>,
     /// The arguments in place of those that do not fit the tool.
     repaired: Option<Raw>,
-    /// The tool and the arguments for which the user has approved the call.
-    approved: Option<(String, Raw)>,
+    /// The tool and the arguments for which the user has approved the call. Behind a pointer, because few calls need it.
+    approved: Option<Box<(String, Raw)>>,
     /// Who wanted the approval that the result has to carry to the next round, if it has to.
     carried: Option<ApprovalDemand>,
     /// The tool, once it is found.
@@ -280,9 +281,11 @@ impl OutgoingCall<'_> {
         let args = self.args().clone();
         let approval = Approval { group: &group.name, tool: &tool.name, args: &args, demand };
         let is_approved = |(approved, of): &(String, Raw)| *approved == tool.name && *of == args;
-        if !self.approved.as_ref().is_some_and(is_approved) {
+        if !self.approved.as_deref().is_some_and(is_approved) {
             match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
-                ApprovalOutcome::Approved => self.approved = Some((tool.name.clone(), args.clone())),
+                ApprovalOutcome::Approved => {
+                    self.approved = Some(Box::new((tool.name.clone(), args.clone())))
+                }
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }
         }

@@ -106,9 +106,11 @@ fn check_message(line: &Bytes) {
             let answer = Frame::response(&request.id, Ok(Raw::from_static(b"{}")));
             let expected = Message::Response { id: request.id.clone(), reply: Ok(Raw::from_static(b"{}")) };
             assert_eq!(Message::parse(&line_of(&answer)), Ok(expected));
-            let Ok(Message::Request(sent)) =
-                Message::parse(&line_of(&Frame::request(7, &request.method, request.params.map(Body::from))))
-            else {
+            let Ok(Message::Request(sent)) = Message::parse(&line_of(&Frame::request(
+                7,
+                &request.method,
+                request.params.map(Body::from).as_ref(),
+            ))) else {
                 panic!("{line:?} is not sent as a request")
             };
             Message::Request(super::Request { id: request.id, ..sent })

@@ -231,6 +231,9 @@ impl LineBuffer {
     }
 
     fn line_end(&mut self) -> Option<usize> {
+        if self.searched == self.bytes.len() {
+            return None;
+        }
         let found = memchr(b'\n', &self.bytes[self.searched..]).map(|n| self.searched + n);
         self.searched = self.bytes.len();
         found

@@ -81,6 +81,7 @@ impl Object {
         self.members.iter().rfind(|member| self.has_key(member, key)).map(|member| member.value.clone())
     }
 
+    #[inline]
     fn has_key(&self, member: &Member, key: &str) -> bool {
         match member.escaped {
             false => &self.text[member.key.clone()] == key.as_bytes(),

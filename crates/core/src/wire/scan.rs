@@ -35,7 +35,7 @@ pub struct Member {
 impl<'a> Scanner<'a> {
     /// Begins at the first value of the text.
     pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: skip_space(text, 0), not_ascii: 0 }
+        Self { text, at: token(text, 0).0, not_ascii: 0 }
     }
 
     /// The next byte that is not white space.
@@ -66,21 +66,21 @@ impl<'a> Scanner<'a> {
         if self.peek()? != b'{' {
             return None;
         }
-        let mut at = skip_space(text, start + 1);
-        if *text.get(at)? != b'}' {
+        let (mut at, mut byte) = token(text, start + 1);
+        if byte != b'}' {
             loop {
-                let key = self.key(at)?;
-                self.at = key.value;
+                let key = self.key(at, byte)?;
+                (self.at, _) = key.value;
                 value(self, key.text, key.escaped)?;
                 at = self.at;
                 match *text.get(at)? {
-                    b',' => at = skip_space(text, at + 1),
+                    b',' => (at, byte) = token(text, at + 1),
                     b'}' => break,
                     _ => return None,
                 }
             }
         }
-        self.at = skip_space(text, at + 1);
+        (self.at, _) = token(text, at + 1);
         Some(start..at + 1)
     }
 
@@ -91,20 +91,20 @@ impl<'a> Scanner<'a> {
         if self.peek()? != b'[' {
             return None;
         }
-        let mut at = skip_space(text, start + 1);
-        if *text.get(at)? != b']' {
+        let (mut at, byte) = token(text, start + 1);
+        if byte != b']' {
             loop {
                 self.at = at;
                 element(self)?;
                 at = self.at;
                 match *text.get(at)? {
-                    b',' => at = skip_space(text, at + 1),
+                    b',' => (at, _) = token(text, at + 1),
                     b']' => break,
                     _ => return None,
                 }
             }
         }
-        self.at = skip_space(text, at + 1);
+        (self.at, _) = token(text, at + 1);
         Some(start..at + 1)
     }
 
@@ -125,19 +125,20 @@ impl<'a> Scanner<'a> {
     /// Moves past a value, and returns where it is.
     pub fn value(&mut self) -> Option<Range<usize>> {
         let start = self.at;
-        if let b'{' | b'[' = self.peek()? {
+        let byte = self.peek()?;
+        if let b'{' | b'[' = byte {
             return self.nested();
         }
-        let end = self.scalar(start)?;
-        self.at = skip_space(self.text, end);
+        let end = self.scalar(start, byte)?;
+        (self.at, _) = token(self.text, end);
         Some(start..end)
     }
 
-    /// Returns where the value at `at` ends, which is no object or array.
+    /// Returns where the value at `at` ends, which begins with `byte` and is no object or array.
     #[inline(always)]
-    fn scalar(&mut self, at: usize) -> Option<usize> {
+    fn scalar(&mut self, at: usize, byte: u8) -> Option<usize> {
         let text = self.text;
-        match *text.get(at)? {
+        match byte {
             b'"' => Some(self.string(at)?.end),
             b'-' | b'0'..=b'9' => number(text, at),
             b't' => word(text, at, b"true"),
@@ -151,84 +152,78 @@ impl<'a> Scanner<'a> {
     #[inline(never)]
     fn nested(&mut self) -> Option<Range<usize>> {
         let (text, start) = (self.text, self.at);
-        let mut at = start;
+        let (mut at, mut byte) = token(text, start);
         let mut open = Brackets::default();
         loop {
-            let mut end = match *text.get(at)? {
+            let mut end = match byte {
                 bracket @ (b'{' | b'[') => {
                     let is_object = bracket == b'{';
-                    at = skip_space(text, at + 1);
-                    if *text.get(at)? != bracket + CLOSING {
+                    (at, byte) = token(text, at + 1);
+                    if byte != bracket + CLOSING {
                         open.push(is_object);
                         if is_object {
-                            at = self.key(at)?.value;
+                            (at, byte) = self.key(at, byte)?.value;
                         }
                         continue;
                     }
                     at + 1
                 }
-                _ => self.scalar(at)?,
+                _ => self.scalar(at, byte)?,
             };
-            at = skip_space(text, end);
+            (at, byte) = token(text, end);
             // What follows a value: a comma and the next one, or the ends of the values around it.
             loop {
                 let Some(is_object) = open.top() else {
                     self.at = at;
                     return Some(start..end);
                 };
-                match *text.get(at)? {
-                    b',' => {
-                        at = skip_space(text, at + 1);
-                        if is_object {
-                            at = self.key(at)?.value;
-                        }
-                        break;
+                if byte == b',' {
+                    (at, byte) = token(text, at + 1);
+                    if is_object {
+                        (at, byte) = self.key(at, byte)?.value;
                     }
-                    byte if byte == if is_object { b'}' } else { b']' } => {
-                        open.pop();
-                        end = at + 1;
-                        at = skip_space(text, end);
-                    }
-                    _ => return None,
+                    break;
                 }
+                if byte != if is_object { b'}' } else { b']' } {
+                    return None;
+                }
+                open.pop();
+                end = at + 1;
+                (at, byte) = token(text, end);
             }
         }
     }
 
-    /// Reads a key and its colon.
+    /// Reads a key, which begins with `byte` at `at`, and its colon.
     #[inline(always)]
-    fn key(&mut self, at: usize) -> Option<Key> {
+    fn key(&mut self, at: usize, byte: u8) -> Option<Key> {
         let text = self.text;
-        if *text.get(at)? != b'"' {
+        if byte != b'"' {
             return None;
         }
         let StringEnd { end, escaped } = self.string(at)?;
-        let colon = skip_space(text, end);
-        (*text.get(colon)? == b':').then(|| Key {
-            text: at + 1..end - 1,
-            escaped,
-            value: skip_space(text, colon + 1),
-        })
+        let (colon, byte) = token(text, end);
+        (byte == b':').then(|| Key { text: at + 1..end - 1, escaped, value: token(text, colon + 1) })
     }
 
     /// Finds the end of the string at `at`.
     #[inline(always)]
     fn string(&mut self, at: usize) -> Option<StringEnd> {
-        let start = at + 1;
+        let mut at = at + 1;
         // Most strings end in their first block.
-        if let Some(block) = self.text.get(start..).and_then(<[u8]>::first_chunk) {
-            let block = Block::new(block);
-            let end = start + block.plain;
-            if block.plain < BLOCK && self.text.get(end) == Some(&b'"') {
-                self.not_ascii |= block.not_ascii;
-                return Some(StringEnd { end: end + 1, escaped: false });
+        if let Some(bytes) = self.text.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
+            let block = Block::new(bytes);
+            self.not_ascii |= block.not_ascii;
+            at += block.plain;
+            if bytes.get(block.plain) == Some(&b'"') {
+                return Some(StringEnd { end: at + 1, escaped: false });
             }
         }
-        self.long_string(start)
+        self.long_string(at)
     }
 
-    /// Does the same for any string, whose content begins at `at`. It is a function of its own, so that short ones do not
-    /// pay for its registers.
+    /// Does the same from any place in a string on. It is a function of its own, so that short ones do not pay for its
+    /// registers.
     #[inline(never)]
     fn long_string(&mut self, mut at: usize) -> Option<StringEnd> {
         let text = self.text;
@@ -276,11 +271,12 @@ struct StringEnd {
     escaped: bool,
 }
 
-/// A key, and where its value begins.
+/// A key.
 struct Key {
     text: Range<usize>,
     escaped: bool,
-    value: usize,
+    /// Where its value is, and the first byte of that.
+    value: (usize, u8),
 }
 
 /// The difference between an opening bracket or brace and the closing one.
@@ -331,13 +327,17 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     text[at..].starts_with(word).then_some(at + word.len())
 }
 
-/// Returns where the white space at `at` ends.
+/// Returns the first byte from `at` on that is not white space, and where it is. At the end of the text it is 0, with
+/// which no token begins.
 #[inline(always)]
-fn skip_space(text: &[u8], mut at: usize) -> usize {
-    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
-        at += 1;
+fn token(text: &[u8], mut at: usize) -> (usize, u8) {
+    loop {
+        match text.get(at) {
+            Some(b' ' | b'\n' | b'\r' | b'\t') => at += 1,
+            Some(byte) => return (at, *byte),
+            None => return (at, 0),
+        }
     }
-    at
 }
 
 /// The open brackets around a value, one bit each: 1 for an object. The innermost 64 are in `bits`.

@@ -6,6 +6,7 @@ use crate::wire::output::{Output, Writer};
 use futures_util::FutureExt;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
 use std::task::Waker;
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::sync::oneshot;
