@@ -256,9 +256,12 @@ impl<'a> Scanner<'a> {
                     at = escape(text, at)?;
                 }
                 0..0x20 => return None,
-                byte => {
-                    not_ascii |= u32::from(byte >> 7);
-                    at += 1;
+                // The text has less than a block left.
+                _ => {
+                    while let Some(byte @ (0x20..=0x21 | 0x23..=0x5b | 0x5d..)) = text.get(at) {
+                        not_ascii |= u32::from(byte >> 7);
+                        at += 1;
+                    }
                 }
             }
         }
