@@ -107,10 +107,7 @@ pub(super) async fn refuse(reason: &str, lines: &mut LineReader<Input>, output: 
         while let Some(line) = lines.next().await {
             let Ok(Ok(Message::Request(request))) = line.as_ref().map(Message::parse) else { continue };
             output.send(Frame::response(&request.id, Err(error.clone())));
-            if [Method::Initialize, Method::ServerDiscover]
-                .iter()
-                .any(|method| method.name() == request.method)
-            {
+            if let Some(Method::Initialize | Method::ServerDiscover) = request.method.known() {
                 break;
             }
         }

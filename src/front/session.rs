@@ -208,7 +208,7 @@ impl ClientSession {
 
     fn request(&mut self, request: Request) {
         self.was_asked = true;
-        if request.method != Method::Ping.name() && self.is_full() {
+        if request.method.known() != Some(Method::Ping) && self.is_full() {
             return self.reject(&request.id, &errors::too_many_requests());
         }
         if self.phase != Phase::Shutdown
@@ -363,7 +363,7 @@ impl ClientSession {
 
     /// Answers a request whose answer is known at once.
     fn answer(&self, request: &Request, era: Era, reply: Reply) {
-        let reply = match (era, Method::parse(&request.method)) {
+        let reply = match (era, request.method.known()) {
             (Era::Stateless, Some(method)) => {
                 let ttl_ms = if self.groups.is_discovering() { 0 } else { LIST_TTL_MS };
                 stateless::complete(method, reply, ttl_ms)

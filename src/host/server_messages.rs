@@ -3,7 +3,7 @@
 use super::server::SharedServer;
 use super::session_table::LogSeverity;
 use crate::protocol::code;
-use crate::protocol::methods::notification;
+use crate::protocol::methods::{Method, notification};
 use crate::text::one_line;
 use crate::transport::shared::attach::SERVER_ENDED;
 use crate::wire::log_text::LogText;
@@ -15,7 +15,7 @@ impl SharedServer {
     /// Answers a request of the server. A question to a client is refused, because it does not say which one is meant,
     /// and the server is not shared any more from the next session on.
     pub(super) fn answer(&self, request: &Request) {
-        if request.method == "ping" {
+        if request.method.known() == Some(Method::Ping) {
             return self.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
         }
         self.mark_unshareable("it asks its client");

@@ -251,14 +251,14 @@ impl HostSession {
         let Request { method, params, .. } = request;
         let params = params.map(|params| Raw::clone(&params));
         let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
-        if method == READ_LOG {
+        if *method == *READ_LOG {
             let after = params.as_ref().and_then(|params| raw::get(params, "after"));
             let after = after.and_then(|after| serde_json::from_slice(&after).ok());
             return serde_json::to_string(&self.server.log.after(after))
                 .map(Raw::from)
                 .map_err(|error| error_object(code::INTERNAL_ERROR, &error.to_string(), None));
         }
-        match Method::parse(&method) {
+        match method.known() {
             Some(Method::Initialize) => self.server.clone().initialize(params).await,
             Some(Method::ServerDiscover | Method::SubscriptionsListen) => {
                 let message = "servers without a handshake are not shared";

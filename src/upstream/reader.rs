@@ -189,7 +189,7 @@ impl Reader {
 
     fn request(&mut self, request: Request) {
         let peer = &self.context.peer;
-        if request.method == "ping" {
+        if request.method.known() == Some(Method::Ping) {
             return peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
         }
         if self.requests.len() >= MAX_OPEN_REQUESTS {
@@ -207,7 +207,7 @@ impl Reader {
         let answer = self.context.clients.request(ClientRequest {
             params: request.params.map(|params| task_ids::expose_related(&group, &params)),
             group,
-            method: request.method.into_owned(),
+            method: (*request.method).to_owned(),
             call,
             progress,
             cancel_params: cancel_params.clone(),

@@ -23,13 +23,12 @@ use crate::protocol::methods::Method;
 use bytes::Bytes;
 use object::Params;
 use scan::Scanner;
-use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 pub use frame::{Frame, json_string};
 
 pub mod batch;
-mod block;
+pub(crate) mod block;
 pub mod body;
 pub mod budget;
 pub mod burst;
@@ -64,8 +63,41 @@ pub type Raw = Bytes;
 /// The content of a response: its `result`, or its `error` object.
 pub type Reply = Result<Raw, Raw>;
 
-/// The name of a method, static if it is one of MCP.
-pub type MethodName = Cow<'static, str>;
+/// The name of a method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MethodName {
+    /// That of a method of MCP.
+    Known(Method),
+    /// Any other.
+    Other(String),
+}
+
+impl MethodName {
+    /// The method of MCP that has this name.
+    pub fn known(&self) -> Option<Method> {
+        match self {
+            Self::Known(method) => Some(*method),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<&str> for MethodName {
+    fn from(name: &str) -> Self {
+        Method::parse(name).map_or_else(|| Self::Other(name.to_owned()), Self::Known)
+    }
+}
+
+impl Deref for MethodName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Known(method) => method.name(),
+            Self::Other(name) => name,
+        }
+    }
+}
 
 /// One JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +202,7 @@ impl Message {
                 Ok(Self::Request(Request { id, method, params }))
             }
             (Some(method), None, None, None) => Ok(Self::Notification {
-                method: method.into_owned(),
+                method: (*method).to_owned(),
                 params: params.map(|params| Raw::clone(&params)),
             }),
             (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(result) }),
@@ -230,9 +262,9 @@ fn method_name(text: &[u8]) -> Option<MethodName> {
     if let [b'"', name @ .., b'"'] = text
         && let Some(method) = Method::of_bytes(name)
     {
-        return Some(method.name().into());
+        return Some(MethodName::Known(method));
     }
-    Some(object::str(text)?.into_owned().into())
+    Some(MethodName::from(&*object::str(text)?))
 }
 
 /// Ids are strings and numbers (MCP, base protocol).

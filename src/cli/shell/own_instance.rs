@@ -200,7 +200,7 @@ async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader<Input>, forms: 
 async fn answer(request: &Request, forms: &Forms) -> Reply {
     let params: Option<Value> =
         request.params.as_ref().and_then(|params| serde_json::from_slice(params).ok());
-    match (Method::parse(&request.method), params) {
+    match (request.method.known(), params) {
         (Some(Method::Ping), _) => Ok(Raw::from_static(b"{}")),
         (Some(Method::ElicitationCreate), Some(params)) => match forms.ask(&params).await {
             Some(answer) => Ok(answer.to_string().into()),

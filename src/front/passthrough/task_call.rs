@@ -18,7 +18,7 @@ pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Param
         let tasks = raw::get(&catalog?.info.declared()?, "tasks")?;
         raw::get(&raw::get(&raw::get(&tasks, "requests")?, "tools")?, "call")
     };
-    lease.era() == Era::Handshake && params.get("task").is_none() && is_offered().is_some()
+    lease.era() == Era::Handshake && !params.has("task") && is_offered().is_some()
 }
 
 /// Makes the call as a task and waits for its result. Dropping the future cancels the task.

@@ -71,7 +71,7 @@ pub fn track_created_task(
 ) -> Raw {
     let is_task = match context.era {
         // A result may have any members, so only a call that asked for a task gets one.
-        Era::Handshake => params.get("task").is_some(),
+        Era::Handshake => params.has("task"),
         Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
     };
     if !is_task {

@@ -12,6 +12,7 @@
 use crate::front::errors::{self, RpcError};
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
+use crate::wire::MethodName;
 
 /// The phase of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +73,8 @@ impl Offers {
 
 impl Availability {
     /// Looks up a method for a request of the handshake era.
-    pub fn in_handshake_era(method: &str, offers: Offers) -> Self {
-        match Method::parse(method).filter(|method| method.is_of(Era::Handshake)) {
+    pub fn in_handshake_era(method: &MethodName, offers: Offers) -> Self {
+        match method.known().filter(|method| method.is_of(Era::Handshake)) {
             Some(method) => match method.info().capability.filter(|capability| !offers.has(capability)) {
                 None => Self::Available(method),
                 Some(capability) => Self::NotNegotiated(capability),
@@ -85,9 +86,9 @@ impl Availability {
 
     /// Looks up a method for a request of the stateless era. There, a method whose capability is not advertised does
     /// not exist; tasks are an extension that is always advertised.
-    pub fn in_stateless_era(method: &str, offers: Offers) -> Self {
+    pub fn in_stateless_era(method: &MethodName, offers: Offers) -> Self {
         let offers = Offers { tasks: true, ..offers };
-        let method = Method::parse(method).filter(|method| method.is_of(Era::Stateless));
+        let method = method.known().filter(|method| method.is_of(Era::Stateless));
         let method = method.filter(|method| method.info().capability.is_none_or(|name| offers.has(name)));
         method.map_or(Self::Unknown, Self::Available)
     }
@@ -146,7 +147,7 @@ mod tests {
             (Shutdown, "initialize", Some(-31004)),
             (Shutdown, "tools/list", Some(-31004)),
         ] {
-            let decision = phase.decide(Availability::in_handshake_era(method, OFFERS));
+            let decision = phase.decide(Availability::in_handshake_era(&method.into(), OFFERS));
             match (decision, expected) {
                 (PhaseDecision::Serve(served), None) => assert_eq!(served.name(), method, "{phase:?}"),
                 (PhaseDecision::Reject(error), Some(code)) => {
@@ -156,7 +157,7 @@ mod tests {
             }
         }
         for method in ["tools/list", "no/such"] {
-            let availability = Availability::in_handshake_era(method, OFFERS);
+            let availability = Availability::in_handshake_era(&method.into(), OFFERS);
             assert_eq!(Initialized.decide(availability), PhaseDecision::Hold);
         }
     }
@@ -176,7 +177,7 @@ mod tests {
             ("logging/setLevel", false),
             ("prompts/get", false),
         ] {
-            let availability = Availability::in_stateless_era(method, OFFERS);
+            let availability = Availability::in_stateless_era(&method.into(), OFFERS);
             assert_eq!(availability != Availability::Unknown, is_available, "{method}");
         }
     }

@@ -26,7 +26,7 @@ impl RequestMeta {
         let members = request.params.as_ref().and_then(Params::meta);
         let member = |key| members.as_ref().and_then(|members| members.get(key));
         let version = member(meta::VERSION);
-        let is_stateless = version.is_some() || request.method == Method::ServerDiscover.name();
+        let is_stateless = version.is_some() || request.method.known() == Some(Method::ServerDiscover);
         is_stateless.then(|| Self {
             version,
             capabilities: member(meta::CAPABILITIES),
@@ -69,7 +69,7 @@ impl RequestMeta {
 
 /// Returns whether a request is about tasks, for which the client has to declare the extension.
 fn needs_tasks(request: &Request) -> bool {
-    match Method::parse(&request.method) {
+    match request.method.known() {
         Some(Method::SubscriptionsListen) => {
             let filter = request.params.as_ref().and_then(|params| raw::get(params, "notifications"));
             filter.is_some_and(|filter| raw::get(&filter, "taskIds").is_some())
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn request(method: &str, params: &str) -> Request {
-        Request { id: raw("1"), method: method.to_owned().into(), params: Some(raw(params).into()) }
+        Request { id: raw("1"), method: method.into(), params: Some(raw(params).into()) }
     }
 
     fn error_code(method: &str, params: &str) -> Option<i64> {

@@ -190,7 +190,7 @@ impl Outgoing for OutgoingCall<'_> {
         let has_select = |definition| schema::has_argument(definition, "select");
         self.takes_select = self.arguments.has_flattened_select()
             && tool.catalog.definition(tool.index).is_some_and(has_select);
-        if self.select().is_some() && self.call.params.get("task").is_some() {
+        if self.select().is_some() && self.call.params.has("task") {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
         let (context, args) = (&self.call.context, self.given_args());
@@ -219,7 +219,7 @@ impl Outgoing for OutgoingCall<'_> {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
             repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
-            may_become_task: params.get("task").is_some(),
+            may_become_task: params.has("task"),
             run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
             params: params.with(members),
         };

@@ -107,7 +107,7 @@ impl ConnectionDriver {
     fn send(&mut self, line: Raw) {
         let (id, method, params) = match Message::parse(&line) {
             Ok(Message::Request(Request { id, method, params })) => {
-                (Some(id), method.into_owned(), params.map(|params| Raw::clone(&params)))
+                (Some(id), (*method).to_owned(), params.map(|params| Raw::clone(&params)))
             }
             Ok(Message::Notification { method, params }) => (None, method, params),
             // A response, or a batch of them.

@@ -28,6 +28,27 @@ impl Block {
     }
 }
 
+/// Returns how many bytes come before the first one that ends a string, begins an escape, or is a control character.
+pub(crate) fn plain_bytes(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
+        && plain_run(run).is_some()
+    {
+        at += run.len();
+    }
+    while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk) {
+        let plain = Block::new(block).plain;
+        at += plain;
+        if plain < BLOCK {
+            return at;
+        }
+    }
+    while let Some(0x20..=0x21 | 0x23..=0x5b | 0x5d..) = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
 /// The number of bytes in a run of blocks.
 const RUN: usize = 4 * BLOCK;
 

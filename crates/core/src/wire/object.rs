@@ -66,6 +66,11 @@ impl Object {
         Some(self.text.slice(self.range(key)?))
     }
 
+    /// Returns whether there is a member `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.range(key).is_some()
+    }
+
     /// Returns the member `key` if it is a string.
     pub fn get_str(&self, key: &str) -> Option<Cow<'_, str>> {
         str(&self.text[self.range(key)?])
@@ -262,6 +267,11 @@ impl Params {
     /// Returns the value of the member `key`. `None` also if the params are not an object.
     pub fn get(&self, key: &str) -> Option<Bytes> {
         self.object()?.get(key)
+    }
+
+    /// Returns whether there is a member `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.object().is_some_and(|object| object.has(key))
     }
 
     /// Returns the member `key` if it is a string.

@@ -3,7 +3,7 @@
 //! The reader finds where values begin and end, and builds no values. It relies on the text being JSON and does not look
 //! for every error. On other text it may read values or return `None`, but it never panics and always advances.
 
-use memchr::memchr2;
+use crate::wire::block::plain_bytes;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ impl<'a> JsonReader<'a> {
     /// Moves past the next value.
     pub(super) fn skip(&mut self) -> Option<()> {
         match self.types()? {
-            TypeSet::STRING => self.skip_string(),
+            TypeSet::STRING => self.skip_string().map(drop),
             TypeSet::ARRAY | TypeSet::OBJECT => self.skip_container(),
             _ => {
                 let rest = &self.text[self.at..];
@@ -58,8 +58,10 @@ impl<'a> JsonReader<'a> {
     /// Reads the key of a member, and moves to the value.
     pub(super) fn key(&mut self) -> Option<Cow<'a, str>> {
         let start = self.at;
-        self.skip_string()?;
-        let key = decode(self.since(start))?;
+        let key = match self.skip_string()? {
+            StringForm::Plain => Cow::Borrowed(std::str::from_utf8(&self.text[start + 1..self.at - 1]).ok()?),
+            StringForm::Escaped => decode(self.since(start))?,
+        };
         self.peek().filter(|byte| *byte == b':')?;
         self.at += 1;
         self.peek().map(|_| key)
@@ -70,16 +72,22 @@ impl<'a> JsonReader<'a> {
         &self.text[start..self.at]
     }
 
-    fn skip_string(&mut self) -> Option<()> {
+    fn skip_string(&mut self) -> Option<StringForm> {
+        let mut form = StringForm::Plain;
         self.at += 1;
         loop {
-            let rest = self.text.get(self.at..)?;
-            let end = memchr2(b'"', b'\\', rest)?;
-            if rest[end] == b'"' {
-                self.at += end + 1;
-                return Some(());
+            self.at += plain_bytes(self.text.get(self.at..)?);
+            match self.text.get(self.at)? {
+                b'"' => {
+                    self.at += 1;
+                    return Some(form);
+                }
+                b'\\' => {
+                    form = StringForm::Escaped;
+                    self.at += 2;
+                }
+                _ => self.at += 1,
             }
-            self.at += end + 2;
         }
     }
 
@@ -109,6 +117,14 @@ impl<'a> JsonReader<'a> {
         }
         self.text.get(self.at).copied()
     }
+}
+
+/// How a string is written.
+enum StringForm {
+    /// As it is.
+    Plain,
+    /// With escapes.
+    Escaped,
 }
 
 /// Decodes a string as it is written, with its quotes. `None` if it is not Unicode text, for example half of a surrogate
