@@ -13,40 +13,64 @@ pub(super) struct Block {
 }
 
 impl Block {
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+        Self::new_from(bytes, 0)
+    }
+
+    /// Looks at the bytes from `start` on, as if those before it were not there. There are at most 16 of them.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn new_from(bytes: &[u8; BLOCK], start: usize) -> Self {
         let (special, not_ascii) = vectors::look(bytes);
-        Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
+        Self {
+            plain: ((special | 1 << BLOCK) >> start).trailing_zeros() as usize,
+            not_ascii: not_ascii >> start,
+        }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
-    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
-        let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));
+    fn new_from(bytes: &[u8; BLOCK], start: usize) -> Self {
+        // The bytes that come in count as control characters.
+        let bytes = u128::from_le_bytes(*bytes).checked_shr(8 * start as u32).unwrap_or_default();
+        let (plain, not_ascii) = words::look(bytes);
         Self { plain, not_ascii }
     }
 }
 
-/// Returns how many bytes come before the first one that ends a string, begins an escape, or is a control character.
-pub(crate) fn plain_bytes(text: &[u8]) -> usize {
-    let mut at = 0;
+/// Returns the place of the first byte from `at` on that ends a string, begins an escape, or is a control character; the
+/// end of the text if there is none. Also not 0 if a byte before it is not ASCII. What follows may be counted, too.
+#[inline(always)]
+pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
+    let mut not_ascii = 0;
+    // A step does not depend on what the last one found, so that the processor works on several at once.
     while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
-        && plain_run(run).is_some()
+        && let Some(bits) = plain_run(run)
     {
+        not_ascii |= bits;
         at += run.len();
     }
-    while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk) {
-        let plain = Block::new(block).plain;
-        at += plain;
-        if plain < BLOCK {
-            return at;
+    while let Some(bytes) = text.get(at..).and_then(<[u8]>::first_chunk) {
+        let block = Block::new(bytes);
+        not_ascii |= block.not_ascii;
+        at += block.plain;
+        if block.plain < BLOCK {
+            return (at, not_ascii);
         }
     }
-    while let Some(0x20..=0x21 | 0x23..=0x5b | 0x5d..) = text.get(at) {
-        at += 1;
+    let left = text.len().saturating_sub(at);
+    match text.last_chunk() {
+        Some(bytes) => {
+            let block = Block::new_from(bytes, BLOCK - left);
+            (at + block.plain, not_ascii | block.not_ascii)
+        }
+        None => {
+            let is_plain = |byte: &&u8| **byte >= 0x20 && **byte != b'"' && **byte != b'\\';
+            let plain = text.iter().skip(at).take_while(is_plain);
+            plain.fold((at, 0), |(at, not_ascii), byte| (at + 1, not_ascii | u32::from(byte >> 7)))
+        }
     }
-    at
 }
 
 /// The number of bytes in a run of blocks.
@@ -183,6 +207,31 @@ mod tests {
             let (special, not_ascii) = words::look_at_all(run.as_chunks().0);
             for found in [plain_run(&run), (special == 0).then_some(not_ascii)] {
                 prop_assert_eq!(found.map(|bits| bits == 0), (plain == BLOCK).then_some(bytes.is_ascii()));
+            }
+        }
+
+        #[test]
+        fn plain_bytes_are_skipped_from_any_place_in_text_of_any_length(
+            bytes in prop::collection::vec(prop_oneof![
+                40 => prop::char::range(' ', '~').prop_map(|char| char as u8),
+                1 => any::<u8>(),
+            ], 0..200),
+            start in 0..40_usize,
+        ) {
+            let rest = bytes.get(start..).unwrap_or_default();
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            let plain = rest.iter().position(is_special).unwrap_or(rest.len());
+            let (end, not_ascii) = skip_plain(&bytes, start);
+            prop_assert_eq!(end, start + plain);
+            // More may be counted, but nothing less.
+            prop_assert!(not_ascii != 0 || rest[..plain].is_ascii());
+            prop_assert!(not_ascii == 0 || !rest.is_ascii());
+            if let Some(last) = bytes.last_chunk::<BLOCK>() {
+                let start = start.min(BLOCK);
+                let shifted = u128::from_le_bytes(*last).checked_shr(8 * start as u32).unwrap_or_default();
+                let block = Block::new_from(last, start);
+                let (plain, not_ascii) = words::look(shifted);
+                prop_assert_eq!((block.plain, block.not_ascii == 0), (plain, not_ascii == 0));
             }
         }
     }

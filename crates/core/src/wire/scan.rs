@@ -226,43 +226,21 @@ impl<'a> Scanner<'a> {
     /// registers.
     #[inline(never)]
     fn long_string(&mut self, mut at: usize) -> Option<StringEnd> {
-        let text = self.text;
         let (mut escaped, mut not_ascii) = (false, 0);
         loop {
-            // A step does not depend on what the last one found, so that the processor works on several at once.
-            while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
-                && let Some(bits) = block::plain_run(run)
-            {
-                not_ascii |= bits;
-                at += run.len();
-            }
-            while let Some(block) = text.get(at..).and_then(<[u8]>::first_chunk) {
-                let block = Block::new(block);
-                // What follows the string may be counted, too: it costs a check at most.
-                not_ascii |= block.not_ascii;
-                if block.plain < BLOCK {
-                    at += block.plain;
-                    break;
-                }
-                at += BLOCK;
-            }
-            match *text.get(at)? {
+            let bits;
+            (at, bits) = block::skip_plain(self.text, at);
+            not_ascii |= bits;
+            match *self.text.get(at)? {
                 b'"' => {
                     self.not_ascii |= not_ascii;
                     return Some(StringEnd { end: at + 1, escaped });
                 }
                 b'\\' => {
                     escaped = true;
-                    at = escape(text, at)?;
+                    at = escape(self.text, at)?;
                 }
-                0..0x20 => return None,
-                // The text has less than a block left.
-                _ => {
-                    while let Some(byte @ (0x20..=0x21 | 0x23..=0x5b | 0x5d..)) = text.get(at) {
-                        not_ascii |= u32::from(byte >> 7);
-                        at += 1;
-                    }
-                }
+                _ => return None,
             }
         }
     }

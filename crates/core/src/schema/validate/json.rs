@@ -3,7 +3,7 @@
 //! The reader finds where values begin and end, and builds no values. It relies on the text being JSON and does not look
 //! for every error. On other text it may read values or return `None`, but it never panics and always advances.
 
-use crate::wire::block::plain_bytes;
+use crate::wire::block::skip_plain;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -76,7 +76,7 @@ impl<'a> JsonReader<'a> {
         let mut form = StringForm::Plain;
         self.at += 1;
         loop {
-            self.at += plain_bytes(self.text.get(self.at..)?);
+            (self.at, _) = skip_plain(self.text, self.at);
             match self.text.get(self.at)? {
                 b'"' => {
                     self.at += 1;
