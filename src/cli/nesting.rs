@@ -11,7 +11,6 @@ use crate::protocol::{CLIENT_NAME, code, meta};
 use crate::transport::launch::ANCESTORS_VAR;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
-use crate::wire::stdio::Input;
 use crate::wire::{Frame, Message, MessageError, error_object, raw};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -70,7 +69,7 @@ impl Nesting {
 
     /// Returns why this instance must not run, if that is so. Waits for the client's first message where the answer
     /// depends on the client, and puts it back. Cancel-safe before that message.
-    pub(super) async fn refusal(&self, lines: &mut LineReader<Input>) -> Option<String> {
+    pub(super) async fn refusal(&self, lines: &mut LineReader) -> Option<String> {
         if let Some(reason) = self.too_deep() {
             return Some(reason);
         }
@@ -100,7 +99,7 @@ fn is_from_dynamic_mcp(line: &Result<Bytes, MessageError>) -> bool {
 }
 
 /// Answers requests with `reason` until `initialize` is answered, the client has gone, or `REFUSAL_TIMEOUT` is over.
-pub(super) async fn refuse(reason: &str, lines: &mut LineReader<Input>, output: &Output) {
+pub(super) async fn refuse(reason: &str, lines: &mut LineReader, output: &Output) {
     // dynamic-mcp does not try again after an error with this code.
     let error = error_object(code::INVALID_PARAMS, &format!("dynamic-mcp does not run: {reason}"), None);
     let answering = async {
@@ -120,7 +119,7 @@ pub(super) async fn refuse(reason: &str, lines: &mut LineReader<Input>, output: 
 mod tests {
     use super::*;
 
-    fn lines(text: &'static str) -> LineReader<Input> {
+    fn lines(text: &'static str) -> LineReader {
         LineReader::new(Box::new(text.as_bytes()), 1000)
     }
 

@@ -30,7 +30,7 @@ use crate::transport::remote::credentials::LoginService;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, Writer};
 use crate::wire::peer::Peer;
-use crate::wire::stdio::{self, Input, close_stdout};
+use crate::wire::stdio::{self, close_stdout};
 use crate::wire::when_woken::when_woken;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -159,7 +159,7 @@ async fn load_files(files: Vec<PathBuf>, cli: &Cli, env: &Env) -> LoadedFiles {
 }
 
 /// Resolves `EOF_GRACE` after the end of stdin.
-async fn end_of_input(lines: &mut LineReader<Input>) {
+async fn end_of_input(lines: &mut LineReader) {
     lines.ended().await;
     sleep(EOF_GRACE).await;
 }
@@ -173,7 +173,7 @@ fn stopped_at_start(cause: &str) -> ServeOutcome {
 /// Serves the client until it disconnects or a signal comes.
 async fn run_session(
     loaded: LoadedFiles,
-    stdio: (LineReader<Input>, Output, Writer),
+    stdio: (LineReader, Output, Writer),
     mut signals: EndSignals,
     launch: LaunchContext<'_>,
 ) -> anyhow::Result<ServeOutcome> {

@@ -33,7 +33,6 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -114,9 +113,9 @@ impl ClientSession {
     /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new
     /// request is rejected, and open ones get a moment to be answered. Returns whether there was a request, or `stop`
     /// resolved.
-    pub async fn run<R: AsyncRead + Unpin>(
+    pub async fn run(
         mut self,
-        lines: &mut LineReader<R>,
+        lines: &mut LineReader,
         stop: impl Future<Output = ()>,
         closing: impl Future<Output = ()>,
     ) -> bool {
@@ -148,7 +147,7 @@ impl ClientSession {
         self.was_asked
     }
 
-    async fn serve<R: AsyncRead + Unpin>(&mut self, lines: &mut LineReader<R>) {
+    async fn serve(&mut self, lines: &mut LineReader) {
         let peer = self.peer.clone();
         loop {
             if !self.peer.output().is_ready() {

@@ -89,7 +89,7 @@ impl SharedServer {
     pub(super) async fn run(&self, process: ServerIo) {
         let ServerIo { stdout, stderr, writer, deadlines, handle } = process;
         let tail = StderrTail::default();
-        let mut lines = LineReader::new(stdout, self.identity.max_message_bytes);
+        let mut lines = LineReader::new(Box::new(stdout), self.identity.max_message_bytes);
         let following = async {
             tail.clone().follow(stderr, self.log.clone()).await;
             pending::<()>().await;
@@ -126,7 +126,7 @@ impl SharedServer {
         handle.stop(StopTimeouts::ORDINARY).await;
     }
 
-    async fn read(&self, lines: &mut LineReader<Receiver>) {
+    async fn read(&self, lines: &mut LineReader) {
         let mut is_after_answer = false;
         while let Some(first) = self.peer.next(lines).await {
             let mut postponed = None;

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::net::unix::pipe::Receiver;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -85,7 +84,7 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     timeout(ATTACH_TIMEOUT, socket.write_all(answer.as_bytes())).await??;
     drop(socket);
     let Some(AttachedClient { server, pipes, instance }) = attached else { return Ok(()) };
-    let mut lines = LineReader::new(pipes.input, MAX_MESSAGE_BYTES);
+    let mut lines = LineReader::new(Box::new(pipes.input), MAX_MESSAGE_BYTES);
     let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
     output.set_limit(MAX_UNREAD_BYTES);
     let id = registry.new_session_id();
@@ -171,7 +170,7 @@ impl Drop for RemovedAtTheEnd {
 
 impl HostSession {
     /// Reads until the instance closes the connection. Its open requests are cancelled then.
-    async fn read(self: &Arc<Self>, lines: &mut LineReader<Receiver>) {
+    async fn read(self: &Arc<Self>, lines: &mut LineReader) {
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
         let mut requests = InboundRequests::new(self.peer.clone(), internal);
         loop {

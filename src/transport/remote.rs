@@ -113,7 +113,7 @@ impl Remote {
         let (output, writer) = Output::any(peer_end);
         let (stop, stopped) = watch::channel(None);
         // No limit: the messages that we send were limited when they were received from a client.
-        let lines = LineReader::new(driver_end, UNLIMITED);
+        let lines = LineReader::new(Box::new(driver_end), UNLIMITED);
         let driver = ConnectionDriver::new(connection, lines, stopped);
         let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
         Ok(OpenTransport {

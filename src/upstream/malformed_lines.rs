@@ -16,7 +16,6 @@ use crate::wire::{MessageError, Raw, error_object};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -133,12 +132,7 @@ impl MalformedLines {
     }
 
     /// Handles a line that is not a message. A message that the line completes is put back into `lines`.
-    pub(super) fn add(
-        &mut self,
-        error: &MessageError,
-        line: &Raw,
-        lines: &mut LineReader<impl AsyncRead + Unpin>,
-    ) {
+    pub(super) fn add(&mut self, error: &MessageError, line: &Raw, lines: &mut LineReader) {
         if lines.at_end() {
             // The end of the connection, which comes next, says more than a message that it has cut off.
             if !line.starts_with(b"{") && !line.starts_with(b"[") {

@@ -21,7 +21,6 @@ use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::io::AsyncRead;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -81,12 +80,7 @@ impl Reader {
     }
 
     /// Reads and writes until the connection ends, then fails every open call.
-    pub async fn run(
-        mut self,
-        mut lines: LineReader<impl AsyncRead + Unpin>,
-        writer: Writer,
-        deadlines: Deadlines,
-    ) {
+    pub async fn run(mut self, mut lines: LineReader, writer: Writer, deadlines: Deadlines) {
         let handle = self.context.handle.clone();
         // These tasks end with this future.
         let mut tasks = JoinSet::new();
@@ -102,7 +96,7 @@ impl Reader {
         self.context.peer.end();
     }
 
-    async fn read(&mut self, lines: &mut LineReader<impl AsyncRead + Unpin>) {
+    async fn read(&mut self, lines: &mut LineReader) {
         let peer = self.context.peer.clone();
         loop {
             if !self.context.clients.is_ready() {
@@ -129,7 +123,7 @@ impl Reader {
         }
     }
 
-    fn handle<R: AsyncRead + Unpin>(&mut self, incoming: Incoming, lines: &mut LineReader<R>) {
+    fn handle(&mut self, incoming: Incoming, lines: &mut LineReader) {
         if let Incoming::Malformed(error, line) = incoming {
             return self.malformed.add(&error, &line, lines);
         }

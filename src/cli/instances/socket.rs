@@ -62,13 +62,13 @@ pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
 }
 
 async fn answer(
-    socket: impl AsyncRead + AsyncWrite,
+    socket: impl AsyncRead + AsyncWrite + Send + 'static,
     info: &InstanceInfo,
     groups: &GroupManager,
     started: Instant,
 ) -> io::Result<()> {
     let (input, mut output) = tokio::io::split(socket);
-    let line = LineReader::new(input, MAX_REQUEST_BYTES).next().await;
+    let line = LineReader::new(Box::new(input), MAX_REQUEST_BYTES).next().await;
     let Some(Ok(line)) = line else { return Err(io::ErrorKind::UnexpectedEof.into()) };
     let reply = match serde_json::from_slice(&line)? {
         InstanceRequest::Status => InstanceReply::Status(Box::new(InstanceStatus {

@@ -21,10 +21,9 @@ use crate::protocol::{LATEST_HANDSHAKE, code};
 use crate::text::name;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
-use crate::wire::lines::LineReader;
+use crate::wire::lines::{Input, LineReader};
 use crate::wire::output::Output;
 use crate::wire::peer::{CallOptions, Incoming, Peer};
-use crate::wire::stdio::Input;
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -172,7 +171,7 @@ fn connect(
     output: DuplexStream,
     limit: usize,
     tasks: &mut JoinSet<()>,
-) -> (Arc<Peer>, LineReader<Input>) {
+) -> (Arc<Peer>, LineReader) {
     let input: Input = Box::new(input);
     let (peer_output, writer) = Output::any(output);
     let (peer, deadlines) = Peer::new(peer_output);
@@ -182,7 +181,7 @@ fn connect(
 }
 
 /// Reads what the session sends, and answers what it asks.
-async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader<Input>, forms: Forms) {
+async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader, forms: Forms) {
     // One question at a time, while answers to our own requests are still read.
     let mut asking = JoinSet::new();
     while let Some(incoming) = peer.receive(&mut lines).await {

@@ -13,7 +13,6 @@ use reqwest::header::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::DuplexStream;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -38,7 +37,7 @@ pub struct ConnectionDriver {
     /// Shared with the tasks.
     connection: Arc<RemoteConnection>,
     /// The messages that the peer writes.
-    lines: LineReader<DuplexStream>,
+    lines: LineReader,
     /// Set when the connection is to stop: how long that may take.
     stop: watch::Receiver<Option<Duration>>,
     /// One task for each message, and one for each stream of the server.
@@ -65,7 +64,7 @@ impl ConnectionDriver {
     /// A driver that sends the messages in `lines` until `stop` changes.
     pub fn new(
         connection: RemoteConnection,
-        lines: LineReader<DuplexStream>,
+        lines: LineReader,
         stop: watch::Receiver<Option<Duration>>,
     ) -> Self {
         Self {
@@ -222,7 +221,7 @@ impl ConnectionDriver {
     }
 
     /// Ends the session, if there is one and the server has not ended it.
-    async fn end_session(&self) {
+    async fn end_session(self) {
         if self.connection.session_id.get().is_none() || self.connection.has_ended() {
             return;
         }

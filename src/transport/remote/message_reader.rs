@@ -85,7 +85,7 @@ mod tests {
         let (sender, receiver) = mpsc::channel(4);
         let large = "x".repeat(100_000);
         let read = tokio::spawn(async move {
-            let mut lines = LineReader::new(MessageReader::new(receiver), 1 << 20);
+            let mut lines = LineReader::new(Box::new(MessageReader::new(receiver)), 1 << 20);
             let mut read = Vec::new();
             while let Some(Ok(line)) = lines.next().await {
                 read.push(line.len());

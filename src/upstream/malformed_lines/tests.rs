@@ -32,7 +32,7 @@ impl Fixture {
         let receiver = peer.clone();
         // The same loop as that of `Reader`.
         tokio::spawn(async move {
-            let mut lines = LineReader::new(from_server, 4096);
+            let mut lines = LineReader::new(Box::new(from_server), 4096);
             loop {
                 let deadline = malformed.deadline();
                 tokio::select! {

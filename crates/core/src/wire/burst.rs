@@ -3,18 +3,17 @@
 use super::cork::{corked, run_woken};
 use super::lines::LineReader;
 use super::peer::{Incoming, Peer, Unread};
-use tokio::io::AsyncRead;
 
 /// How many messages are handled before other tasks run.
 const MAX_MESSAGES: usize = 128;
 
 /// Reads a message and passes it to `handle`, and then those that were read with it, as long as `handle` returns that more
 /// can be handled now. Other tasks run before `next` is called again.
-pub async fn handle_all<R: AsyncRead + Unpin>(
+pub async fn handle_all(
     peer: &Peer,
     first: Unread,
-    lines: &mut LineReader<R>,
-    mut handle: impl FnMut(Incoming, &mut LineReader<R>) -> bool,
+    lines: &mut LineReader,
+    mut handle: impl FnMut(Incoming, &mut LineReader) -> bool,
 ) {
     let is_large = first.is_large();
     let must_yield = corked(|| {

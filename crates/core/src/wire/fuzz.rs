@@ -26,28 +26,27 @@ pub fn split_first_byte(data: &[u8]) -> (usize, &[u8]) {
 }
 
 /// A stream that arrives in chunks of at most this many bytes.
-struct ChunkedStream<'a> {
-    rest: &'a [u8],
+struct ChunkedStream {
+    rest: Bytes,
     size: usize,
 }
 
-impl AsyncRead for ChunkedStream<'_> {
+impl AsyncRead for ChunkedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let length = self.rest.len().min(self.size).min(buf.remaining());
-        let (chunk, rest) = self.rest.split_at(length);
-        buf.put_slice(chunk);
-        self.rest = rest;
+        buf.put_slice(&self.rest.split_to(length));
         Poll::Ready(Ok(()))
     }
 }
 
 fn read_lines(data: &[u8], size: usize, limit: usize) -> Vec<Result<Bytes, MessageError>> {
     block_on(async {
-        let mut lines = LineReader::new(ChunkedStream { rest: data, size }, limit);
+        let mut lines =
+            LineReader::new(Box::new(ChunkedStream { rest: Bytes::copy_from_slice(data), size }), limit);
         let mut read = Vec::new();
         while let Some(line) = lines.next().await {
             read.push(line);

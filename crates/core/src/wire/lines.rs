@@ -6,6 +6,9 @@ use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+/// A stream that lines are read from. Its type is not known, so that there is one copy of what reads it.
+pub type Input = Box<dyn AsyncRead + Send + Unpin>;
+
 /// The first size of a buffer in bytes. A buffer doubles while a message needs it, so that idle connections stay small.
 const MIN_BUFFER: usize = 8 << 10;
 /// The smallest room in bytes for which a read is worth its cost. A buffer with more room is used on, although lines of
@@ -26,18 +29,11 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads lines. A line that exceeds the limit, or finds no room in the budget of all messages, is read to its end and
 /// reported, but not kept.
-pub struct LineReader<R> {
+pub struct LineReader {
     /// The stream.
-    reader: R,
-    /// What was read of it.
-    lines: LineBuffer,
-}
-
-/// What was read of a stream, and how to cut it. It does not depend on the type of the stream, so that there is one copy
-/// of it, in this crate.
-struct LineBuffer {
+    reader: Input,
     /// What was read and not returned yet.
-    bytes: BytesMut,
+    buffer: BytesMut,
     /// How many bytes at the start of `buffer` are known to have no line end.
     searched: usize,
     /// Whether the buffer is larger than `MIN_BUFFER`.
@@ -70,20 +66,33 @@ struct OversizedLine {
     is_over_budget: bool,
 }
 
-impl<R: AsyncRead + Unpin> LineReader<R> {
+impl LineReader {
     /// Reads lines of at most `limit` bytes.
-    pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, lines: LineBuffer::new(limit) }
+    pub fn new(reader: Input, limit: usize) -> Self {
+        let (buffer, reservation) = (BytesMut::new(), Reservation::default());
+        Self {
+            reader,
+            buffer,
+            searched: 0,
+            grown: false,
+            last: 0,
+            last_large: 0,
+            limit,
+            reservation,
+            oversized: None,
+            returned: None,
+            at_end: false,
+        }
     }
 
     /// Sets the limit for one line, in bytes.
     pub fn set_limit(&mut self, limit: usize) {
-        self.lines.limit = limit;
+        self.limit = limit;
     }
 
     /// Makes `line` the next one.
     pub fn put_back(&mut self, line: Result<Bytes, MessageError>) {
-        self.lines.returned = Some(line);
+        self.returned = Some(line);
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
@@ -94,19 +103,26 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// [`MessageError::TooLong`] for a line that exceeds the limit, [`MessageError::OverBudget`] for one that finds no
     /// room; the next call reads the line after it.
     pub async fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
-        let lines = &mut self.lines;
+        if let Some(line) = self.returned.take() {
+            return Some(line);
+        }
         loop {
-            if let Some(line) = lines.next() {
-                return Some(line);
+            while let Some(end) = self.line_end() {
+                if let Some(line) = self.take_line(end) {
+                    return Some(line);
+                }
             }
-            if lines.must_skip() {
-                lines.skip(false);
-            } else if lines.limit != UNLIMITED && !lines.reservation.reserve(lines.bytes.len()).await {
-                lines.skip(true);
+            if self.buffer.len() > self.limit || self.oversized.is_some() {
+                self.skip(false);
+            } else if self.limit != UNLIMITED && !self.reservation.reserve(self.buffer.len()).await {
+                self.skip(true);
             }
-            lines.make_room();
-            if self.reader.read_buf(&mut lines.bytes).await.unwrap_or(0) == 0 {
-                return lines.end();
+            self.make_room();
+            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                let last = self.buffer.split().freeze();
+                self.searched = 0;
+                self.at_end = true;
+                return self.finish(last);
             }
         }
     }
@@ -117,64 +133,6 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// Those of `next`.
     pub fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
-        self.lines.next_buffered(max)
-    }
-
-    /// Whether the stream has ended, so that the line that was read last may be incomplete.
-    pub fn at_end(&self) -> bool {
-        self.lines.at_end
-    }
-
-    /// The limit for one line, in bytes.
-    pub fn limit(&self) -> usize {
-        self.lines.limit
-    }
-
-    /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
-    /// `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
-    pub async fn ended(&mut self) {
-        let LineBuffer { bytes, limit, .. } = &mut self.lines;
-        while bytes.len() < READ_AHEAD.min(*limit) {
-            bytes.reserve(MIN_BUFFER);
-            if self.reader.read_buf(bytes).await.unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
-    }
-}
-
-impl LineBuffer {
-    fn new(limit: usize) -> Self {
-        Self {
-            bytes: BytesMut::new(),
-            searched: 0,
-            grown: false,
-            last: 0,
-            last_large: 0,
-            limit,
-            reservation: Reservation::default(),
-            oversized: None,
-            returned: None,
-            at_end: false,
-        }
-    }
-
-    /// Takes the next line that is not blank, if all of it was read.
-    fn next(&mut self) -> Option<Result<Bytes, MessageError>> {
-        if self.returned.is_some() {
-            return self.returned.take();
-        }
-        while let Some(end) = self.line_end() {
-            if let Some(line) = self.take_line(end) {
-                return Some(line);
-            }
-        }
-        None
-    }
-
-    /// Does the same, unless the line has more than `max` bytes.
-    fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
         while self.returned.is_none() && self.oversized.is_none() {
             let end = self.line_end()?;
             if end > max {
@@ -188,39 +146,48 @@ impl LineBuffer {
         None
     }
 
-    /// Takes what was read of the last line, because the stream has ended.
-    fn end(&mut self) -> Option<Result<Bytes, MessageError>> {
-        let last = self.bytes.split().freeze();
-        self.searched = 0;
-        self.at_end = true;
-        self.finish(last)
+    /// Whether the stream has ended, so that the line that was read last may be incomplete.
+    pub fn at_end(&self) -> bool {
+        self.at_end
     }
 
-    /// Returns whether the line that is incomplete is not kept.
-    fn must_skip(&self) -> bool {
-        self.bytes.len() > self.limit || self.oversized.is_some()
+    /// The limit for one line, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
+    /// `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
+    pub async fn ended(&mut self) {
+        while self.buffer.len() < READ_AHEAD.min(self.limit) {
+            self.buffer.reserve(MIN_BUFFER);
+            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Makes room for a line as long as the last one; doubles the buffer if a message does not fit, and shrinks it after
     /// a longer one.
     fn make_room(&mut self) {
-        let read = self.bytes.len();
+        let read = self.buffer.len();
         let wanted = read.max(MIN_BUFFER);
         // A large line is expected only once a part of it is there.
         let line = if read > LARGE / 2 { self.last_large } else { self.last };
         let expected = (line + MIN_ROOM).saturating_sub(read);
         if self.grown && wanted.max(expected) == MIN_BUFFER {
-            self.bytes = BytesMut::from(&self.bytes[..]);
+            self.buffer = BytesMut::from(&self.buffer[..]);
         }
         self.grown = wanted.max(expected) > MIN_BUFFER;
-        if self.bytes.capacity() - read < expected.max(MIN_ROOM) {
-            self.bytes.reserve(wanted.max(expected));
+        if self.buffer.capacity() - read < expected.max(MIN_ROOM) {
+            self.buffer.reserve(wanted.max(expected));
         }
     }
 
     /// Takes the line that ends at `end`. `None` if it is blank.
     fn take_line(&mut self, end: usize) -> Option<Result<Bytes, MessageError>> {
-        let mut line = self.bytes.split_to(end + 1);
+        let mut line = self.buffer.split_to(end + 1);
         line.truncate(end);
         self.searched = 0;
         match end > LARGE {
@@ -231,18 +198,18 @@ impl LineBuffer {
     }
 
     fn line_end(&mut self) -> Option<usize> {
-        if self.searched == self.bytes.len() {
+        if self.searched == self.buffer.len() {
             return None;
         }
-        let found = memchr(b'\n', &self.bytes[self.searched..]).map(|n| self.searched + n);
-        self.searched = self.bytes.len();
+        let found = memchr(b'\n', &self.buffer[self.searched..]).map(|n| self.searched + n);
+        self.searched = self.buffer.len();
         found
     }
 
     /// Drops what was read of a line that is not kept, except for its ends.
     fn skip(&mut self, is_over_budget: bool) {
         self.reservation = Reservation::default();
-        let part = self.bytes.split().freeze();
+        let part = self.buffer.split().freeze();
         self.searched = 0;
         let head = || Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
         let line = || OversizedLine { head: head(), tail: Vec::new(), bytes: 0, is_over_budget };
@@ -322,7 +289,7 @@ mod tests {
     use std::io::Cursor;
 
     async fn read_lines(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, MessageError>> {
-        let mut lines = LineReader::new(Cursor::new(input), limit);
+        let mut lines = LineReader::new(Box::new(Cursor::new(input)), limit);
         let mut out = Vec::new();
         while let Some(line) = lines.next().await {
             out.push(line);
@@ -354,7 +321,7 @@ mod tests {
     #[tokio::test]
     async fn the_buffer_shrinks_after_a_large_message() {
         let (mut tx, rx) = tokio::io::duplex(4096);
-        let mut lines = LineReader::new(rx, 1 << 20);
+        let mut lines = LineReader::new(Box::new(rx), 1 << 20);
         let writing = tokio::spawn(async move {
             let large = format!("{}\n{{\"half", "x".repeat(500_000));
             tokio::io::AsyncWriteExt::write_all(&mut tx, large.as_bytes()).await.unwrap();
@@ -364,8 +331,8 @@ mod tests {
         let _open = writing.await.unwrap();
         let more = tokio::time::timeout(std::time::Duration::from_millis(20), lines.next()).await;
         assert!(more.is_err());
-        assert_eq!(lines.lines.bytes, &b"{\"half"[..]);
-        assert!(lines.lines.bytes.capacity() <= 2 * MIN_BUFFER, "{}", lines.lines.bytes.capacity());
+        assert_eq!(lines.buffer, &b"{\"half"[..]);
+        assert!(lines.buffer.capacity() <= 2 * MIN_BUFFER, "{}", lines.buffer.capacity());
     }
 
     #[tokio::test]
@@ -386,7 +353,7 @@ mod tests {
                     tokio::io::AsyncWriteExt::write_all(&mut tx, text.as_bytes()).await.unwrap();
                 };
                 let reader = async {
-                    let mut lines = LineReader::new(rx, 1000);
+                    let mut lines = LineReader::new(Box::new(rx), 1000);
                     let mut out = Vec::new();
                     while let Some(line) = lines.next().await {
                         out.push(String::from_utf8(line.unwrap().to_vec()).unwrap());

@@ -6,9 +6,9 @@
 //! On Windows nothing that is inherited can be used without blocking. There, stdin and stdout have a thread each
 //! (`threads`).
 
+use super::lines::Input;
 use super::lines::LineReader;
 use super::output::{Output, Writer};
-use tokio::io::AsyncRead;
 
 pub use close::close_stdout;
 
@@ -16,11 +16,8 @@ mod close;
 #[cfg(any(windows, test))]
 mod threads;
 
-/// A reader of any kind.
-pub type Input = Box<dyn AsyncRead + Send + Unpin>;
-
 /// Opens stdin as lines of at most `limit` bytes, and stdout.
-pub fn open(limit: usize) -> (LineReader<Input>, Output, Writer) {
+pub fn open(limit: usize) -> (LineReader, Output, Writer) {
     let (output, writer) = platform::stdout().unwrap_or_else(|| Output::any(tokio::io::stdout()));
     let input = platform::stdin().unwrap_or_else(|| Box::new(tokio::io::stdin()));
     (LineReader::new(input, limit), output, writer)

@@ -6,7 +6,6 @@ use crate::wire::lines::LineReader;
 use crate::wire::own_ids::own_id;
 use crate::wire::{Message, MessageError, Raw};
 use std::sync::atomic::Ordering;
-use tokio::io::AsyncRead;
 
 /// A message above this size in bytes reaches whom it is for before the next line is read, so that such do not pile up.
 const LARGE_MESSAGE: usize = 32 << 10;
@@ -21,7 +20,7 @@ impl Unread {
 impl Peer {
     /// Reads one message. Returns `None` at the end of the stream; the owner then calls `end`. It returns after every
     /// message, so that the owner can stop reading while the connections that it feeds are full. Cancel-safe.
-    pub async fn receive<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Incoming> {
+    pub async fn receive(&self, lines: &mut LineReader) -> Option<Incoming> {
         let unread = self.next(lines).await?;
         let is_large = unread.is_large();
         let incoming = self.read(unread);
@@ -32,7 +31,7 @@ impl Peer {
     }
 
     /// Waits for the next message, which `read` then reads. `None` at the end of the stream. Cancel-safe.
-    pub async fn next<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Unread> {
+    pub async fn next(&self, lines: &mut LineReader) -> Option<Unread> {
         // Lets other tasks run even while complete messages are buffered.
         tokio::task::coop::consume_budget().await;
         if self.is_reading_batch() {
@@ -61,7 +60,7 @@ impl Peer {
     }
 
     /// Returns the next message if all of it has come. A large one, and those of a batch, are left to `next`.
-    pub fn next_buffered<R: AsyncRead + Unpin>(&self, lines: &mut LineReader<R>) -> Option<Unread> {
+    pub fn next_buffered(&self, lines: &mut LineReader) -> Option<Unread> {
         if self.is_reading_batch() {
             return None;
         }

@@ -45,7 +45,7 @@ impl Script {
 
 /// Forwards everything that arrives on `stream` to the other peer, until the stream ends.
 async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: Arc<Peer>) {
-    let mut lines = LineReader::new(stream, 1 << 20);
+    let mut lines = LineReader::new(Box::new(stream), 1 << 20);
     let mut open: HashMap<Raw, (CancelParams, tokio::task::AbortHandle)> = HashMap::new();
     while let Some(incoming) = from.receive(&mut lines).await {
         match incoming {
@@ -97,7 +97,7 @@ fn reading_peer(limit: usize) -> (Arc<Peer>, Script) {
     let (peer, read) = peer_on(back);
     let reader = peer.clone();
     tokio::spawn(async move {
-        let mut lines = LineReader::new(read, limit);
+        let mut lines = LineReader::new(Box::new(read), limit);
         while reader.receive(&mut lines).await.is_some() {}
     });
     (peer, Script::new(stream))
