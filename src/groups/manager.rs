@@ -23,6 +23,7 @@ use crate::upstream::task::{self, spec::GroupSpec};
 use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -46,7 +47,7 @@ pub struct GroupManager {
     /// What is wrong with the config file, while its last valid content is in force.
     pub(super) reload_errors: Mutex<Vec<ConfigError>>,
     /// The handles of the groups. No guard is held across an await.
-    pub(super) groups: DashMap<GroupName, Upstream>,
+    pub(super) groups: DashMap<GroupName, Upstream, RandomState>,
     /// The tasks of the groups.
     pub(super) tasks: GroupTasks,
     /// The parts of the program that the groups use.
@@ -101,7 +102,7 @@ impl GroupManager {
         Arc::new(Self {
             config: watch::Sender::new(Arc::new(config)),
             reload_errors: Mutex::default(),
-            groups: DashMap::new(),
+            groups: DashMap::default(),
             tasks: GroupTasks::default(),
             environment: Environment { transport, clients, cache, pins, shared },
             startup,

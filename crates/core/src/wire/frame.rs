@@ -1,5 +1,6 @@
 //! Messages on their way out.
 
+use super::block::skip_plain;
 use super::body::{Body, concat};
 use bytes::{Buf, Bytes};
 use std::io::IoSlice;
@@ -23,19 +24,19 @@ impl Frame {
     pub fn request(id: u64, method: &str, params: Option<&Body>) -> Self {
         let mut digits = [0; 20];
         let start = write_digits(id, &mut digits);
-        Self::new(Some(&digits[start..]), Some(method), "params", params)
+        Self::new(Some(&digits[start..]), Some(method), b",\"params\":", params)
     }
 
     /// A notification.
     pub fn notification(method: &str, params: Option<Bytes>) -> Self {
-        Self::new(None, Some(method), "params", params.map(Body::from).as_ref())
+        Self::new(None, Some(method), b",\"params\":", params.map(Body::from).as_ref())
     }
 
     /// A response. `id` is written as it was received, `null` if the request had no readable id.
     pub fn response(id: &[u8], reply: Result<Bytes, Bytes>) -> Self {
         match reply {
-            Ok(result) => Self::new(Some(id), None, "result", Some(&result.into())),
-            Err(error) => Self::new(Some(id), None, "error", Some(&error.into())),
+            Ok(result) => Self::new(Some(id), None, b",\"result\":", Some(&result.into())),
+            Err(error) => Self::new(Some(id), None, b",\"error\":", Some(&error.into())),
         }
     }
 
@@ -47,29 +48,26 @@ impl Frame {
         Self { head: b"[".to_vec(), written: 0, rest }
     }
 
-    fn new(id: Option<&[u8]>, method: Option<&str>, name: &str, body: Option<&Body>) -> Self {
+    /// `key`: what comes before the body.
+    fn new(id: Option<&[u8]>, method: Option<&str>, key: &[u8], body: Option<&Body>) -> Self {
         let body_len = body.map_or(0, Body::len);
         let copied = if body_len > MAX_COPIED { 0 } else { body_len };
-        let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + name.len();
+        let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + key.len();
         let mut head = Vec::with_capacity(given + copied + 64);
-        head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
-        if let Some(id) = id {
-            head.extend_from_slice(b",\"id\":");
-            head.extend_from_slice(id);
+        match id {
+            Some(id) => {
+                head.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+                head.extend_from_slice(id);
+            }
+            None => head.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
         }
         if let Some(method) = method {
             head.extend_from_slice(b",\"method\":");
-            if is_plain(method) {
-                [b"\"", method.as_bytes(), b"\""].iter().for_each(|part| head.extend_from_slice(part));
-            } else {
-                head.extend_from_slice(&json_string(method));
-            }
+            write_string(method, &mut head);
         }
         let mut rest = Vec::new();
         if let Some(body) = body {
-            head.extend_from_slice(b",\"");
-            head.extend_from_slice(name.as_bytes());
-            head.extend_from_slice(b"\":");
+            head.extend_from_slice(key);
             if copied == body_len {
                 body.write_to(&mut head);
             } else {
@@ -142,19 +140,19 @@ fn write_digits(mut number: u64, digits: &mut [u8; 20]) -> usize {
 
 /// Returns text as a JSON string.
 pub fn json_string(text: &str) -> Bytes {
-    match is_plain(text) {
-        true => {
-            let mut json = Vec::with_capacity(text.len() + 2);
-            json.push(b'"');
-            json.extend_from_slice(text.as_bytes());
-            json.push(b'"');
-            json.into()
-        }
-        false => serde_json::Value::from(text).to_string().into(),
-    }
+    let mut json = Vec::with_capacity(text.len() + 2);
+    write_string(text, &mut json);
+    json.into()
 }
 
-/// Returns whether a JSON string has the text as it is.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+/// Adds text as a JSON string.
+fn write_string(text: &str, json: &mut Vec<u8>) {
+    let (plain, _) = skip_plain(text.as_bytes(), 0);
+    if plain == text.len() {
+        json.push(b'"');
+        json.extend_from_slice(text.as_bytes());
+        json.push(b'"');
+    } else {
+        json.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+    }
 }

@@ -1,5 +1,6 @@
 //! JSON objects whose members are known, and the params of requests, whose members are found when their line is read.
 
+use super::block::skip_plain;
 use super::body::{Body, BodyEdit};
 use super::scan::{Member, Members, Scanner};
 use bytes::Bytes;
@@ -89,7 +90,8 @@ impl Object {
     #[inline]
     fn has_key(&self, member: &Member, key: &str) -> bool {
         match member.escaped {
-            false => &self.text[member.key.clone()] == key.as_bytes(),
+            // The length first, which costs less.
+            false => member.key.len() == key.len() && &self.text[member.key.clone()] == key.as_bytes(),
             true => self.key(member).is_some_and(|own| own == key),
         }
     }
@@ -110,8 +112,7 @@ impl Object {
     }
 
     /// Sets members, each once: replaces their values in place, or adds them at the end.
-    pub fn with<'k>(&self, values: impl IntoIterator<Item = (&'k str, Bytes)>) -> Body {
-        let values = values.into_iter();
+    pub fn with(&self, values: &mut dyn Iterator<Item = (&str, Bytes)>) -> Body {
         let mut edits = Vec::with_capacity(values.size_hint().0);
         let mut end = None;
         for (key, value) in values {
@@ -166,7 +167,7 @@ impl Object {
 /// JSON value.
 pub fn str(text: &[u8]) -> Option<Cow<'_, str>> {
     match text {
-        [b'"', content @ .., b'"'] if memchr::memchr(b'\\', content).is_none() => {
+        [b'"', content @ .., b'"'] if skip_plain(content, 0).0 == content.len() => {
             std::str::from_utf8(content).ok().map(Cow::Borrowed)
         }
         [b'"', ..] => serde_json::from_slice(text).ok().map(Cow::Owned),
@@ -307,7 +308,7 @@ impl Params {
     pub fn with<const N: usize>(&self, values: [(&str, Bytes); N]) -> Body {
         let Some(object) = self.object() else { return Bytes::clone(self).into() };
         let replaces_meta = values.iter().any(|(key, _)| *key == "_meta");
-        object.with(values).with_token(self.token().filter(|_| !replaces_meta))
+        object.with(&mut values.into_iter()).with_token(self.token().filter(|_| !replaces_meta))
     }
 
     /// Where the value of `_meta.progressToken` is, if no key on the way to it is given twice.

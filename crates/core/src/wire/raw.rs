@@ -54,7 +54,7 @@ pub fn set_str(object: &Raw, key: &str, text: &str) -> Raw {
 /// Sets several members at once.
 pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
     let Some(parsed) = Object::parse(object) else { return object.clone() };
-    parsed.with(values.iter().map(|(key, value)| (*key, Raw::copy_from_slice(value)))).join()
+    parsed.with(&mut values.iter().map(|(key, value)| (*key, Raw::copy_from_slice(value)))).join()
 }
 
 /// Makes an object of these members.
@@ -87,7 +87,7 @@ pub fn set_in(object: &Raw, outer: &str, key: &str, value: &[u8]) -> Raw {
     let Some(parsed) = Object::parse(object) else { return object.clone() };
     let inner = parsed.get(outer).filter(|inner| inner.first() == Some(&b'{'));
     let inner = set(&inner.unwrap_or(Raw::from_static(b"{}")), key, value);
-    parsed.with([(outer, inner)]).join()
+    parsed.with(&mut [(outer, inner)].into_iter()).join()
 }
 
 #[cfg(test)]
