@@ -232,13 +232,9 @@ impl ClientSession {
 
     /// Returns whether the limit for open requests is reached.
     fn is_full(&mut self) -> bool {
-        while self.requests.len() + self.held.len() >= MAX_OPEN_REQUESTS {
-            // Requests that were answered meanwhile do not count.
-            if self.requests.ended().now_or_never().is_none() {
-                return true;
-            }
-        }
-        false
+        let is_full = |session: &Self| session.requests.len() + session.held.len() >= MAX_OPEN_REQUESTS;
+        // Requests that can be answered now do not count.
+        is_full(self) && self.requests.ended().now_or_never().is_none_or(|()| is_full(self))
     }
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.

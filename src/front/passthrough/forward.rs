@@ -57,7 +57,7 @@ pub struct PreparedRequest {
 
 impl PreparedRequest {
     /// The limits of the request.
-    pub(super) fn options(&self) -> CallOptions {
+    fn options(&self) -> CallOptions {
         CallOptions {
             max_total: MAX_TOTAL.max(self.timeout),
             may_become_task: self.may_become_task,
@@ -163,9 +163,10 @@ pub async fn forward<O: Outgoing>(
         let request = outgoing.prepare(&group, &lease).await?;
         let (method, repeatable) = (request.method, request.repeatable);
         let started = cork::now();
+        let (params, options) = (&request.params, request.options());
         let outcome = match request.run_as_task {
-            true => Box::pin(task_call::run(context, &group, &lease, &request)).await,
-            false => context.send(&group.name, &lease, method, &request.params, request.options()).await,
+            true => Box::pin(task_call::run(context, &group, &lease, params, options)).await,
+            false => context.send(&group.name, &lease, method, params, options).await,
         };
         if method == Method::ToolsCall {
             let took = cork::now().saturating_duration_since(started);

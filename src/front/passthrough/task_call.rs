@@ -1,13 +1,13 @@
 //! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits
 //! for its result.
 
-use super::forward::PreparedRequest;
 use crate::front::interaction::context::RequestContext;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;
+use crate::wire::body::Body;
 use crate::wire::object::Params;
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
@@ -26,10 +26,11 @@ pub(super) async fn run(
     context: &RequestContext,
     group: &Upstream,
     lease: &Lease,
-    request: &PreparedRequest,
+    params: &Body,
+    options: CallOptions,
 ) -> Result<Reply, CallError> {
-    let params = raw::set(&request.params.join(), "task", b"{}").into();
-    let options = CallOptions { may_become_task: true, ..request.options() };
+    let params = raw::set(&params.join(), "task", b"{}").into();
+    let options = CallOptions { may_become_task: true, ..options };
     let result_options = CallOptions::within(options.max_total);
     let created = match context.send(&group.name, lease, Method::ToolsCall, &params, options).await? {
         Ok(created) => created,

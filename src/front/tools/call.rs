@@ -284,7 +284,7 @@ impl OutgoingCall<'_> {
         if !self.approved.as_deref().is_some_and(is_approved) {
             match Box::pin(approval::request(&self.call.context, params, &approval)).await? {
                 ApprovalOutcome::Approved => {
-                    self.approved = Some(Box::new((tool.name.clone(), args.clone())))
+                    self.approved = Some(Box::new((tool.name.clone(), args.clone())));
                 }
                 ApprovalOutcome::InputRequired(result) => return Err(CallStop::Reply(Ok(result))),
             }

@@ -13,28 +13,17 @@ pub(super) struct Block {
 }
 
 impl Block {
-    #[inline(always)]
-    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
-        Self::new_from(bytes, 0)
-    }
-
-    /// Looks at the bytes from `start` on, as if those before it were not there. There are at most 16 of them.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn new_from(bytes: &[u8; BLOCK], start: usize) -> Self {
+    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
         let (special, not_ascii) = vectors::look(bytes);
-        Self {
-            plain: ((special | 1 << BLOCK) >> start).trailing_zeros() as usize,
-            not_ascii: not_ascii >> start,
-        }
+        Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
-    fn new_from(bytes: &[u8; BLOCK], start: usize) -> Self {
-        // The bytes that come in count as control characters.
-        let bytes = u128::from_le_bytes(*bytes).checked_shr(8 * start as u32).unwrap_or_default();
-        let (plain, not_ascii) = words::look(bytes);
+    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+        let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));
         Self { plain, not_ascii }
     }
 }
@@ -59,18 +48,12 @@ pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
             return (at, not_ascii);
         }
     }
-    let left = text.len().saturating_sub(at);
-    match text.last_chunk() {
-        Some(bytes) => {
-            let block = Block::new_from(bytes, BLOCK - left);
-            (at + block.plain, not_ascii | block.not_ascii)
-        }
-        None => {
-            let is_plain = |byte: &&u8| **byte >= 0x20 && **byte != b'"' && **byte != b'\\';
-            let plain = text.iter().skip(at).take_while(is_plain);
-            plain.fold((at, 0), |(at, not_ascii), byte| (at + 1, not_ascii | u32::from(byte >> 7)))
-        }
-    }
+    // What is left is less than a block. A quote follows it, so that it ends there.
+    let rest = text.get(at..).unwrap_or_default();
+    let mut block = [b'"'; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    let block = Block::new(&block);
+    (at + block.plain, not_ascii | block.not_ascii)
 }
 
 /// The number of bytes in a run of blocks.
@@ -226,13 +209,6 @@ mod tests {
             // More may be counted, but nothing less.
             prop_assert!(not_ascii != 0 || rest[..plain].is_ascii());
             prop_assert!(not_ascii == 0 || !rest.is_ascii());
-            if let Some(last) = bytes.last_chunk::<BLOCK>() {
-                let start = start.min(BLOCK);
-                let shifted = u128::from_le_bytes(*last).checked_shr(8 * start as u32).unwrap_or_default();
-                let block = Block::new_from(last, start);
-                let (plain, not_ascii) = words::look(shifted);
-                prop_assert_eq!((block.plain, block.not_ascii == 0), (plain, not_ascii == 0));
-            }
         }
     }
 }

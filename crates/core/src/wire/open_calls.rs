@@ -15,7 +15,7 @@ const MAX_TASKS: usize = 256;
 const MAX_ABANDONED: usize = 256;
 
 /// How a call ended.
-pub(super) type Outcome = Result<Reply, CallError>;
+pub(super) type CallOutcome = Result<Reply, CallError>;
 
 /// The calls that are not answered yet.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct OpenCalls {
     /// The calls by id.
     pub(super) open: OwnIdMap<OpenCall>,
     /// How calls ended whose callers have not seen it yet.
-    outcomes: OwnIdMap<Outcome>,
+    outcomes: OwnIdMap<CallOutcome>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
     task_progress: VecDeque<(u64, Progress)>,
     /// The requests that were cancelled because their caller left, the latest last.
@@ -102,7 +102,7 @@ impl OpenCalls {
     /// # Errors
     ///
     /// Returns the outcome if the call is not open.
-    pub(super) fn answered(&mut self, id: u64, outcome: Outcome) -> Result<Option<Waker>, Outcome> {
+    pub(super) fn answered(&mut self, id: u64, outcome: CallOutcome) -> Result<Option<Waker>, CallOutcome> {
         let Some(call) = self.open.remove(&id) else { return Err(outcome) };
         if let Some(progress) = call.progress.filter(|_| call.may_become_task) {
             push_bounded(&mut self.task_progress, (id, progress), MAX_TASKS);
@@ -121,7 +121,7 @@ impl OpenCalls {
     }
 
     /// Returns how a call ended, if it has, once. Otherwise its caller is woken when it does.
-    pub(super) fn poll(&mut self, id: u64, context: &Context<'_>) -> Poll<Outcome> {
+    pub(super) fn poll(&mut self, id: u64, context: &Context<'_>) -> Poll<CallOutcome> {
         if let Some(outcome) = self.outcomes.remove(&id) {
             return Poll::Ready(outcome);
         }

@@ -8,7 +8,7 @@ use super::batch::Batches;
 use super::body::Body;
 use super::cork;
 use super::log_text::LogText;
-use super::open_calls::{OpenCall, OpenCalls, Outcome};
+use super::open_calls::{CallOutcome, OpenCall, OpenCalls};
 use super::output::Output;
 use super::own_ids::own_id;
 use super::{Frame, Raw, Reply, raw};
@@ -218,7 +218,7 @@ impl Peer {
     }
 
     /// Ends a call. Returns the outcome if no such request is open: its caller is gone, or it was never sent.
-    fn complete(&self, id: &Raw, outcome: Outcome) -> Option<Outcome> {
+    fn complete(&self, id: &Raw, outcome: CallOutcome) -> Option<CallOutcome> {
         let ended = match own_id(id) {
             Some(id) => self.calls.lock().answered(id, outcome),
             None => Err(outcome),
