@@ -1,13 +1,13 @@
 //! Looks at several bytes of a JSON string together.
 
 /// The number of bytes in a block.
-pub(super) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// What is known of a block of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Block {
+pub(crate) struct Block {
     /// How many bytes come before the first one that ends the string, begins an escape, or is a control character.
-    pub(super) plain: usize,
+    pub(crate) plain: usize,
     /// Not 0 if a byte is not ASCII.
     pub(super) not_ascii: u32,
 }
@@ -15,14 +15,14 @@ pub(super) struct Block {
 impl Block {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+    pub(crate) fn new(bytes: &[u8; BLOCK]) -> Self {
         let (special, not_ascii) = vectors::look(bytes);
         Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
-    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+    pub(crate) fn new(bytes: &[u8; BLOCK]) -> Self {
         let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));
         Self { plain, not_ascii }
     }

@@ -3,7 +3,8 @@
 //! The reader finds where values begin and end, and builds no values. It relies on the text being JSON and does not look
 //! for every error. On other text it may read values or return `None`, but it never panics and always advances.
 
-use crate::wire::block::skip_plain;
+use crate::wire::block::{BLOCK, Block};
+use memchr::memchr2;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -76,17 +77,21 @@ impl<'a> JsonReader<'a> {
         let mut form = StringForm::Plain;
         self.at += 1;
         loop {
-            (self.at, _) = skip_plain(self.text, self.at);
-            match self.text.get(self.at)? {
-                b'"' => {
-                    self.at += 1;
-                    return Some(form);
-                }
+            let rest = self.text.get(self.at..)?;
+            // Most strings end in their first block.
+            let end = match rest.first_chunk().map(Block::new) {
+                Some(Block { plain, .. }) if plain < BLOCK => plain,
+                _ => memchr2(b'"', b'\\', rest)?,
+            };
+            self.at += end + 1;
+            match rest[end] {
+                b'"' => return Some(form),
                 b'\\' => {
                     form = StringForm::Escaped;
-                    self.at += 2;
+                    self.at += 1;
                 }
-                _ => self.at += 1,
+                // Text that is not JSON.
+                _ => {}
             }
         }
     }
