@@ -88,8 +88,9 @@ class Client:
         self.process.wait()
 
 
-def counts_of(program, folder, row, calls):
-    """Runs the program for so many calls. Returns instructions, allocations and writes of all of it."""
+def counts_of(program, folder, row, calls, *options):
+    """Runs the program for so many calls, with more options of callgrind. Returns instructions, allocations and writes of
+    all of it."""
     name, arguments, depth, _ = row
     out = folder / "callgrind.out"
     config = folder / "servers.json"
@@ -97,7 +98,7 @@ def counts_of(program, folder, row, calls):
         json.dumps({"mcpServers": {"echo": {"command": [sys.executable, str(HERE / "upstream.py")], "lazy_startup": "pure"}}})
     )
     valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=no", f"--callgrind-out-file={out}"]
-    valgrind += ["--compress-strings=no", "--compress-pos=no", "--log-file=/dev/null"]
+    valgrind += ["--compress-strings=no", "--compress-pos=no", "--log-file=/dev/null", *options]
     library = folder / "own_exe.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, HERE / "own_exe.c", "-ldl"], check=True)
     # Each run begins with an empty home, because what a first start writes there is no part of a call.

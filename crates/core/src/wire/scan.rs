@@ -311,14 +311,20 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {
 /// Returns the first byte from `at` on that is not white space, and where it is. At the end of the text it is 0, with
 /// which no token begins.
 #[inline(always)]
-fn token(text: &[u8], mut at: usize) -> (usize, u8) {
-    loop {
-        match text.get(at) {
-            Some(b' ' | b'\n' | b'\r' | b'\t') => at += 1,
-            Some(byte) => return (at, *byte),
-            None => return (at, 0),
-        }
+fn token(text: &[u8], at: usize) -> (usize, u8) {
+    match text.get(at) {
+        Some(byte) if *byte > b' ' => (at, *byte),
+        _ => token_after_space(text, at),
     }
+}
+
+/// Does the same where white space is likely, which most messages do not have.
+#[cold]
+fn token_after_space(text: &[u8], mut at: usize) -> (usize, u8) {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at += 1;
+    }
+    (at, text.get(at).copied().unwrap_or_default())
 }
 
 /// The open brackets around a value, one bit each: 1 for an object. The innermost 64 are in `bits`.
