@@ -44,16 +44,16 @@ impl Lease {
         from: Era,
         options: &CallOptions,
     ) -> Result<Reply, CallError> {
-        let translated;
-        let params = match (from, self.0.era) {
-            (Era::Handshake, Era::Handshake) => params,
+        let peer = &self.0.peer;
+        let sent = match (from, self.0.era) {
+            (Era::Handshake, Era::Handshake) => peer.send_call(method, params, options).await?,
             (from, to) => {
                 let params = params.map(Body::join);
-                translated = translate::request(params, from, to, &self.0.offered).map(Body::from);
-                translated.as_ref()
+                let translated = translate::request(params, from, to, &self.0.offered).map(Body::from);
+                peer.send_call(method, translated.as_ref(), options).await?
             }
         };
-        self.0.peer.call_with(method, params, options).await
+        sent.outcome().await
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.

@@ -29,10 +29,13 @@ pub(super) async fn run(
     params: &Body,
     options: CallOptions,
 ) -> Result<Reply, CallError> {
-    let params = raw::set(&params.join(), "task", b"{}").into();
     let options = CallOptions { may_become_task: true, ..options };
     let result_options = CallOptions::within(options.max_total);
-    let created = match context.send(&group.name, lease, Method::ToolsCall, &params, options).await? {
+    let created = {
+        let params = raw::set(&params.join(), "task", b"{}").into();
+        context.send(&group.name, lease, Method::ToolsCall, &params, options).await?
+    };
+    let created = match created {
         Ok(created) => created,
         Err(error) => return Ok(Err(error)),
     };

@@ -57,9 +57,9 @@ pub(super) async fn resolve(
         return Ok(repair(context, group, tool, args, &misfit.definition));
     }
     group.refresh().await;
-    let Some(tool) = FoundTool::named(group, &tool.name) else { return Ok(None) };
     // The error would show the new definition.
-    changed_tools::refusal(&group.name, &tool.snapshot, &tool.name).map_or(Ok(()), Err)?;
+    changed_tools::refusal(&group.name, &group.snapshot(), &tool.name).map_or(Ok(()), Err)?;
+    let Some(tool) = FoundTool::named(group, &tool.name) else { return Ok(None) };
     let Some(ArgumentMisfit { verdict, definition }) = find_misfit(context, group, &tool, args) else {
         return Ok(None);
     };

@@ -29,7 +29,8 @@ impl Block {
 }
 
 /// Returns the place of the first byte from `at` on that ends a string, begins an escape, or is a control character; the
-/// end of the text if there is none. Also not 0 if a byte before it is not ASCII. What follows may be counted, too.
+/// end of the text if there is none. The second number is not 0 if a byte before it is not ASCII; it may be so because
+/// of a later byte.
 #[inline(always)]
 pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
     let mut not_ascii = 0;

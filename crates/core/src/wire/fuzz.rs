@@ -149,8 +149,11 @@ fn check_params(params: &Params) {
     assert_eq!(text(params.arguments().as_deref()), text(inner("arguments").as_ref()));
     for key in ["_meta", "arguments", "name", "k"] {
         assert_eq!(params.get(key), raw::get(params, key));
-        let set = params.with([(key, Raw::from_static(b"[1e400]"))]).join();
-        assert_eq!(set, raw::set(params, key, b"[1e400]"));
+        let value = || (key, Raw::from_static(b"[1e400]"));
+        assert_eq!(params.with([value()]).join(), raw::set(params, key, b"[1e400]"));
+        let twice = params.with([value(), (key, Raw::from_static(b"0"))]).join();
+        // The first value counts, unless both are added.
+        assert!(!params.has(key) || twice == raw::set(params, key, b"[1e400]"));
     }
 }
 

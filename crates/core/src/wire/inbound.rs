@@ -25,8 +25,8 @@ pub type ResponseFuture = BoxFuture<'static, Reply>;
 /// The requests of one connection that are not answered yet. They are dropped with it.
 pub struct InboundRequests {
     shared: Arc<ServedRequests>,
-    /// The waker of the owner that `shared` has.
-    watching: Option<Waker>,
+    /// The waker of the owner as `shared` has it, to be compared without a lock.
+    registered: Option<Waker>,
 }
 
 /// What the owner of the requests and the requests share.
@@ -76,7 +76,7 @@ struct OpenRequest {
 impl OpenRequest {
     /// Polls the future once. Answers the request if it completes.
     fn poll(self: Arc<Self>) {
-        self.is_woken.store(false, Ordering::Release);
+        self.is_woken.swap(false, Ordering::AcqRel);
         let mut slot = self.answer.lock();
         let Some(answer) = &mut *slot else { return };
         let waker = waker_ref(&self);
@@ -139,7 +139,7 @@ impl InboundRequests {
     pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
         let (requests, has_woken) = (Mutex::default(), AtomicBool::new(false));
         let shared = Arc::new(ServedRequests { peer, internal_error, requests, has_woken });
-        Self { shared, watching: None }
+        Self { shared, registered: None }
     }
 
     /// The number of open requests.
@@ -196,14 +196,14 @@ impl InboundRequests {
     /// Continues the requests that are left to the owner, each once, and sends the answers in one write. Returns whether
     /// there were any.
     fn advance(&mut self, context: &Context<'_>) -> bool {
-        let is_watching = self.watching.as_ref().is_some_and(|owner| owner.will_wake(context.waker()));
-        if is_watching && !self.shared.has_woken.load(Ordering::Acquire) {
+        let is_registered = self.registered.as_ref().is_some_and(|owner| owner.will_wake(context.waker()));
+        if is_registered && !self.shared.has_woken.load(Ordering::Acquire) {
             return false;
         }
-        self.watching = Some(context.waker().clone());
+        self.registered = Some(context.waker().clone());
         let woken = {
             let mut requests = self.shared.requests.lock();
-            requests.owner.clone_from(&self.watching);
+            requests.owner.clone_from(&self.registered);
             self.shared.has_woken.store(false, Ordering::Release);
             std::mem::take(&mut requests.woken)
         };

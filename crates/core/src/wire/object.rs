@@ -111,7 +111,7 @@ impl Object {
         self.members.iter().map(entry).collect()
     }
 
-    /// Sets members, each once: replaces their values in place, or adds them at the end.
+    /// Sets members: replaces their values in place, or adds them at the end.
     pub fn with(&self, values: &mut dyn Iterator<Item = (&str, Bytes)>) -> Body {
         let mut edits = Vec::with_capacity(values.size_hint().0);
         let mut end = None;
@@ -136,6 +136,8 @@ impl Object {
         }
         // Those at the end stay in their order.
         edits.sort_by_key(|edit| edit.place.start);
+        // A key may be given twice, as servers do. The first value counts.
+        edits.dedup_by(|later, first| !later.place.is_empty() && later.place == first.place);
         Body::edited(self.text.clone(), edits)
     }
 
@@ -417,6 +419,8 @@ mod tests {
         }
         let values = [("a", Bytes::from_static(b"1")), ("b", Bytes::from_static(b"2"))];
         assert_eq!(params(r#"{"a":0,"a":0}"#).with(values).join(), r#"{"a":1,"a":1,"b":2}"#);
+        let twice = [("a", Bytes::from_static(b"1")), ("a", Bytes::from_static(b"2"))];
+        assert_eq!(params(r#"{"b":0,"a":0,"a":0}"#).with(twice).join(), r#"{"b":0,"a":1,"a":1}"#);
     }
 
     #[test]

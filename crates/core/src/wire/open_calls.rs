@@ -80,8 +80,8 @@ impl OpenCalls {
         is_earlier
     }
 
-    /// Ends the calls whose time is over, and returns when to do so next; `None` if no call is open. Adds to `woken` whom
-    /// to wake.
+    /// Gives the calls whose time is over that outcome, and returns when to do so next; `None` if no call is open. They
+    /// stay open until their callers have left. Adds to `woken` whom to wake.
     pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) -> Option<Instant> {
         self.alarm = None;
         for (id, call) in self.open.iter_mut().filter(|(_, call)| !call.timed_out) {
@@ -121,7 +121,7 @@ impl OpenCalls {
     }
 
     /// Returns how a call ended, if it has, once. Otherwise its caller is woken when it does.
-    pub(super) fn poll(&mut self, id: u64, context: &Context<'_>) -> Poll<CallOutcome> {
+    pub(super) fn poll_outcome(&mut self, id: u64, context: &Context<'_>) -> Poll<CallOutcome> {
         if let Some(outcome) = self.outcomes.remove(&id) {
             return Poll::Ready(outcome);
         }

@@ -31,8 +31,8 @@ pub struct Output(Arc<Shared>);
 struct Shared {
     /// The frames that are not written yet.
     queue: Mutex<Queue>,
-    /// Whether the queue has to become shorter before more is read. It follows from the queue; whoever feeds it looks at
-    /// this for every message.
+    /// Whether the output is open and at least `HIGH_WATER` bytes are queued. It is written under the lock of the queue, and
+    /// read without it for every message.
     is_full: AtomicBool,
     /// Wakes the writer.
     more: Notify,
@@ -197,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// Takes no more frames, for which nobody has to wait.
+    /// Rejects new frames, and wakes who waits for room.
     fn close(&self, mut queue: MutexGuard<'_, Queue>) {
         queue.closed = true;
         self.is_full.store(false, Ordering::Release);

@@ -150,10 +150,15 @@ impl Peer {
         options: CallOptions,
     ) -> impl Future<Output = Result<Reply, CallError>> + 'a {
         let params = params.map(Into::into);
-        async move { self.call_with(method, params.as_ref(), &options).await }
+        async move {
+            let sent = self.send_call(method, params.as_ref(), &options).await?;
+            // Large ones count against the budget of all messages.
+            drop(params);
+            sent.outcome().await
+        }
     }
 
-    /// Does the same with what the caller keeps: the futures of the callers would have a copy each.
+    /// Like `call`, but borrows params and options, so that the caller's future has no second copy.
     ///
     /// # Errors
     ///
@@ -164,6 +169,20 @@ impl Peer {
         params: Option<&Body>,
         options: &CallOptions,
     ) -> Result<Reply, CallError> {
+        self.send_call(method, params, options).await?.outcome().await
+    }
+
+    /// Sends the request of a call, whose answer is then awaited without the params.
+    ///
+    /// # Errors
+    ///
+    /// Those of `call`, before there is an answer.
+    pub async fn send_call<'a>(
+        &'a self,
+        method: &str,
+        params: Option<&Body>,
+        options: &'a CallOptions,
+    ) -> Result<SentCall<'a>, CallError> {
         let started = cork::now();
         let mut sent = started;
         if !self.output.is_ready() {
@@ -186,7 +205,7 @@ impl Peer {
             max_total: options.max_total,
         };
         let id = self.open(call)?;
-        let mut guard = CancelOnDrop { peer: self, id, options, is_over: false, reason: None };
+        let sent = SentCall { peer: self, id, options, is_over: false, reason: None };
         let request = match options.progress {
             Some(_) => Frame::request(id, method, Some(&with_progress_token(params, id))),
             None => Frame::request(id, method, params),
@@ -194,12 +213,7 @@ impl Peer {
         if !self.output.send(request) {
             return Err(CallError::Closed { sent: false });
         }
-        let outcome = poll_fn(|context| self.calls.lock().poll(id, context)).await;
-        match outcome {
-            Err(CallError::TimedOut(_)) => guard.reason = Some("timed out"),
-            _ => guard.is_over = true,
-        }
-        outcome
+        Ok(sent)
     }
 
     fn open(&self, call: OpenCall) -> Result<u64, CallError> {
@@ -311,8 +325,8 @@ impl Peer {
     }
 }
 
-/// Cancels the request if the call is dropped before its answer came.
-struct CancelOnDrop<'a> {
+/// A call whose request was sent. It is cancelled if this is dropped before the answer came.
+pub struct SentCall<'a> {
     peer: &'a Peer,
     id: u64,
     options: &'a CallOptions,
@@ -322,7 +336,23 @@ struct CancelOnDrop<'a> {
     reason: Option<&'static str>,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl SentCall<'_> {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]. A JSON-RPC error of the other side is an `Ok(Err(_))`.
+    pub async fn outcome(mut self) -> Result<Reply, CallError> {
+        let outcome = poll_fn(|context| self.peer.calls.lock().poll_outcome(self.id, context)).await;
+        match outcome {
+            Err(CallError::TimedOut(_)) => self.reason = Some("timed out"),
+            _ => self.is_over = true,
+        }
+        outcome
+    }
+}
+
+impl Drop for SentCall<'_> {
     fn drop(&mut self) {
         if self.is_over || !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
             return;

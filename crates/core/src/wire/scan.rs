@@ -222,8 +222,8 @@ impl<'a> Scanner<'a> {
         self.long_string(at)
     }
 
-    /// Does the same from any place in a string on. It is a function of its own, so that short ones do not pay for its
-    /// registers.
+    /// Finds the end of a string from a place inside it. It is a function of its own, so that short ones do not pay for
+    /// its registers.
     #[inline(never)]
     fn long_string(&mut self, mut at: usize) -> Option<StringEnd> {
         let (mut escaped, mut not_ascii) = (false, 0);
@@ -318,7 +318,7 @@ fn token(text: &[u8], at: usize) -> (usize, u8) {
     }
 }
 
-/// Does the same where white space is likely, which most messages do not have.
+/// `token` where white space may come first, which most messages do not have.
 #[cold]
 fn token_after_space(text: &[u8], mut at: usize) -> (usize, u8) {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {

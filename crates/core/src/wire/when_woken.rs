@@ -1,6 +1,7 @@
 //! Lets the task of a connection await what seldom happens, without looking at it for each message.
 
-use futures_util::task::{ArcWake, AtomicWaker, waker};
+use futures_util::task::{ArcWake, waker};
+use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,20 +13,16 @@ use std::task::{Context, Poll, Waker};
 pub async fn when_woken<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     // The first poll counts as woken.
-    let flag = Arc::new(WokenFlag { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
+    let flag = Arc::new(WokenFlag { is_woken: AtomicBool::new(true), task: Mutex::default() });
     let waker = waker(flag.clone());
     let mut task: Option<Waker> = None;
     poll_fn(|context| {
-        let is_known = task.as_ref().is_some_and(|task| task.will_wake(context.waker()));
-        if is_known && !flag.is_woken.load(Ordering::Acquire) {
-            return Poll::Pending;
-        }
-        // To wake the task takes the waker. If the future is woken before it is there again, the flag says so.
-        flag.task.register(context.waker());
-        if !is_known {
+        if !task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
             task = Some(context.waker().clone());
+            // Before the flag is read: who sets it later wakes this task.
+            flag.task.lock().clone_from(&task);
         }
-        if !flag.is_woken.swap(false, Ordering::AcqRel) {
+        if !flag.is_woken.load(Ordering::Acquire) || !flag.is_woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;
         }
         future.as_mut().poll(&mut Context::from_waker(&waker))
@@ -37,13 +34,14 @@ pub async fn when_woken<F: Future>(future: F) -> F::Output {
 struct WokenFlag {
     is_woken: AtomicBool,
     /// The task that awaits the future.
-    task: AtomicWaker,
+    task: Mutex<Option<Waker>>,
 }
 
 impl ArcWake for WokenFlag {
     fn wake_by_ref(this: &Arc<Self>) {
         this.is_woken.store(true, Ordering::Release);
-        this.task.wake();
+        let task = this.task.lock().clone();
+        task.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -354,3 +354,23 @@ async fn an_oversized_answer_fails_only_its_own_call() {
     let next = within_deadline(peer.call("m", None::<Raw>, CallOptions::within(HOUR))).await;
     assert_eq!(next, Ok(Ok("\"ok\"".into())), "one of our ids may be returned as a string");
 }
+
+#[tokio::test]
+async fn params_are_freed_once_they_are_written() {
+    let (near, mut far) = tokio::io::duplex(1 << 20);
+    let (output, writer) = Output::any(near);
+    tokio::spawn(writer.run());
+    let (peer, _deadlines) = Peer::new(output);
+    let params = Raw::from(vec![b'1'; 100_000]);
+    let kept = params.clone();
+    let calling = tokio::spawn(async move { peer.call("m", Some(params), CallOptions::within(HOUR)).await });
+    let mut written = vec![0; kept.len()];
+    within_deadline(tokio::io::AsyncReadExt::read_exact(&mut far, &mut written)).await.unwrap();
+    let freed = async {
+        while !kept.is_unique() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within_deadline(freed).await;
+    assert!(!calling.is_finished());
+}
