@@ -205,7 +205,7 @@ impl Peer {
             max_total: options.max_total,
         };
         let id = self.open(call)?;
-        let sent = SentCall { peer: self, id, options, is_over: false, reason: None };
+        let sent = SentCall { peer: self, id, options, is_over: false, timed_out: false };
         let request = match options.progress {
             Some(_) => Frame::request(id, method, Some(&with_progress_token(params, id))),
             None => Frame::request(id, method, params),
@@ -332,8 +332,8 @@ pub struct SentCall<'a> {
     options: &'a CallOptions,
     /// Whether the call is no longer open.
     is_over: bool,
-    /// The reason to give in the cancellation.
-    reason: Option<&'static str>,
+    /// Whether its time is over, which is the reason to give in the cancellation.
+    timed_out: bool,
 }
 
 impl SentCall<'_> {
@@ -345,7 +345,7 @@ impl SentCall<'_> {
     pub async fn outcome(mut self) -> Result<Reply, CallError> {
         let outcome = poll_fn(|context| self.peer.calls.lock().poll_outcome(self.id, context)).await;
         match outcome {
-            Err(CallError::TimedOut(_)) => self.reason = Some("timed out"),
+            Err(CallError::TimedOut(_)) => self.timed_out = true,
             _ => self.is_over = true,
         }
         outcome
@@ -358,9 +358,9 @@ impl Drop for SentCall<'_> {
             return;
         }
         let given = self.options.cancel_params.as_ref().and_then(|params| params.get().cloned());
-        let params = given.unwrap_or_else(|| match self.reason {
-            Some(reason) => format!("{{\"reason\":\"{reason}\"}}").into(),
-            None => Raw::from_static(b"{}"),
+        let params = given.unwrap_or(match self.timed_out {
+            true => Raw::from_static(b"{\"reason\":\"timed out\"}"),
+            false => Raw::from_static(b"{}"),
         });
         let params = raw::set(&params, "requestId", self.id.to_string().as_bytes());
         self.peer.notify(notification::CANCELLED, Some(params));
