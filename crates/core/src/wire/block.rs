@@ -34,28 +34,20 @@ impl Block {
 #[inline(always)]
 pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
     let mut not_ascii = 0;
-    // Few strings are much longer than a block.
-    if let Some(bytes) = text.get(at..).and_then(<[u8]>::first_chunk) {
-        let block = Block::new(bytes);
-        not_ascii |= block.not_ascii;
-        at += block.plain;
-        if block.plain < BLOCK {
-            return (at, not_ascii);
-        }
-    }
-    // A step does not depend on what the last one found, so that the processor works on several at once.
-    while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
-        && let Some(bits) = plain_run(run)
-    {
-        not_ascii |= bits;
-        at += run.len();
-    }
     while let Some(bytes) = text.get(at..).and_then(<[u8]>::first_chunk) {
         let block = Block::new(bytes);
         not_ascii |= block.not_ascii;
         at += block.plain;
         if block.plain < BLOCK {
             return (at, not_ascii);
+        }
+        // A string that is longer than a block may be much longer. A step of this loop does not depend on what the last
+        // one found, so that the processor works on several at once.
+        while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
+            && let Some(bits) = plain_run(run)
+        {
+            not_ascii |= bits;
+            at += run.len();
         }
     }
     // What is left is less than a block. A quote follows it, so that it ends there.

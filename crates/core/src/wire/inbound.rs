@@ -105,9 +105,7 @@ impl OpenRequest {
 
 impl ArcWake for OpenRequest {
     fn wake_by_ref(this: &Arc<Self>) {
-        if !this.is_woken.swap(true, Ordering::AcqRel) {
-            cork::wake(this.clone());
-        }
+        this.clone().wake();
     }
 
     fn wake(self: Arc<Self>) {
