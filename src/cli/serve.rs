@@ -180,7 +180,7 @@ async fn run_session(
     let LoadedFiles { config, watcher, cache } = loaded;
     let LaunchContext { cli, env, files, ambient, startup } = launch;
     let (mut lines, output, writer) = stdio;
-    let InstanceParts { groups, clients, logins, process_env } =
+    let InstanceParts { groups, client, logins, process_env } =
         InstanceParts::new(config, cache, cli, env, ambient, startup);
     let endpoint_base = instances::endpoint_base(env);
     let info = InstanceInfo { endpoint_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
@@ -192,7 +192,7 @@ async fn run_session(
         }
     }
     let (peer, deadlines) = Peer::new(output.clone());
-    let session = ClientSession::new(groups.clone(), &clients, peer);
+    let session = ClientSession::new(groups.clone(), &client, peer);
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {

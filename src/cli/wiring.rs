@@ -7,7 +7,7 @@ use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::config::vars::Env;
-use crate::front::interaction::clients::ClientRegistry;
+use crate::front::interaction::front_client::FrontClient;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 pub(super) struct InstanceParts {
     /// The groups, which are not started.
     pub(super) groups: Arc<GroupManager>,
-    /// The clients that upstreams know.
-    pub(super) clients: Arc<ClientRegistry>,
+    /// The client that upstreams know.
+    pub(super) client: Arc<FrontClient>,
     /// The stored logins.
     pub(super) logins: Arc<OAuthLogins>,
     /// The environment that servers inherit.
@@ -54,9 +54,9 @@ impl InstanceParts {
             logins: logins.clone(),
             secrets,
         };
-        let clients = Arc::new(ClientRegistry::default());
+        let client = Arc::new(FrontClient::default());
         let pins = PinStore::new(pins_dir(env));
-        let groups = GroupManager::new(config, transport, clients.clone(), cache, pins, startup);
-        Self { groups, clients, logins, process_env }
+        let groups = GroupManager::new(config, transport, client.clone(), cache, pins, startup);
+        Self { groups, client, logins, process_env }
     }
 }

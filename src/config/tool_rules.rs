@@ -56,11 +56,13 @@ impl ToolOverrides {
 
     /// The name that the server gives the tool which clients see as `shown`. A name that an override gives away belongs to
     /// that tool alone, whatever else the server has.
+    #[inline(always)]
     pub fn own_name<'n>(&'n self, shown: &'n str) -> &'n str {
         // Usually there are none, and each call asks several times.
-        if self.0.is_empty() {
-            return shown;
-        }
+        if self.0.is_empty() { shown } else { self.renamed(shown) }
+    }
+
+    fn renamed<'n>(&'n self, shown: &'n str) -> &'n str {
         let given = self.0.iter().find(|(_, tool)| tool.name.as_deref() == Some(shown));
         given.map_or(shown, |(own, _)| own)
     }

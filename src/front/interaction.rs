@@ -7,8 +7,8 @@
 //! `acquire` gets a lease on a group, reports progress while the client waits, and offers a missing login
 //! (`login_offer`).
 //!
-//! The other direction begins at an upstream: [`ClientRegistry`](clients::ClientRegistry) is what upstreams know of the
-//! clients. A client of the handshake era gets their requests as requests (`client_requests`). A stateless client
+//! The other direction begins at an upstream: [`FrontClient`](front_client::FrontClient) is what upstreams know of the
+//! client. A client of the handshake era gets their requests as requests (`client_requests`). A stateless client
 //! cannot be asked that way: its call is suspended (`suspended_calls`), the answer asks for input, and the client's
 //! next request continues the call; `input_channels` finds the call that a request belongs to. `input_required` is the
 //! reverse, a stateless server behind a client of the handshake era; `era_bridge` adapts results. `question_limit`
@@ -23,9 +23,10 @@ pub mod approval;
 pub mod approval_token;
 pub mod client;
 pub mod client_requests;
-pub mod clients;
+
 pub mod context;
 pub mod era_bridge;
+pub mod front_client;
 pub mod input_channels;
 pub mod input_required;
 pub mod invocation;

@@ -9,8 +9,8 @@
 
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::client::Client;
-use crate::front::interaction::clients::ClientRegistry;
 use crate::front::interaction::context::SessionState;
+use crate::front::interaction::front_client::FrontClient;
 use crate::front::interaction::list_changes::{ListChanges, ListContents};
 use crate::front::tools::protocol_extensions;
 use crate::front::tools::tool_list::{self, ToolList};
@@ -22,7 +22,7 @@ use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
-use crate::wire::object::Params;
+use crate::wire::params::Params;
 use crate::wire::peer::{Incoming, Peer};
 use crate::wire::{MessageError, Raw, Reply, Request, raw};
 use dispatch::Dispatcher;
@@ -86,10 +86,10 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    /// Creates a session, and attaches its client to the registry that upstreams know.
-    pub fn new(groups: Arc<GroupManager>, clients: &ClientRegistry, peer: Arc<Peer>) -> Self {
+    /// Creates a session, and makes its client known to the upstreams.
+    pub fn new(groups: Arc<GroupManager>, attached: &FrontClient, peer: Arc<Peer>) -> Self {
         let client = Client::new(peer.clone());
-        clients.attach(client.clone());
+        attached.attach(client.clone());
         let list_changes = ListChanges::new(groups.list_version(), ListContents::default());
         Self {
             offers: initialize::offers(&groups),
@@ -335,12 +335,12 @@ impl ClientSession {
             return self.answer(&request, era, reply);
         }
         match self.dispatcher.dispatch(&mut request, method, era) {
-            Ok((answer, cancel_params)) => {
+            Ok(answer) => {
                 let answer = match era {
                     Era::Handshake => answer,
                     Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, 0) }),
                 };
-                self.requests.start(request.id, answer, cancel_params);
+                self.requests.start(request.id, answer);
             }
             Err(error) => self.reject(&request.id, &error),
         }

@@ -20,7 +20,7 @@ use crate::wire::burst::handle_all;
 use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::output::{Output, PollableFd};
-use crate::wire::peer::{CallError, CallOptions, CancelParams, Incoming, Peer, Progress};
+use crate::wire::peer::{CallError, CallOptions, Incoming, Peer, Progress};
 use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use std::future::pending;
@@ -221,10 +221,8 @@ impl HostSession {
                 self.peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
             }
             Incoming::Request(request) => {
-                let cancel_params = CancelParams::default();
                 let id = request.id.clone();
-                let answer = self.clone().answer(request, cancel_params.clone());
-                requests.start(id, Box::pin(answer), cancel_params);
+                requests.start(id, Box::pin(self.clone().answer(request)));
             }
             Incoming::Notification { method, params } => {
                 // The host has sent `notifications/initialized` itself, and no server knows of roots.
@@ -246,7 +244,7 @@ impl HostSession {
         self.server.table.lock().competition(self.id, Instant::now()) != Competition::None
     }
 
-    async fn answer(self: Arc<Self>, request: Request, cancel_params: CancelParams) -> Reply {
+    async fn answer(self: Arc<Self>, request: Request) -> Reply {
         let Request { method, params, .. } = request;
         let params = params.map(|params| Raw::clone(&params));
         let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
@@ -265,12 +263,12 @@ impl HostSession {
             }
             Some(Method::LoggingSetLevel) => {
                 let level = LogSeverity::parse(&text("level"));
-                self.set_level(level, &method, params, cancel_params).await
+                self.set_level(level, &method, params).await
             }
             Some(Method::ResourcesSubscribe) => {
                 let uri = text("uri");
                 self.server.table.lock().subscribe(self.id, &uri);
-                let reply = self.forward(&method, params, cancel_params).await;
+                let reply = self.forward(&method, params).await;
                 if reply.is_err() {
                     self.server.table.lock().unsubscribe(self.id, &uri);
                 }
@@ -279,7 +277,7 @@ impl HostSession {
             Some(Method::ResourcesUnsubscribe) => {
                 let is_last = self.server.table.lock().unsubscribe(self.id, &text("uri"));
                 match is_last {
-                    true => self.forward(&method, params, cancel_params).await,
+                    true => self.forward(&method, params).await,
                     false => Ok(Raw::from_static(b"{}")),
                 }
             }
@@ -289,44 +287,33 @@ impl HostSession {
                 Err(error_object(code::INVALID_PARAMS, "there is no task with this id", None))
             }
             Some(Method::TasksList) => {
-                let reply = self.forward(&method, params, cancel_params).await;
+                let reply = self.forward(&method, params).await;
                 reply.map(|result| self.own_tasks(&result))
             }
-            _ => self.forward(&method, params, cancel_params).await,
+            _ => self.forward(&method, params).await,
         }
     }
 
     /// Asks the server for a log level if no session has asked for a lower one.
-    async fn set_level(
-        &self,
-        level: Option<LogSeverity>,
-        method: &str,
-        params: Option<Raw>,
-        cancel_params: CancelParams,
-    ) -> Reply {
-        let Some(level) = level else { return self.forward(method, params, cancel_params).await };
+    async fn set_level(&self, level: Option<LogSeverity>, method: &str, params: Option<Raw>) -> Reply {
+        let Some(level) = level else { return self.forward(method, params).await };
         let lowest = self.server.table.lock().set_level(self.id, level);
         match lowest {
             None => Ok(Raw::from_static(b"{}")),
             Some(lowest) => {
                 let name = serde_json::Value::from(lowest.name()).to_string();
                 let params = params.map(|params| raw::set(&params, "level", name.as_bytes()));
-                self.forward(method, params, cancel_params).await
+                self.forward(method, params).await
             }
         }
     }
 
     /// Sends a request to the server and waits for the answer.
-    async fn forward(&self, method: &str, params: Option<Raw>, cancel_params: CancelParams) -> Reply {
+    async fn forward(&self, method: &str, params: Option<Raw>) -> Reply {
         let special = params.as_ref().map(SpecialParams::find).unwrap_or_default();
         let progress = special.progress_token.map(|token| Progress::new(self.peer.output().clone(), token));
         let is_task = special.is_task;
-        let options = CallOptions {
-            progress,
-            may_become_task: is_task,
-            cancel_params: Some(cancel_params),
-            ..CallOptions::within(MAX_WAIT)
-        };
+        let options = CallOptions { progress, may_become_task: is_task, ..CallOptions::within(MAX_WAIT) };
         let Some(reply) = reply_of(self.call(method, params, options).await) else {
             // The session ends, too.
             return pending().await;

@@ -2,7 +2,7 @@
 
 use crate::config::GroupName;
 use crate::protocol::CLIENT_NAME;
-use crate::wire::peer::{CancelParams, Progress};
+use crate::wire::peer::Progress;
 use crate::wire::{Raw, Reply};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -63,6 +63,4 @@ pub struct ClientRequest {
     pub call: Option<u64>,
     /// Where progress goes: to the upstream, under its own token.
     pub progress: Option<Progress>,
-    /// Filled when the upstream cancels the request.
-    pub cancel_params: CancelParams,
 }

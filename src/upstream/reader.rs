@@ -16,7 +16,7 @@ use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
 use crate::wire::log_text::LogText;
 use crate::wire::output::Writer;
-use crate::wire::peer::{CallError, CancelParams, Deadlines, Incoming, Peer, Progress};
+use crate::wire::peer::{CallError, Deadlines, Incoming, Peer, Progress};
 use crate::wire::when_woken::when_woken;
 use crate::wire::{Raw, Reply, Request, error_object, raw};
 use std::collections::VecDeque;
@@ -196,7 +196,6 @@ impl Reader {
         let excess = self.asked.len().saturating_sub(MAX_ASKED);
         self.asked.drain(..excess);
         let call = self.context.handle.call_of(&request.id).and_then(|call| peer.origin(&call));
-        let cancel_params = CancelParams::default();
         let group = self.context.group.clone();
         let answer = self.context.clients.request(ClientRequest {
             params: request.params.map(|params| task_ids::expose_related(&group, &params)),
@@ -204,9 +203,8 @@ impl Reader {
             method: (*request.method).to_owned(),
             call,
             progress,
-            cancel_params: cancel_params.clone(),
         });
-        self.requests.start(request.id, answer, cancel_params);
+        self.requests.start(request.id, answer);
     }
 
     fn notification(&mut self, method: &str, params: Option<Raw>) {

@@ -4,7 +4,7 @@
 //!
 //! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
-//! the same pass (`object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
+//! the same pass (`params`, `object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
 //! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is
 //! replaced in a copy (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read
 //! together are handled together (`burst`), and what that sends is written at once (`cork`); the output's writer writes
@@ -12,16 +12,16 @@
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
-//! request's future, and so to `peer`, which cancels the request to the server. `call_options` has the options and errors
-//! of one outgoing request, `open_calls` the requests that are not answered, `inbound` serves the requests of the other
-//! side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
+//! request's future, and so to `peer`, which cancels the request to the server; `cancellation` has the client's params for
+//! it. `call_options` has the options and errors of one outgoing request, `open_calls` the requests that are not answered,
+//! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
 //! message, and `unfinished` joins a message that is written over several lines. `budget` limits the memory that the
 //! messages of all connections take together. `stdio` opens the process's own stdin and stdout, and `log_text` makes text
 //! of the other side safe for the log.
 
 use crate::protocol::methods::Method;
-use bytes::Bytes;
-use object::Params;
+use bytes::{Buf, Bytes};
+use params::Params;
 use scan::Scanner;
 use std::ops::{Deref, Range};
 
@@ -33,6 +33,7 @@ pub mod body;
 pub mod budget;
 pub mod burst;
 pub mod call_options;
+mod cancellation;
 pub mod cork;
 mod frame;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
@@ -46,6 +47,7 @@ pub mod object;
 mod open_calls;
 pub mod output;
 mod own_ids;
+pub mod params;
 pub mod peer;
 pub mod percent;
 #[cfg(unix)]
@@ -98,6 +100,9 @@ impl Deref for MethodName {
         }
     }
 }
+
+/// How messages begin that most SDKs write.
+const USUAL_START: &[u8] = b"{\"jsonrpc\":\"2.0\",";
 
 /// One JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,39 +182,54 @@ impl Message {
     ///
     /// See [`MessageError`].
     pub fn parse(line: &Bytes) -> Result<Self, MessageError> {
-        let mut scanner = Scanner::new(line);
-        if scanner.peek() == Some(b'[') {
-            return Err(MessageError::Batch);
-        }
-        if scanner.peek() != Some(b'{') {
-            let is_json = scanner.value().is_some() && scanner.end().is_some();
-            return Err(if is_json { MessageError::NotAMessage { id: None } } else { MessageError::NotJson });
-        }
-        let envelope = Envelope::scan(scanner, line).ok_or(MessageError::NotJson)?;
-        if envelope.repeats {
-            return Err(MessageError::NotAMessage { id: None });
-        }
+        Self::parse_line(line.clone()).map_err(|(error, _)| error)
+    }
+
+    /// Does the same, and takes the line, of which the message becomes a part.
+    ///
+    /// # Errors
+    ///
+    /// Returns the line with the error.
+    pub fn parse_line(line: Bytes) -> Result<Self, (MessageError, Bytes)> {
+        let envelope = match Envelope::of(&line) {
+            Ok(envelope) => envelope,
+            Err(error) => return Err((error, line)),
+        };
         let Envelope { id, method, params, result, error, .. } = envelope;
         let error = error.filter(|error| &line[error.clone()] != b"null" || result.is_none());
-        let result = result.filter(|_| error.is_none()).map(|result| line.slice(result));
-        let (id, error) = (id.map(|id| line.slice(id)), error.map(|error| line.slice(error)));
-        let name = method.map(|method| method_name(&line[method]));
-        if name == Some(None) {
-            return Err(MessageError::NotAMessage { id: id.filter(is_id) });
-        }
-        match (name.flatten(), id, result, error) {
-            (Some(method), Some(id), None, None) if is_id(&id) => {
-                Ok(Self::Request(Request { id, method, params }))
+        let result = result.filter(|_| error.is_none());
+        let not_a_message = |line: Bytes, id: Option<Range<usize>>| {
+            let id = id.map(|id| line.slice(id)).filter(|id| is_id(id));
+            (MessageError::NotAMessage { id }, line)
+        };
+        let name = match method.clone().map(|method| method_name(&line[method])) {
+            Some(None) => return Err(not_a_message(line, id)),
+            name => name.flatten(),
+        };
+        match (name, id, result, error) {
+            (Some(method), Some(id), None, None) if is_id(&line[id.clone()]) => {
+                Ok(Self::Request(Request { id: part(line, id), method, params }))
             }
             (Some(method), None, None, None) => Ok(Self::Notification {
                 method: (*method).to_owned(),
                 params: params.map(|params| Raw::clone(&params)),
             }),
-            (None, Some(id), Some(result), None) => Ok(Self::Response { id, reply: Ok(result) }),
-            (None, Some(id), None, Some(error)) => Ok(Self::Response { id, reply: Err(error) }),
-            (_, id, ..) => Err(MessageError::NotAMessage { id: id.filter(is_id) }),
+            (None, Some(id), Some(result), None) => {
+                Ok(Self::Response { id: line.slice(id), reply: Ok(part(line, result)) })
+            }
+            (None, Some(id), None, Some(error)) => {
+                Ok(Self::Response { id: line.slice(id), reply: Err(part(line, error)) })
+            }
+            (_, id, ..) => Err(not_a_message(line, id)),
         }
     }
+}
+
+/// Returns a part of a line that is not needed any more, which costs less than a slice.
+fn part(mut line: Bytes, range: Range<usize>) -> Bytes {
+    line.truncate(range.end);
+    line.advance(range.start);
+    line
 }
 
 /// The members of a message, as offsets in its line. `null` counts as a value. A member that is given twice makes the
@@ -226,10 +246,33 @@ struct Envelope {
 }
 
 impl Envelope {
+    /// Finds the members of a message.
+    fn of(line: &Bytes) -> Result<Self, MessageError> {
+        let mut scanner = Scanner::new(line);
+        match scanner.peek() {
+            Some(b'{') => {}
+            Some(b'[') => return Err(MessageError::Batch),
+            _ => {
+                let is_json = scanner.value().is_some() && scanner.end().is_some();
+                return Err(if is_json {
+                    MessageError::NotAMessage { id: None }
+                } else {
+                    MessageError::NotJson
+                });
+            }
+        }
+        let envelope = Self::scan(scanner, line).ok_or(MessageError::NotJson)?;
+        match envelope.repeats {
+            true => Err(MessageError::NotAMessage { id: None }),
+            false => Ok(envelope),
+        }
+    }
+
     /// Reads the only pass over a line that checks it. `None` if it is not JSON.
     fn scan(mut scanner: Scanner<'_>, line: &Bytes) -> Option<Self> {
         let mut found = Self::default();
-        scanner.object(|scanner, key, escaped| {
+        let known = if scanner.starts_with(USUAL_START) { USUAL_START.len() } else { 1 };
+        scanner.members_after(known, |scanner, key, escaped| {
             let decoded: String;
             let mut name = &line[key.clone()];
             if escaped {
@@ -268,7 +311,7 @@ fn method_name(text: &[u8]) -> Option<MethodName> {
 }
 
 /// Ids are strings and numbers (MCP, base protocol).
-fn is_id(id: &Raw) -> bool {
+fn is_id(id: &[u8]) -> bool {
     matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
@@ -331,6 +374,8 @@ mod tests {
         assert!(parse(r#"{"id":1,"method":"a","result":{}}"#).is_err());
         assert_eq!(parse(r#"[{"id":1,"method":"ping"}]"#), Err(MessageError::Batch));
         assert_eq!(parse("hello"), Err(MessageError::NotJson));
+        assert_eq!(parse(r#"{"jsonrpc":"2.0",}"#), Err(MessageError::NotJson));
+        assert_eq!(parse(r#"{"jsonrpc":"2.0","#), Err(MessageError::NotJson));
         assert_eq!(parse("3"), Err(MessageError::NotAMessage { id: None }));
     }
 

@@ -26,7 +26,7 @@ use crate::cli::paths::token_store;
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{Config, Mode, Overrides, Share};
-use crate::front::interaction::clients::ClientRegistry;
+use crate::front::interaction::front_client::FrontClient;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;
@@ -139,9 +139,9 @@ async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: P
     let secrets = SecretResolver::new(None, process_env.clone(), warden.clone());
     let direct = DirectLaunches::default();
     let transport = Transport { direct, shared, process_env, warden, logins, secrets };
-    let clients = Arc::new(ClientRegistry::default());
+    let client = Arc::new(FrontClient::default());
     let (cache, pins) = (Cache::open(None), PinStore::new(None));
-    let groups = GroupManager::new(config, transport, clients, cache, pins, Startup::default());
+    let groups = GroupManager::new(config, transport, client, cache, pins, Startup::default());
     let deadline = Instant::now() + START_TIMEOUT;
     groups.start().await;
     while !groups.all().iter().all(has_started) && Instant::now() < deadline {

@@ -77,7 +77,7 @@ impl OwnInstance {
         ambient.vars.extend([nesting.var_for_servers()]);
         let cache = Cache::open(cache_dir(cli, env));
         let limit = config.settings.max_message_bytes;
-        let InstanceParts { groups, clients, logins, .. } =
+        let InstanceParts { groups, client, logins, .. } =
             InstanceParts::new(config, cache, cli, env, ambient, Startup::default());
         let config = groups.config();
         tokio::join!(groups.load_pins(&config), groups.check_commands(&config));
@@ -88,7 +88,7 @@ impl OwnInstance {
         tasks.spawn(async move { background.run().await });
 
         let (peer, mut lines) = connect(session_in, session_out, limit, &mut tasks);
-        let session = ClientSession::new(groups.clone(), &clients, peer.clone());
+        let session = ClientSession::new(groups.clone(), &client, peer.clone());
         let closing = groups.clone();
         let serving = tokio::spawn(async move {
             session.run(&mut lines, std::future::pending(), closing.shutdown()).await;

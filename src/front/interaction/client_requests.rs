@@ -127,11 +127,7 @@ async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientReques
         return Err(error_object(code::INVALID_PARAMS, "unknown task", None));
     }
     let wants_task = request.params.as_ref().is_some_and(|params| raw::get(params, "task").is_some());
-    let options = CallOptions {
-        progress: request.progress,
-        cancel_params: Some(request.cancel_params),
-        ..CallOptions::within(ANSWER_TIMEOUT)
-    };
+    let options = CallOptions { progress: request.progress, ..CallOptions::within(ANSWER_TIMEOUT) };
     match client.peer().call(&request.method, request.params, options).await {
         Ok(Ok(result)) => {
             let task = raw::get(&result, "task").filter(|_| wants_task);

@@ -21,8 +21,8 @@ use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
 use crate::upstream::translate;
 use crate::wire::body::Body;
-use crate::wire::object::Params;
-use crate::wire::peer::{CallError, CallOptions, CancelParams, Progress};
+use crate::wire::params::Params;
+use crate::wire::peer::{CallError, CallOptions, Progress};
 use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -86,8 +86,6 @@ pub struct RequestContext {
     pub era: Era,
     /// Where progress goes, if the client gave a token.
     pub progress: Option<Progress>,
-    /// Filled with the params of the client's cancellation.
-    pub cancel_params: CancelParams,
     /// The least severe log messages that the client wants while the request is open (stateless era).
     log_level: Option<String>,
     /// Whether the user may be asked something before the answer.
@@ -106,7 +104,6 @@ impl RequestContext {
             era,
             progress: member("progressToken")
                 .map(|token| Progress::new(session.client.peer().output().clone(), token)),
-            cancel_params: CancelParams::default(),
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             may_request_input: false,
             input_channel: None,
@@ -151,7 +148,6 @@ impl RequestContext {
             params: Some(params.to_string().into()),
             call: None,
             progress: None,
-            cancel_params: CancelParams::default(),
         };
         Ok(client_requests::deliver(client, self.input_channel.as_ref(), request).await)
     }
@@ -179,7 +175,6 @@ impl RequestContext {
         mut options: CallOptions,
     ) -> impl Future<Output = Result<Reply, CallError>> + Send + 'a {
         options.progress = self.progress.clone();
-        options.cancel_params = Some(self.cancel_params.clone());
         options.origin = Some(NO_INPUT_CHANNEL);
         // An async function would have the options twice in its future.
         async move {

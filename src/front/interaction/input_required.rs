@@ -12,7 +12,7 @@ use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability, meta};
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
-use crate::wire::peer::{CallError, CallOptions, CancelParams};
+use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::try_join_all;
 use serde_json::json;
@@ -94,7 +94,6 @@ impl InputCall<'_> {
                 params: raw::get(&request, "params"),
                 call: None,
                 progress: None,
-                cancel_params: CancelParams::default(),
             };
             let answer = client_requests::send(self.client, self.channel, request).await?;
             Ok::<_, Raw>([json!(key).to_string().as_bytes(), b":", &answer[..]].concat())

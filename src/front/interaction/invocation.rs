@@ -5,7 +5,7 @@ use crate::front::errors::{self, RpcError};
 use crate::front::lookup;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
-use crate::wire::object::Params;
+use crate::wire::params::Params;
 use crate::wire::{Raw, raw};
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ use super::input_channels::{InputChannel, PendingInput};
 use crate::front::errors::{self, RpcError};
 use crate::random;
 use crate::wire::inbound::ResponseFuture;
-use crate::wire::peer::{CancelParams, Progress};
+use crate::wire::peer::Progress;
 use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -50,8 +50,6 @@ pub struct SuspendedCall {
     pending: Vec<(String, PendingInput)>,
     /// Where progress goes; the client's next request brings another token.
     progress: Option<Progress>,
-    /// Filled with the params of the client's cancellation.
-    cancel_params: CancelParams,
     /// The number in the key of the last request for input.
     last_key: usize,
     /// Whether the call is suspended. Shared with the call's input channel.
@@ -72,15 +70,9 @@ impl SuspendedCall {
         new_requests: mpsc::Receiver<PendingInput>,
         channel: &InputChannel,
         progress: Option<Progress>,
-        cancel_params: CancelParams,
     ) -> Self {
         let suspended = channel.suspended.clone();
-        Self { answer, new_requests, pending: Vec::new(), progress, cancel_params, last_key: 0, suspended }
-    }
-
-    /// Where the params of a cancellation of this call go.
-    pub fn cancel_params(&self) -> CancelParams {
-        self.cancel_params.clone()
+        Self { answer, new_requests, pending: Vec::new(), progress, last_key: 0, suspended }
     }
 
     /// Takes the responses and the progress token of the client's next request.
@@ -211,7 +203,7 @@ mod tests {
         channel.requests.send(input).await.ok().unwrap();
         // The server waits for the response as long as the call is open.
         tokio::spawn(receiver);
-        let call = SuspendedCall::new(answer, requests, &channel, None, CancelParams::default());
+        let call = SuspendedCall::new(answer, requests, &channel, None);
         let reply = timeout(Duration::from_secs(1), calls.clone().run(call)).await.unwrap();
         (reply, dropped)
     }

@@ -8,7 +8,7 @@ use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;
 use crate::wire::body::Body;
-use crate::wire::object::Params;
+use crate::wire::params::Params;
 use crate::wire::peer::{CallError, CallOptions};
 use crate::wire::{Raw, Reply, raw};
 

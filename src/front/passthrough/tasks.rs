@@ -14,7 +14,7 @@ use crate::protocol::methods::Method;
 use crate::text::quoted;
 use crate::upstream::lease::Lease;
 use crate::upstream::{Upstream, task_ids};
-use crate::wire::object::Params;
+use crate::wire::params::Params;
 use crate::wire::{Raw, Reply, raw};
 
 /// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
@@ -66,12 +66,12 @@ pub fn track_created_task(
     context: &RequestContext,
     group: &GroupName,
     lease: Lease,
-    params: &Params,
+    asks_for_task: bool,
     result: Raw,
 ) -> Raw {
     let is_task = match context.era {
         // A result may have any members, so only a call that asked for a task gets one.
-        Era::Handshake => params.has("task"),
+        Era::Handshake => asks_for_task,
         Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
     };
     if !is_task {

@@ -23,8 +23,9 @@ use crate::protocol::{Era, capability};
 use crate::text;
 use crate::upstream::Upstream;
 use crate::wire::inbound::ResponseFuture;
-use crate::wire::object::Params;
-use crate::wire::peer::{CallOptions, CancelParams};
+use crate::wire::object::Object;
+use crate::wire::params::Params;
+use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Request, raw};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -83,8 +84,7 @@ impl Dispatcher {
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
     }
 
-    /// Returns the future that answers the request, and where the params of its cancellation go. Takes the params of the
-    /// request.
+    /// Returns the future that answers the request. Takes the params of the request.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Dispatcher {
         request: &mut Request,
         method: Method,
         era: Era,
-    ) -> Result<(ResponseFuture, CancelParams), RpcError> {
+    ) -> Result<ResponseFuture, RpcError> {
         let may_request_input = method.info().may_request_input;
         let may_suspend = may_request_input && era == Era::Stateless;
         let stateless = if may_suspend { RequestMeta::of(request) } else { None };
@@ -105,23 +105,20 @@ impl Dispatcher {
         }
         if may_suspend && let Some(mut suspended) = self.suspended.take(&params)? {
             suspended.resume(&params);
-            let cancel_params = suspended.cancel_params();
-            return Ok((Box::pin(self.suspended.clone().run(suspended)), cancel_params));
+            return Ok(Box::pin(self.suspended.clone().run(suspended)));
         }
         let mut context = RequestContext::new(self.state.clone(), era, &params);
         context.may_request_input = may_request_input;
-        let cancel_params = context.cancel_params.clone();
         if !may_suspend {
-            let answer = self.handle(request, method, Invocation { context, params })?;
-            return Ok((answer, cancel_params));
+            return self.handle(request, method, Invocation { context, params });
         }
         let capabilities = stateless.unwrap_or_default().capabilities();
         let (channel, new_requests) = suspended_calls::input_channel(capabilities);
         context.input_channel = Some(channel.clone());
         let progress = context.progress.clone();
         let answer = self.handle(request, method, Invocation { context, params })?;
-        let call = SuspendedCall::new(answer, new_requests, &channel, progress, cancel_params.clone());
-        Ok((Box::pin(self.suspended.clone().run(call)), cancel_params))
+        let call = SuspendedCall::new(answer, new_requests, &channel, progress);
+        Ok(Box::pin(self.suspended.clone().run(call)))
     }
 
     /// Returns the future that handles a request.
@@ -178,7 +175,13 @@ impl Dispatcher {
 
     /// `tools/call`: one of our tools, or a tool of an upstream.
     fn call_tool(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
-        let tool = self.called_tool(invocation.str("name")?)?;
+        let is_usual = |params: &Object| {
+            params.value("name").is_some_and(|name| name.text() == definitions::CALL_DYNAMIC_TOOL_JSON)
+        };
+        let tool = match invocation.params.object().is_some_and(is_usual) {
+            true => CalledTool::CallDynamicTool { read_only: false },
+            false => self.called_tool(invocation.str("name")?)?,
+        };
         let Invocation { context, params } = invocation;
         Ok(match tool {
             CalledTool::GetDynamicTools => Box::pin(async move {
@@ -313,7 +316,8 @@ async fn call_directly(
     };
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
-    let arguments = CallArguments { group: Some(group.into()), tool: tool.into(), args, select: None };
+    let (group, tool) = (Some(group.into()), tool.into());
+    let arguments = CallArguments { group, tool, tool_as_json: None, args, select: None };
     call::call_tool(&ToolCall { context, params, read_only: false, by_our_tool: false }, &arguments).await
 }
 

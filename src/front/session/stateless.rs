@@ -5,7 +5,7 @@ use crate::front::errors::{self, RpcError};
 use crate::front::interaction::log_level::check_log_level;
 use crate::protocol::methods::Method;
 use crate::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
-use crate::wire::object::Params;
+use crate::wire::params::Params;
 use crate::wire::{Raw, Reply, Request, raw};
 use serde_json::json;
 

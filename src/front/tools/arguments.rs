@@ -1,7 +1,8 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
 
-use crate::wire::object::{self, Object, Params};
+use crate::wire::object::Object;
+use crate::wire::params::Params;
 use crate::wire::{Raw, json_string};
 use memchr::memchr2;
 use serde::Deserialize;
@@ -15,6 +16,8 @@ pub struct CallArguments<'a> {
     pub group: Option<Cow<'a, str>>,
     /// The name of the tool.
     pub tool: Cow<'a, str>,
+    /// The name as JSON text, if it is a part of the request.
+    pub tool_as_json: Option<&'a [u8]>,
     /// The tool's own arguments: a JSON object in the caller's own bytes.
     pub args: Raw,
     /// What to make of the result. Behind a pointer, because few calls have it.
@@ -104,13 +107,16 @@ impl<'a> CallArguments<'a> {
         CallArguments {
             group: self.group.map(owned),
             tool: owned(self.tool),
+            tool_as_json: None,
             args: self.args,
             select: self.select,
         }
     }
 
     fn from_members(members: &'a Object) -> Result<Self, String> {
-        let tool = str(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let (tool, json) =
+            str_and_json(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let tool_as_json = Some(json);
         let group = str(members, &GROUP)?;
         let args = match ARGS.iter().find_map(|key| members.get(key)) {
             // A value that begins so is an object: it is part of JSON that was checked.
@@ -120,14 +126,14 @@ impl<'a> CallArguments<'a> {
                 .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
             None => {
                 let (args, select) = flattened(members);
-                return Ok(Self { group, tool, args, select });
+                return Ok(Self { group, tool, tool_as_json, args, select });
             }
         };
         // Usually there is nothing but what was found above.
         let found = usize::from(group.is_some()) + 2;
         let program = if members.len() > found { string(members, &[SELECT])? } else { None };
         let select = program.map(|program| Box::new(SelectArgument { program, args_with_select: None }));
-        Ok(Self { group, tool, args, select })
+        Ok(Self { group, tool, tool_as_json, args, select })
     }
 }
 
@@ -221,10 +227,19 @@ fn string(members: &Object, keys: &[&str]) -> Result<Option<String>, String> {
 }
 
 fn str<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<Cow<'m, str>>, String> {
+    Ok(str_and_json(members, keys)?.map(|(text, _)| text))
+}
+
+/// A string, and how it is written.
+type StrAndJson<'m> = (Cow<'m, str>, &'m [u8]);
+
+/// Reads a string that is not empty.
+fn str_and_json<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<StrAndJson<'m>>, String> {
     let Some((key, value)) = members.first(keys) else { return Ok(None) };
-    match object::str(value) {
-        Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
-        None if value == b"null" => Ok(None),
+    match value.as_str() {
+        Some(text) if text.is_empty() => Ok(None),
+        Some(text) => Ok(Some((text, value.text()))),
+        None if value.text() == b"null" => Ok(None),
         None => Err(format!("Argument {key:?} must be a string.")),
     }
 }
@@ -310,7 +325,8 @@ mod tests {
     #[test]
     fn every_form_that_models_write_is_understood() {
         let args = r#"{"a":1}"#.into();
-        let wanted = CallArguments { group: Some("g".into()), tool: "t".into(), args, select: None };
+        let (group, tool) = (Some("g".into()), "t".into());
+        let wanted = CallArguments { group, tool, tool_as_json: None, args, select: None };
         for text in [
             r#"{"group":"g","name":"t","args":{"a":1}}"#,
             r#"{"group":"g","tool":"t","arguments":{"a":1}}"#,
@@ -320,6 +336,16 @@ mod tests {
             r#""{\"group\":\"g\",\"name\":\"t\",\"args\":{\"a\":1}}""#,
         ] {
             assert_eq!(parse_call(text).as_ref(), Ok(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_tool_is_known_as_it_is_written() {
+        for (written, name) in [(r#""t""#, "t"), (r#""\u0074""#, "t")] {
+            let text = format!(r#"{{"arguments":{{"name":{written},"args":{{}}}}}}"#);
+            let params = Params::from(Raw::from(text));
+            let arguments = CallArguments::of(&params).unwrap();
+            assert_eq!((&*arguments.tool, arguments.tool_as_json), (name, Some(written.as_bytes())));
         }
     }
 

@@ -24,7 +24,7 @@ use crate::upstream::catalog::Tool;
 use crate::upstream::lease::Lease;
 use crate::upstream::overrides::HiddenArg;
 use crate::upstream::snapshot::Snapshot;
-use crate::wire::object::Params;
+use crate::wire::params::Params;
 use crate::wire::{self, Raw, Reply, raw};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -107,6 +107,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
         call,
         arguments,
         name,
+        asks_for_task: call.params.has("task"),
         takes_select: false,
         store_above: None,
         repaired: None,
@@ -132,7 +133,8 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
         Some(tool) if call.by_our_tool => name_app(call, group, tool, result),
         _ => result,
     };
-    let result = tasks::track_created_task(&call.context, group, forwarded.lease, &call.params, result);
+    let asks_for_task = outgoing.asks_for_task;
+    let result = tasks::track_created_task(&call.context, group, forwarded.lease, asks_for_task, result);
     if arguments.select.is_none() && outgoing.store_above.is_none() {
         return Ok(Ok(result));
     }
@@ -156,6 +158,8 @@ struct OutgoingCall<'a> {
     arguments: &'a CallArguments<'a>,
     /// The tool's name as the caller wrote it.
     name: &'a str,
+    /// Whether the client asks for a task.
+    asks_for_task: bool,
     /// Whether `select` is an argument of the tool.
     takes_select: bool,
     /// The bytes of text above which the result is stored.
@@ -190,7 +194,7 @@ impl Outgoing for OutgoingCall<'_> {
         let has_select = |definition| schema::has_argument(definition, "select");
         self.takes_select = self.arguments.has_flattened_select()
             && tool.catalog.definition(tool.index).is_some_and(has_select);
-        if self.select().is_some() && self.call.params.has("task") {
+        if self.select().is_some() && self.asks_for_task {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
         let (context, args) = (&self.call.context, self.given_args());
@@ -213,13 +217,13 @@ impl Outgoing for OutgoingCall<'_> {
         };
         let params = approved.as_ref().unwrap_or(&call.params);
         let members =
-            [("name", wire::json_string(rules.own_name(&tool.name))), ("arguments", self.args().clone())];
+            [("name", self.name_as_json(rules.own_name(&tool.name))), ("arguments", self.args().clone())];
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
             repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
-            may_become_task: params.has("task"),
+            may_become_task: self.asks_for_task,
             run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
             params: params.with(members),
         };
@@ -252,6 +256,12 @@ impl OutgoingCall<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The server's own name for the tool as JSON text.
+    fn name_as_json(&self, own: &str) -> Raw {
+        let written = self.arguments.tool_as_json.filter(|_| self.arguments.tool == own);
+        written.map_or_else(|| wire::json_string(own), |written| self.call.params.slice_ref(written))
     }
 
     /// The arguments that are sent.

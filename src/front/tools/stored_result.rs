@@ -223,6 +223,7 @@ mod tests {
         parse(&CallArguments {
             group: None,
             tool: "result".into(),
+            tool_as_json: None,
             args: Raw::copy_from_slice(args.as_bytes()),
             select: None,
         })

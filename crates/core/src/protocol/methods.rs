@@ -7,6 +7,8 @@ use crate::protocol::capability;
 /// A JSON-RPC method of MCP, or one of the two that this proxy adds (`tools/describe`, `tools/describe_batch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
+    /// Runs a tool. It is the first, because it is sent most often and names are looked for in this order.
+    ToolsCall,
     /// Exchanges the revision and the capabilities; the first request of the handshake era.
     Initialize,
     /// Asks whether the other side still answers; either side sends it.
@@ -15,8 +17,6 @@ pub enum Method {
     ServerDiscover,
     /// Reads one page of the tools.
     ToolsList,
-    /// Runs a tool.
-    ToolsCall,
     /// Reads the definition of one tool of a group. An addition of this proxy.
     ToolsDescribe,
     /// Reads the definitions of several tools. An addition of this proxy.
@@ -143,10 +143,6 @@ static METHODS: [MethodInfo; 28] = {
     const PROMPTS: Option<&str> = Some(capability::PROMPTS);
     const TASKS: Option<&str> = Some(capability::TASKS);
     [
-        row(M::Initialize, "initialize", None, Handshake, Own),
-        row(M::Ping, "ping", None, Handshake, Own),
-        row(M::ServerDiscover, "server/discover", None, Stateless, Own),
-        row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own),
         not_repeatable(may_request_input(row(
             M::ToolsCall,
             "tools/call",
@@ -154,6 +150,10 @@ static METHODS: [MethodInfo; 28] = {
             Both,
             Tools,
         ))),
+        row(M::Initialize, "initialize", None, Handshake, Own),
+        row(M::Ping, "ping", None, Handshake, Own),
+        row(M::ServerDiscover, "server/discover", None, Stateless, Own),
+        row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own),
         row(M::ToolsDescribe, "tools/describe", Some(capability::TOOLS), Both, Own),
         row(M::ToolsDescribeBatch, "tools/describe_batch", Some(capability::TOOLS), Both, Own),
         row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources),

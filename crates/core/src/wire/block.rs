@@ -20,10 +20,27 @@ impl Block {
         Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
+    /// Looks only at the last bytes, of which there are `len`, from 1 to 16.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn of_last(bytes: &[u8; BLOCK], len: usize) -> Self {
+        let (special, not_ascii) = vectors::look(bytes);
+        let (special, not_ascii) = (special >> (BLOCK - len), not_ascii >> (BLOCK - len));
+        Self { plain: (special | 1 << len).trailing_zeros() as usize, not_ascii }
+    }
+
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     pub(crate) fn new(bytes: &[u8; BLOCK]) -> Self {
         let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));
+        Self { plain, not_ascii }
+    }
+
+    /// Looks only at the last bytes, of which there are `len`, from 1 to 16.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    fn of_last(bytes: &[u8; BLOCK], len: usize) -> Self {
+        let (plain, not_ascii) = words::look_at_last(u128::from_le_bytes(*bytes), len);
         Self { plain, not_ascii }
     }
 }
@@ -50,11 +67,18 @@ pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
             at += run.len();
         }
     }
-    // What is left is less than a block. A quote follows it, so that it ends there.
+    // What is left is less than a block.
     let rest = text.get(at..).unwrap_or_default();
-    let mut block = [b'"'; BLOCK];
-    block[..rest.len()].copy_from_slice(rest);
-    let block = Block::new(&block);
+    let block = match text.last_chunk() {
+        _ if rest.is_empty() => return (at, not_ascii),
+        Some(last) => Block::of_last(last, rest.len()),
+        None => {
+            // A quote follows it, so that it ends there.
+            let mut block = [b'"'; BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            Block::new(&block)
+        }
+    };
     (at + block.plain, not_ascii | block.not_ascii)
 }
 
@@ -142,6 +166,13 @@ mod words {
         (plain, not_ascii)
     }
 
+    /// Does the same for the last `len` bytes, of which there is at least one.
+    #[inline(always)]
+    pub(super) fn look_at_last(bytes: u128, len: usize) -> (usize, u32) {
+        // The bytes that follow then are 0, a control character.
+        look(bytes >> (8 * (size_of::<u128>() - len)))
+    }
+
     /// Returns not 0 if a byte of several blocks is special, and not 0 if one is not ASCII.
     #[inline(always)]
     pub(super) fn look_at_all(blocks: &[[u8; 16]]) -> (u32, u32) {
@@ -186,6 +217,17 @@ mod tests {
             {
                 prop_assert_eq!(found, plain);
                 prop_assert_eq!(not_ascii == 0, bytes.is_ascii());
+            }
+            for len in 1..=BLOCK {
+                let last = &bytes[BLOCK - len..];
+                let plain = last.iter().position(is_special).unwrap_or(len);
+                let block = Block::of_last(&bytes, len);
+                for (found, not_ascii) in
+                    [(block.plain, block.not_ascii), words::look_at_last(u128::from_le_bytes(bytes), len)]
+                {
+                    prop_assert_eq!(found, plain);
+                    prop_assert_eq!(not_ascii == 0, last.is_ascii());
+                }
             }
             let mut run = [b'x'; RUN];
             run[RUN - BLOCK..].copy_from_slice(&bytes);

@@ -5,7 +5,7 @@ use super::budget::BUDGET_BYTES;
 use super::output::Output;
 use super::{Raw, raw};
 use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -135,12 +135,7 @@ pub struct CallOptions {
     /// Whether dropping the call cancels the request. False for `initialize`, which a client must not cancel (MCP,
     /// cancellation).
     pub cancellable: bool,
-    /// The params of the client's `notifications/cancelled`, if that ends this call.
-    pub cancel_params: Option<CancelParams>,
 }
-
-/// Filled with the params of a client's `notifications/cancelled` before the future of its call is dropped.
-pub type CancelParams = Arc<OnceLock<Raw>>;
 
 impl CallOptions {
     /// A call that is answered within `timeout`, whether or not progress comes.
@@ -153,7 +148,6 @@ impl CallOptions {
             origin: None,
             on_acknowledged: None,
             cancellable: true,
-            cancel_params: None,
         }
     }
 }

@@ -3,10 +3,19 @@
 use super::block::skip_plain;
 use super::body::{Body, concat};
 use bytes::{Buf, Bytes};
+use std::cell::Cell;
 use std::io::IoSlice;
 
 /// The length up to which a message is copied into one piece, which is faster than writing several.
 const MAX_COPIED: usize = 4 << 10;
+
+/// The capacity up to which a buffer is kept for the next message.
+const MAX_SPARE: usize = MAX_COPIED + 512;
+
+thread_local! {
+    /// The buffer of a message that was written, for the next one.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// An outgoing message. A large body is written in its own parts, without being copied or serialized again.
 #[derive(Debug, Clone)]
@@ -53,7 +62,8 @@ impl Frame {
         let body_len = body.map_or(0, Body::len);
         let copied = if body_len > MAX_COPIED { 0 } else { body_len };
         let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + key.len();
-        let mut head = Vec::with_capacity(given + copied + 64);
+        let mut head = SPARE.try_with(Cell::take).unwrap_or_default();
+        head.reserve(given + copied + 64);
         match id {
             Some(id) => {
                 head.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
@@ -88,12 +98,13 @@ impl Frame {
 
     /// The number of bytes that are not written yet.
     pub fn len(&self) -> usize {
-        self.parts().map(<[u8]>::len).sum()
+        let head = self.head.len() - self.written;
+        head + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Returns whether all bytes are written.
     pub fn is_empty(&self) -> bool {
-        self.parts().next().is_none()
+        self.len() == 0
     }
 
     /// The parts that are not written yet.
@@ -123,6 +134,16 @@ impl Frame {
             n -= step;
         }
         n
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if self.head.capacity() <= MAX_SPARE {
+            self.head.clear();
+            // At the end of a thread there is no next message.
+            let _kept = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.head)));
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 use super::batch::Batches;
 use super::body::Body;
 use super::lines::LineReader;
-use super::object::{Object, Params};
+use super::object::Object;
+use super::params::Params;
 use super::{Frame, Message, MessageError, Raw, raw};
 use bytes::Bytes;
 use serde::de::IgnoredAny;

@@ -5,9 +5,10 @@
 //! and then: the reader of an upstream that has the answer to a call also answers the client. All others continue in the
 //! task of their owner.
 
+use super::cancellation::drop_cancelled;
 use super::cork::{self, Woken, corked};
 use super::own_ids::OwnIdMap;
-use super::peer::{CancelParams, Peer};
+use super::peer::Peer;
 use super::{Raw, Reply, raw};
 use futures_util::future::BoxFuture;
 use futures_util::task::{ArcWake, waker_ref};
@@ -65,8 +66,6 @@ struct OpenRequest {
     number: u64,
     /// The id as the other side wrote it.
     id: Raw,
-    /// Filled with the params of a `notifications/cancelled` before the future is dropped.
-    cancel_params: CancelParams,
     /// Answers the request. `None` once it is answered or cancelled. It is polled and dropped under this lock.
     answer: Mutex<Option<ResponseFuture>>,
     /// Whether it was woken, and has not continued since.
@@ -76,7 +75,10 @@ struct OpenRequest {
 impl OpenRequest {
     /// Polls the future once. Answers the request if it completes.
     fn poll(self: Arc<Self>) {
-        self.is_woken.swap(false, Ordering::AcqRel);
+        // Whoever wakes it from here on has it polled again.
+        if self.is_woken.load(Ordering::Acquire) {
+            self.is_woken.store(false, Ordering::Release);
+        }
         let mut slot = self.answer.lock();
         let Some(answer) = &mut *slot else { return };
         let waker = waker_ref(&self);
@@ -152,7 +154,7 @@ impl InboundRequests {
 
     /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it may only
     /// continue when the owner polls `ended` or `serve`, which the owner has to do before it waits for anything.
-    pub fn start(&mut self, id: Raw, answer: ResponseFuture, cancel_params: CancelParams) {
+    pub fn start(&mut self, id: Raw, answer: ResponseFuture) {
         let request = {
             let mut requests = self.shared.requests.lock();
             requests.last += 1;
@@ -160,7 +162,6 @@ impl InboundRequests {
                 shared: self.shared.clone(),
                 number: requests.last,
                 id,
-                cancel_params,
                 answer: Mutex::new(Some(answer)),
                 is_woken: AtomicBool::new(false),
             });
@@ -222,8 +223,9 @@ impl InboundRequests {
             number.and_then(|number| requests.open.remove(&number))
         };
         if let Some(open) = named {
-            drop(open.cancel_params.set(params));
-            drop(open.answer.lock().take());
+            let mut answer = open.answer.lock();
+            drop_cancelled(answer.take(), params);
+            drop(answer);
             self.shared.peer.forget(&id);
         }
     }

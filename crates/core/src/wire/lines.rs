@@ -237,6 +237,10 @@ impl LineReader {
             true => std::mem::take(&mut self.reservation).hold(line),
             false => line,
         };
+        // Nearly all lines begin so.
+        if line.first() == Some(&b'{') {
+            return Some(Ok(line));
+        }
         let line = if line.starts_with(BOM) { line.slice(BOM.len()..) } else { line };
         let blank = line.trim_ascii().is_empty();
         (!blank).then_some(Ok(line))

@@ -5,7 +5,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Parses an id that this side assigned. Some servers return numbers as strings.
 pub(super) fn own_id(id: &[u8]) -> Option<u64> {
-    std::str::from_utf8(id).ok()?.trim_matches('"').parse().ok()
+    let digits = match id {
+        [b'"', digits @ .., b'"'] => digits,
+        number => number,
+    };
+    let add = |number: u64, digit: &u8| {
+        number.checked_mul(10)?.checked_add(char::from(*digit).to_digit(10)?.into())
+    };
+    digits.iter().try_fold(0, add).filter(|_| !digits.is_empty())
 }
 
 /// A map by own ids.

@@ -6,6 +6,7 @@
 
 use super::batch::Batches;
 use super::body::Body;
+use super::cancellation;
 use super::cork;
 use super::log_text::LogText;
 use super::open_calls::{CallOutcome, OpenCall, OpenCalls};
@@ -23,7 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::call_options::with_progress_token;
-pub use super::call_options::{CallError, CallOptions, CancelParams, Progress, RetryHint};
+pub use super::call_options::{CallError, CallOptions, Progress, RetryHint};
 pub use super::incoming::{Incoming, Unread};
 
 /// One end of a JSON-RPC connection.
@@ -357,8 +358,7 @@ impl Drop for SentCall<'_> {
         if self.is_over || !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
             return;
         }
-        let given = self.options.cancel_params.as_ref().and_then(|params| params.get().cloned());
-        let params = given.unwrap_or(match self.timed_out {
+        let params = cancellation::params().unwrap_or(match self.timed_out {
             true => Raw::from_static(b"{\"reason\":\"timed out\"}"),
             false => Raw::from_static(b"{}"),
         });

@@ -16,6 +16,8 @@ pub struct Scanner<'a> {
     at: usize,
     /// Not 0 if a byte of a string so far is not ASCII. What follows a string may be counted, too.
     not_ascii: u32,
+    /// Whether there was a string with escapes since this was last set to false.
+    has_escapes: bool,
 }
 
 /// The members of an object, in order. Most objects have few.
@@ -27,15 +29,17 @@ pub struct Member {
     /// The key without its quotes, as it is written.
     pub key: Range<usize>,
     /// Whether the key has escapes.
-    pub escaped: bool,
+    pub key_escaped: bool,
     /// The value.
     pub value: Range<usize>,
+    /// Whether a string in the value has escapes.
+    pub value_escaped: bool,
 }
 
 impl<'a> Scanner<'a> {
     /// Begins at the first value of the text.
     pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: token(text, 0).0, not_ascii: 0 }
+        Self { text, at: token(text, 0).0, not_ascii: 0, has_escapes: false }
     }
 
     /// The next byte that is not white space.
@@ -60,14 +64,25 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub fn object(
         &mut self,
+        value: impl FnMut(&mut Self, Range<usize>, bool) -> Option<()>,
+    ) -> Option<Range<usize>> {
+        match self.peek()? {
+            b'{' => self.members_after(1, value),
+            _ => None,
+        }
+    }
+
+    /// Does the same for an object whose first bytes are known: its brace, or also members with a comma after each. These
+    /// are left out.
+    #[inline(always)]
+    pub fn members_after(
+        &mut self,
+        known: usize,
         mut value: impl FnMut(&mut Self, Range<usize>, bool) -> Option<()>,
     ) -> Option<Range<usize>> {
         let (text, start) = (self.text, self.at);
-        if self.peek()? != b'{' {
-            return None;
-        }
-        let (mut at, mut byte) = token(text, start + 1);
-        if byte != b'}' {
+        let (mut at, mut byte) = token(text, start + known);
+        if known > 1 || byte != b'}' {
             loop {
                 let key = self.key(at, byte)?;
                 (self.at, _) = key.value;
@@ -108,6 +123,12 @@ impl<'a> Scanner<'a> {
         Some(start..at + 1)
     }
 
+    /// Returns whether the text goes on with these bytes.
+    #[inline(always)]
+    pub fn starts_with(&self, bytes: &[u8]) -> bool {
+        self.text.get(self.at..).is_some_and(|rest| rest.starts_with(bytes))
+    }
+
     /// A part of the text that was found in it.
     pub fn text(&self, part: Range<usize>) -> &'a [u8] {
         self.text.get(part).unwrap_or_default()
@@ -115,11 +136,18 @@ impl<'a> Scanner<'a> {
 
     /// Moves past an object, and returns where it is. Its members are added to `members`.
     pub fn members(&mut self, members: &mut Members) -> Option<Range<usize>> {
-        self.object(|scanner, key, escaped| {
-            let value = scanner.value()?;
-            members.push(Member { key, escaped, value });
+        self.object(|scanner, key, key_escaped| {
+            members.push(scanner.member(key, key_escaped)?);
             Some(())
         })
+    }
+
+    /// Moves past the value of a member, and returns the member.
+    #[inline(always)]
+    pub fn member(&mut self, key: Range<usize>, key_escaped: bool) -> Option<Member> {
+        self.has_escapes = false;
+        let value = self.value()?;
+        Some(Member { key, key_escaped, value, value_escaped: self.has_escapes })
     }
 
     /// Moves past a value, and returns where it is.
@@ -238,6 +266,7 @@ impl<'a> Scanner<'a> {
                 }
                 b'\\' => {
                     escaped = true;
+                    self.has_escapes = true;
                     at = escape(self.text, at)?;
                 }
                 _ => return None,
@@ -489,9 +518,12 @@ mod tests {
             let mut found = Members::new();
             let whole = Scanner::new(text.as_bytes()).members(&mut found);
             prop_assert_eq!(whole, Some(0..text.len()));
-            let found: Vec<_> = found.into_iter().map(|m| (&text[m.key], m.escaped, &text[m.value])).collect();
+            let found: Vec<_> = found.into_iter().map(|m| (&text[m.key], m.key_escaped, &text[m.value], m.value_escaped)).collect();
             let wanted: std::collections::BTreeMap<std::borrow::Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap();
-            prop_assert_eq!(found, [("k", false, wanted["k"].get()), ("\\u0061", true, wanted["a"].get())]);
+            prop_assert_eq!(found, [
+                ("k", false, wanted["k"].get(), wanted["k"].get().contains('\\')),
+                ("\\u0061", true, wanted["a"].get(), wanted["a"].get().contains('\\')),
+            ]);
         }
     }
 }

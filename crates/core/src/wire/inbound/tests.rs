@@ -44,7 +44,7 @@ impl Served {
     fn start(&mut self, id: &str) -> oneshot::Sender<Reply> {
         let (answer, answered) = oneshot::channel();
         let answer_of = async move { answered.await.unwrap_or_else(|_| panic!("nobody answered")) };
-        self.requests.start(id.to_owned().into(), Box::pin(answer_of), CancelParams::default());
+        self.requests.start(id.to_owned().into(), Box::pin(answer_of));
         answer
     }
 
@@ -127,7 +127,7 @@ async fn a_request_that_wakes_itself_lets_others_run() {
         context.waker().wake_by_ref();
         Poll::Pending
     });
-    corked(|| served.requests.start("1".to_owned().into(), Box::pin(restless), CancelParams::default()));
+    corked(|| served.requests.start("1".to_owned().into(), Box::pin(restless)));
     assert_eq!(polls.load(Ordering::SeqCst), 2, "at the start, and once at the end of the burst");
     assert!(!served.poll_owner());
     assert_eq!((polls.load(Ordering::SeqCst), served.wakes()), (4, 1), "the same whenever the owner runs");

@@ -50,7 +50,7 @@ impl Peer {
         match unread {
             Unread::Line(line) => self.take(line),
             Unread::OfBatch(line) => {
-                let incoming = self.deliver(Message::parse(&line), line);
+                let incoming = self.deliver(Message::parse_line(line));
                 if let Incoming::Request(request) = &incoming {
                     self.batches.lock().expect(&request.id);
                 }
@@ -84,18 +84,19 @@ impl Peer {
             }
             Err(malformed) => return Incoming::Malformed(malformed, Raw::new()),
         };
-        let message = Message::parse(&line);
-        if message == Err(MessageError::Batch) {
-            // The next calls return its messages.
-            self.has_batches.store(true, Ordering::Release);
-            let taken = self.batches.lock().take(&line);
-            return taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled);
+        match Message::parse_line(line) {
+            Err((MessageError::Batch, line)) => {
+                // The next calls return its messages.
+                self.has_batches.store(true, Ordering::Release);
+                let taken = self.batches.lock().take(&line);
+                taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled)
+            }
+            message => self.deliver(message),
         }
-        self.deliver(message, line)
     }
 
     /// Passes answers and progress to their calls, and returns everything else.
-    fn deliver(&self, message: Result<Message, MessageError>, line: Raw) -> Incoming {
+    fn deliver(&self, message: Result<Message, (MessageError, Raw)>) -> Incoming {
         match message {
             Ok(Message::Request(request)) => Incoming::Request(request),
             Ok(Message::Notification { method, params }) => {
@@ -113,7 +114,7 @@ impl Peer {
                 }
                 _ => Incoming::Handled,
             },
-            Err(malformed) => Incoming::Malformed(malformed, line),
+            Err((malformed, line)) => Incoming::Malformed(malformed, line),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::wire::Request;
+use crate::wire::inbound::InboundRequests;
 use crate::wire::lines::LineReader;
-use std::collections::HashMap;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
 
@@ -46,33 +46,28 @@ impl Script {
 /// Forwards everything that arrives on `stream` to the other peer, until the stream ends.
 async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: Arc<Peer>) {
     let mut lines = LineReader::new(Box::new(stream), 1 << 20);
-    let mut open: HashMap<Raw, (CancelParams, tokio::task::AbortHandle)> = HashMap::new();
-    while let Some(incoming) = from.receive(&mut lines).await {
+    let mut requests = InboundRequests::new(from.clone(), crate::wire::error_object(-1, "a panic", None));
+    loop {
+        let incoming = tokio::select! {
+            biased;
+            () = requests.serve() => continue,
+            incoming = from.receive(&mut lines) => incoming,
+        };
+        let Some(incoming) = incoming else { break };
         match incoming {
             Incoming::Request(Request { id, method, params }) => {
                 let token = params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
                 let progress = token.map(|token| Progress::new(from.output().clone(), token));
-                let cancelled = CancelParams::default();
-                let cancel_params = Some(cancelled.clone());
-                let options = CallOptions { progress, cancel_params, ..CallOptions::within(HOUR) };
-                let (to, from, key) = (to.clone(), from.clone(), id.clone());
-                let task = tokio::spawn(async move {
-                    match to.call(&method, params, options).await {
-                        Ok(reply) => from.reply(&id, reply),
-                        Err(e) => from.reply(&id, Err(crate::wire::error_object(-1, &e.to_string(), None))),
-                    }
-                });
-                // Like the front: a request is sent before the next line is read.
-                tokio::task::yield_now().await;
-                open.insert(key, (cancelled, task.abort_handle()));
+                let options = CallOptions { progress, ..CallOptions::within(HOUR) };
+                let to = to.clone();
+                let answer = async move {
+                    let outcome = to.call(&method, params, options).await;
+                    outcome.unwrap_or_else(|e| Err(crate::wire::error_object(-1, &e.to_string(), None)))
+                };
+                requests.start(id, Box::pin(answer));
             }
             Incoming::Notification { method, params } if method == "notifications/cancelled" => {
-                let Some(params) = params else { continue };
-                let id = raw::get(&params, "requestId").unwrap();
-                if let Some((cancelled, task)) = open.remove(&id) {
-                    cancelled.set(params).unwrap();
-                    task.abort();
-                }
+                requests.cancel(params.unwrap());
             }
             Incoming::Notification { method, params } => to.notify(&method, params),
             Incoming::Handled | Incoming::Unmatched { .. } | Incoming::Malformed(..) => {}

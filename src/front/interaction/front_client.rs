@@ -1,4 +1,4 @@
-//! The clients in front, as upstreams know them.
+//! The client in front, as upstreams know it.
 
 use super::client::{Client, OFFERED_BY_MEMBER};
 use super::client_requests;
@@ -7,53 +7,43 @@ use crate::protocol::capability;
 use crate::upstream::clients::{ClientRequest, Clients, LogLevel};
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The capabilities of a client that upstreams are offered as a whole. The others concern only the client and the
 /// proxy.
 const OFFERED: [&str; 4] =
     [capability::ROOTS, capability::SAMPLING, capability::ELICITATION, capability::TASKS];
 
-/// The clients that are attached to this instance.
+/// The client of this instance, once its session begins. An instance has one session.
 #[derive(Default)]
-pub struct ClientRegistry(Mutex<Vec<Arc<Client>>>);
+pub struct FrontClient(OnceLock<Arc<Client>>);
 
-impl ClientRegistry {
-    /// Adds a client.
+impl FrontClient {
+    /// Sets the client.
     pub fn attach(&self, client: Arc<Client>) {
-        self.0.lock().push(client);
-    }
-
-    fn all(&self) -> Vec<Arc<Client>> {
-        self.0.lock().clone()
+        let is_first = self.0.set(client).is_ok();
+        debug_assert!(is_first, "an instance has one session");
     }
 }
 
-impl Clients for ClientRegistry {
+impl Clients for FrontClient {
     fn is_ready(&self) -> bool {
-        self.0.lock().iter().all(|client| client.peer().output().is_ready())
+        self.0.get().is_none_or(|client| client.peer().output().is_ready())
     }
 
     fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            for client in self.all() {
+            if let Some(client) = self.0.get() {
                 client.peer().output().ready().await;
             }
         })
     }
 
     fn offered_capabilities(&self) -> Raw {
-        let clients = self.all();
-        let Some(first) = clients.first() else { return Raw::from_static(b"{}") };
-        let whole = OFFERED.iter().filter_map(|name| {
-            let value = first.capability(name)?;
-            clients.iter().all(|client| client.has_capability(name)).then_some((*name, value))
-        });
+        let Some(client) = self.0.get() else { return Raw::from_static(b"{}") };
+        let whole = OFFERED.iter().filter_map(|name| Some((*name, client.capability(name)?)));
         let by_member = OFFERED_BY_MEMBER.iter().filter_map(|name| {
-            let others: Vec<_> = clients[1..].iter().map(|client| client.carried_members(name)).collect();
-            let mut members = first.carried_members(name);
-            members.retain(|(key, _)| others.iter().all(|other| other.iter().any(|(known, _)| known == key)));
+            let members = client.carried_members(name);
             (!members.is_empty()).then(|| (*name, raw::object(&members)))
         });
         whole
@@ -62,28 +52,27 @@ impl Clients for ClientRegistry {
     }
 
     fn log_level(&self) -> Option<String> {
-        self.all().iter().find_map(|client| client.log_level())
+        self.0.get().and_then(|client| client.log_level())
     }
 
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
-        for client in self.all() {
+        if let Some(client) = self.0.get() {
             client.notify_from(group, method, params);
         }
     }
 
     fn log(&self, level: LogLevel, message: &str) {
-        for client in self.all() {
+        if let Some(client) = self.0.get() {
             client.log(level, message);
         }
     }
 
     fn request(&self, request: ClientRequest) -> BoxFuture<'static, Reply> {
-        let clients = self.all();
+        let client = self.0.get().cloned();
         Box::pin(async move {
-            match &clients[..] {
-                [client] => client_requests::send(client, None, request).await,
-                // With several clients, the one whose call is open would have to be found first.
-                _ => Err(client_requests::unsupported(&request.method)),
+            match client {
+                Some(client) => client_requests::send(&client, None, request).await,
+                None => Err(client_requests::unsupported(&request.method)),
             }
         })
     }

@@ -1,0 +1,36 @@
+//! What the other side said when it cancelled a request, for the calls that were made to answer that.
+//!
+//! A request that is cancelled is dropped, and with it the calls of its future. Each call cancels its own request, and
+//! finds here what to say, so that the reason reaches whom it is for.
+
+use super::Raw;
+use std::cell::RefCell;
+
+thread_local! {
+    /// The params of the `notifications/cancelled` whose request is being dropped.
+    static PARAMS: RefCell<Option<Raw>> = const { RefCell::new(None) };
+}
+
+/// Drops what a `notifications/cancelled` with these params cancels.
+pub(super) fn drop_cancelled<T>(cancelled: T, params: Raw) {
+    // The outer one comes back also if dropping panics.
+    let _dropping = Dropping { outer: PARAMS.replace(Some(params)) };
+    drop(cancelled);
+}
+
+/// The params of the cancellation for which the caller is being dropped; `None` if it is dropped for another reason.
+pub(super) fn params() -> Option<Raw> {
+    // There are none at the end of a thread.
+    PARAMS.try_with(|params| params.borrow().clone()).ok().flatten()
+}
+
+/// Ends a `drop_cancelled`.
+struct Dropping {
+    outer: Option<Raw>,
+}
+
+impl Drop for Dropping {
+    fn drop(&mut self) {
+        PARAMS.set(self.outer.take());
+    }
+}
