@@ -53,7 +53,7 @@ impl Lease {
                 peer.send_call(method, translated.as_ref(), options).await?
             }
         };
-        sent.outcome().await
+        Ok(sent.outcome().await?.reply)
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.

@@ -4,7 +4,8 @@
 //!
 //! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
-//! the same pass (`params`, `object`), so that no handler reads it again. A body is never serialized again, so that nothing in it
+//! the same pass (`params`, `object`), so that no handler reads it again. Of a response it is known whether
+//! it may have a member that somebody looks for (`result_members`). A body is never serialized again, so that nothing in it
 //! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is
 //! replaced in a copy (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read
 //! together are handled together (`burst`), and what that sends is written at once (`cork`); the output's writer writes
@@ -22,6 +23,7 @@
 use crate::protocol::methods::Method;
 use bytes::{Buf, Bytes};
 use params::Params;
+use result_members::ResultMembers;
 use scan::Scanner;
 use std::ops::{Deref, Range};
 
@@ -54,6 +56,7 @@ pub mod percent;
 pub mod pipe_size;
 mod pollable_fd;
 pub mod raw;
+pub mod result_members;
 pub mod scan;
 pub mod stdio;
 pub mod unfinished;
@@ -64,6 +67,21 @@ pub type Raw = Bytes;
 
 /// The content of a response: its `result`, or its `error` object.
 pub type Reply = Result<Raw, Raw>;
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallReply {
+    /// What it says.
+    pub reply: Reply,
+    /// What members it may have.
+    pub members: ResultMembers,
+}
+
+impl From<Reply> for CallReply {
+    fn from(reply: Reply) -> Self {
+        Self { reply, members: ResultMembers::ANY }
+    }
+}
 
 /// The name of a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +140,8 @@ pub enum Message {
         id: Raw,
         /// What the answer says.
         reply: Reply,
+        /// What members it may have.
+        members: ResultMembers,
     },
 }
 
@@ -195,7 +215,7 @@ impl Message {
             Ok(envelope) => envelope,
             Err(error) => return Err((error, line)),
         };
-        let Envelope { id, method, params, result, error, .. } = envelope;
+        let Envelope { id, method, params, result, error, members, .. } = envelope;
         let error = error.filter(|error| &line[error.clone()] != b"null" || result.is_none());
         let result = result.filter(|_| error.is_none());
         let not_a_message = |line: Bytes, id: Option<Range<usize>>| {
@@ -215,10 +235,10 @@ impl Message {
                 params: params.map(|params| Raw::clone(&params)),
             }),
             (None, Some(id), Some(result), None) => {
-                Ok(Self::Response { id: line.slice(id), reply: Ok(part(line, result)) })
+                Ok(Self::Response { id: line.slice(id), reply: Ok(part(line, result)), members })
             }
             (None, Some(id), None, Some(error)) => {
-                Ok(Self::Response { id: line.slice(id), reply: Err(part(line, error)) })
+                Ok(Self::Response { id: line.slice(id), reply: Err(part(line, error)), members })
             }
             (_, id, ..) => Err(not_a_message(line, id)),
         }
@@ -243,6 +263,8 @@ struct Envelope {
     error: Option<Range<usize>>,
     /// Whether a member is given twice.
     repeats: bool,
+    /// What members there may be in it.
+    members: ResultMembers,
 }
 
 impl Envelope {
@@ -295,6 +317,7 @@ impl Envelope {
             *member = Some(scanner.value()?);
             Some(())
         })?;
+        found.members = scanner.noted;
         scanner.end()?;
         Some(found)
     }
@@ -403,6 +426,26 @@ mod tests {
             text(Frame::response(b"\"s\"", Err(error_object(-1, "no", None)))),
             "{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"error\":{\"code\":-1,\"message\":\"no\"}}\n"
         );
+    }
+
+    #[test]
+    fn a_response_says_which_members_it_may_have() {
+        let members = |result: &str| match parse(&format!(r#"{{"id":1,"result":{result}}}"#)) {
+            Ok(Message::Response { members, .. }) => (members.is_error, members.uri),
+            other => panic!("{other:?}"),
+        };
+        for (result, expected) in [
+            (
+                r#"{"content":[{"type":"text","text":"\"uri\": \"isError\":true"}],"isError":false}"#,
+                (false, false),
+            ),
+            (r#"{"content":[],"isError" : true}"#, (true, false)),
+            (r#"{"content":[{"type":"resource","resource":{"uri":"x://1"}}]}"#, (false, true)),
+            (r#"{"is\u0045rror":true}"#, (true, true)),
+            (r#"[[{"isError":true}]]"#, (true, false)),
+        ] {
+            assert_eq!(members(result), expected, "{result}");
+        }
     }
 
     proptest! {

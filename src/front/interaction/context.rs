@@ -23,7 +23,7 @@ use crate::upstream::translate;
 use crate::wire::body::Body;
 use crate::wire::params::Params;
 use crate::wire::peer::{CallError, CallOptions, Progress};
-use crate::wire::{Raw, Reply, raw};
+use crate::wire::{CallReply, Raw, Reply, raw};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl RequestContext {
         method: Method,
         params: &'a Body,
         mut options: CallOptions,
-    ) -> impl Future<Output = Result<Reply, CallError>> + Send + 'a {
+    ) -> impl Future<Output = Result<CallReply, CallError>> + Send + 'a {
         options.progress = self.progress.clone();
         options.origin = Some(NO_INPUT_CHANNEL);
         // An async function would have the options twice in its future.
@@ -184,7 +184,11 @@ impl RequestContext {
                     lease.peer().call_with(method.name(), Some(params), &options).await
                 }
                 // Boxed, so that the future of most calls is small.
-                _ => Box::pin(self.send_statelessly(group, lease, method, params, options)).await,
+                _ => {
+                    let reply =
+                        Box::pin(self.send_statelessly(group, lease, method, params, options)).await?;
+                    Ok(reply.into())
+                }
             }
         }
     }

@@ -18,9 +18,7 @@ use crate::upstream::lease::Lease;
 use crate::wire::body::Body;
 use crate::wire::cork;
 use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{Raw, Reply, raw};
-use memchr::memmem::Finder;
-use std::sync::LazyLock;
+use crate::wire::{CallReply, Raw, Reply, raw};
 use std::time::Duration;
 
 /// The longest time that a request may take, regardless of progress.
@@ -200,9 +198,11 @@ fn adapt(
     group: Upstream,
     lease: Lease,
     method: Method,
-    reply: Reply,
+    CallReply { reply, members }: CallReply,
 ) -> Result<Forwarded, ForwardError> {
-    if let Ok(result) = &reply {
+    if let Ok(result) = &reply
+        && members.uri
+    {
         let uris = uri_origins::uris(result);
         if !uris.is_empty() {
             context.session.uri_origins.lock().record(&group.name, uris);
@@ -220,14 +220,9 @@ fn adapt(
 }
 
 /// Returns whether the answer to a call is an error, or a result that says so.
-fn is_failure(reply: &Reply) -> bool {
-    // A look that costs less than reading the members of a large result.
-    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"isError\""));
-    match reply {
-        Ok(result) if KEY.find(result).is_none() => false,
-        Ok(result) => raw::get(result, "isError").is_some_and(|value| value[..] == *b"true"),
-        Err(_) => true,
-    }
+fn is_failure(CallReply { reply, members }: &CallReply) -> bool {
+    let is_error = |result| raw::get(result, "isError").is_some_and(|value| value[..] == *b"true");
+    reply.as_ref().map_or(true, |result| members.is_error && is_error(result))
 }
 
 /// Replaces the error if the proxy shuts down, which then is its cause.

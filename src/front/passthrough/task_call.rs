@@ -10,7 +10,7 @@ use crate::upstream::lease::Lease;
 use crate::wire::body::Body;
 use crate::wire::params::Params;
 use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{Raw, Reply, raw};
+use crate::wire::{CallReply, Raw, raw};
 
 /// Returns whether the proxy has to create the task: the client did not, and the server takes tasks for calls of tools.
 pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Params) -> bool {
@@ -28,20 +28,16 @@ pub(super) async fn run(
     lease: &Lease,
     params: &Body,
     options: CallOptions,
-) -> Result<Reply, CallError> {
+) -> Result<CallReply, CallError> {
     let options = CallOptions { may_become_task: true, ..options };
     let result_options = CallOptions::within(options.max_total);
     let created = {
         let params = raw::set(&params.join(), "task", b"{}").into();
         context.send(&group.name, lease, Method::ToolsCall, &params, options).await?
     };
-    let created = match created {
-        Ok(created) => created,
-        Err(error) => return Ok(Err(error)),
-    };
-    let task = raw::get(&created, "task").and_then(|task| raw::get(&task, "taskId"));
+    let task = created.reply.as_ref().ok().and_then(|created| raw::get(created, "task"));
     // A server that answers at once has created no task.
-    let Some(id) = task else { return Ok(Ok(created)) };
+    let Some(id) = task.and_then(|task| raw::get(&task, "taskId")) else { return Ok(created) };
     let params = raw::set(&Raw::from_static(b"{}"), "taskId", &id);
     let mut guard = CancelTaskOnDrop { lease, params: params.clone(), is_done: false };
     let params = params.into();

@@ -6,9 +6,11 @@ use super::body::Body;
 use super::lines::LineReader;
 use super::object::Object;
 use super::params::Params;
-use super::{Frame, Message, MessageError, Raw, raw};
+use super::result_members::ResultMembers;
+use super::{Frame, Message, MessageError, Raw, Reply, raw};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -104,7 +106,11 @@ fn check_message(line: &Bytes) {
     let again = match message.clone() {
         Message::Request(request) => {
             let answer = Frame::response(&request.id, Ok(Raw::from_static(b"{}")));
-            let expected = Message::Response { id: request.id.clone(), reply: Ok(Raw::from_static(b"{}")) };
+            let expected = Message::Response {
+                id: request.id.clone(),
+                reply: Ok(Raw::from_static(b"{}")),
+                members: ResultMembers::default(),
+            };
             assert_eq!(Message::parse(&line_of(&answer)), Ok(expected));
             let Ok(Message::Request(sent)) = Message::parse(&line_of(&Frame::request(
                 7,
@@ -118,8 +124,13 @@ fn check_message(line: &Bytes) {
         Message::Notification { method, params } => {
             Message::parse(&line_of(&Frame::notification(&method, params))).expect("a notification")
         }
-        Message::Response { id, reply } => {
-            Message::parse(&line_of(&Frame::response(&id, reply))).expect("a response")
+        Message::Response { id, reply, members } => {
+            check_members(&reply, members);
+            let frame = Frame::response(&id, reply);
+            let Ok(Message::Response { id, reply, .. }) = Message::parse(&line_of(&frame)) else {
+                panic!("{line:?} is not sent as a response")
+            };
+            Message::Response { id, reply, members }
         }
     };
     assert_eq!(again, message);
@@ -131,6 +142,25 @@ fn check_message(line: &Bytes) {
         Message::Notification { params: Some(body), .. }
         | Message::Response { reply: Ok(body) | Err(body), .. } => check_edits(&body),
         _ => {}
+    }
+}
+
+/// A response: no member was missed.
+fn check_members(reply: &Reply, members: ResultMembers) {
+    fn is_in(value: &Value, key: &str, wanted: fn(&Value) -> bool) -> bool {
+        match value {
+            Value::Object(members) => {
+                members.get(key).is_some_and(wanted)
+                    || members.values().any(|value| is_in(value, key, wanted))
+            }
+            Value::Array(elements) => elements.iter().any(|value| is_in(value, key, wanted)),
+            _ => false,
+        }
+    }
+    let (Ok(body) | Err(body)) = reply;
+    if let Ok(body) = serde_json::from_slice(body) {
+        assert!(members.uri || !is_in(&body, "uri", |_| true), "{body}");
+        assert!(members.is_error || !is_in(&body, "isError", |value| *value == Value::Bool(true)), "{body}");
     }
 }
 

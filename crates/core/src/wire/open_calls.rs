@@ -2,7 +2,7 @@
 
 use super::call_options::{CallError, Progress};
 use super::own_ids::OwnIdMap;
-use super::{Raw, Reply};
+use super::{CallReply, Raw};
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const MAX_TASKS: usize = 256;
 const MAX_ABANDONED: usize = 256;
 
 /// How a call ended.
-pub(super) type CallOutcome = Result<Reply, CallError>;
+pub(super) type CallOutcome = Result<CallReply, CallError>;
 
 /// The calls that are not answered yet.
 #[derive(Default)]

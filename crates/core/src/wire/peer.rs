@@ -12,7 +12,7 @@ use super::log_text::LogText;
 use super::open_calls::{CallOutcome, OpenCall, OpenCalls};
 use super::output::Output;
 use super::own_ids::own_id;
-use super::{Frame, Raw, Reply, raw};
+use super::{CallReply, Frame, Raw, Reply, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use parking_lot::Mutex;
@@ -155,7 +155,7 @@ impl Peer {
             let sent = self.send_call(method, params.as_ref(), &options).await?;
             // Large ones count against the budget of all messages.
             drop(params);
-            sent.outcome().await
+            Ok(sent.outcome().await?.reply)
         }
     }
 
@@ -169,7 +169,7 @@ impl Peer {
         method: &str,
         params: Option<&Body>,
         options: &CallOptions,
-    ) -> Result<Reply, CallError> {
+    ) -> Result<CallReply, CallError> {
         self.send_call(method, params, options).await?.outcome().await
     }
 
@@ -271,7 +271,7 @@ impl Peer {
         let is_one = own_id(id)
             .is_some_and(|id| self.calls.lock().open.get(&id).is_some_and(|call| call.is_subscription));
         if is_one {
-            drop(self.complete(id, Ok(Ok(Raw::from_static(b"{}")))));
+            drop(self.complete(id, Ok(Ok(Raw::from_static(b"{}")).into())));
         }
         is_one
     }
@@ -343,7 +343,7 @@ impl SentCall<'_> {
     /// # Errors
     ///
     /// See [`CallError`]. A JSON-RPC error of the other side is an `Ok(Err(_))`.
-    pub async fn outcome(mut self) -> Result<Reply, CallError> {
+    pub async fn outcome(mut self) -> Result<CallReply, CallError> {
         let outcome = poll_fn(|context| self.peer.calls.lock().poll_outcome(self.id, context)).await;
         match outcome {
             Err(CallError::TimedOut(_)) => self.timed_out = true,

@@ -5,6 +5,7 @@
 //! halves of surrogate pairs, and nesting of any depth.
 
 use super::block::{self, BLOCK, Block};
+use super::result_members::ResultMembers;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -18,6 +19,8 @@ pub struct Scanner<'a> {
     not_ascii: u32,
     /// Whether there was a string with escapes since this was last set to false.
     has_escapes: bool,
+    /// The members so far that somebody looks for.
+    pub(super) noted: ResultMembers,
 }
 
 /// The members of an object, in order. Most objects have few.
@@ -39,7 +42,7 @@ pub struct Member {
 impl<'a> Scanner<'a> {
     /// Begins at the first value of the text.
     pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: token(text, 0).0, not_ascii: 0, has_escapes: false }
+        Self { text, at: token(text, 0).0, not_ascii: 0, has_escapes: false, noted: ResultMembers::default() }
     }
 
     /// The next byte that is not white space.
@@ -231,7 +234,12 @@ impl<'a> Scanner<'a> {
         }
         let StringEnd { end, escaped } = self.string(at)?;
         let (colon, byte) = token(text, end);
-        (byte == b':').then(|| Key { text: at + 1..end - 1, escaped, value: token(text, colon + 1) })
+        if byte != b':' {
+            return None;
+        }
+        let value = token(text, colon + 1);
+        self.noted.add(&text[at + 1..end - 1], escaped, value.1);
+        Some(Key { text: at + 1..end - 1, escaped, value })
     }
 
     /// Finds the end of the string at `at`.

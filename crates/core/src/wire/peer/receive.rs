@@ -4,7 +4,7 @@ use super::{CallError, Incoming, Peer, Unread};
 use crate::protocol::methods::notification;
 use crate::wire::lines::LineReader;
 use crate::wire::own_ids::own_id;
-use crate::wire::{Message, MessageError, Raw};
+use crate::wire::{CallReply, Message, MessageError, Raw};
 use std::sync::atomic::Ordering;
 
 /// A message above this size in bytes reaches whom it is for before the next line is read, so that such do not pile up.
@@ -107,8 +107,10 @@ impl Peer {
                 };
                 if handled { Incoming::Handled } else { Incoming::Notification { method, params } }
             }
-            Ok(Message::Response { id, reply }) => match self.complete(&id, Ok(reply)) {
-                Some(Ok(reply)) => {
+            Ok(Message::Response { id, reply, members }) => match self
+                .complete(&id, Ok(CallReply { reply, members }))
+            {
+                Some(Ok(CallReply { reply, .. })) => {
                     let was_abandoned = own_id(&id).is_some_and(|id| self.calls.lock().take_abandoned(id));
                     Incoming::Unmatched { id, reply, was_abandoned }
                 }
