@@ -75,9 +75,10 @@ struct OpenRequest {
 impl OpenRequest {
     /// Polls the future once. Answers the request if it completes.
     fn poll(self: Arc<Self>) {
-        // Whoever wakes it from here on has it polled again.
-        if self.is_woken.load(Ordering::Acquire) {
-            self.is_woken.store(false, Ordering::Release);
+        // Whoever wakes it from here on has it polled again. A thread that finds it woken already relies on this poll, which
+        // therefore has to see what that thread did: a swap, not a store.
+        if self.is_woken.load(Ordering::Relaxed) {
+            self.is_woken.swap(false, Ordering::AcqRel);
         }
         let mut slot = self.answer.lock();
         let Some(answer) = &mut *slot else { return };
