@@ -119,8 +119,8 @@ impl<'a> CallArguments<'a> {
         let tool_as_json = Some(json);
         let group = str(members, &GROUP)?;
         let args = match ARGS.iter().find_map(|key| members.get(key)) {
-            // A value that begins so is an object: it is part of JSON that was checked, and that is one line.
-            Some(given) if given.first() == Some(&b'{') => given,
+            // A value that begins so is an object: it is part of JSON that was checked.
+            Some(given) if given.first() == Some(&b'{') => without_line_ends(given),
             Some(given) => object(Some(&given))
                 .map(|args| args.text().clone())
                 .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
