@@ -194,6 +194,8 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
             bail!(usage(format!("the arguments are not JSON: {error}; write, for example, {EXAMPLE}")));
         }
     }
+    // In JSON they can only be white space between values, and a message is one line.
+    let given = given.replace(['\n', '\r'], " ");
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
     run(overrides, None, cli, env, ambient, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();

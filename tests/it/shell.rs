@@ -173,6 +173,7 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
         ("broken", scripted_upstream(&["--crash-at-start", "no such database"])),
     ]));
     assert_eq!(shell.run(&["call", "g", "echo", r#"{"text":"hi"}"#]), (0, "hi\n".into(), String::new()));
+    assert_eq!(shell.run(&["call", "g", "echo", "{\r\n  \"text\": \"hi\"\n}\n"]).1, "hi\n");
     let (_, stdout, _) = shell.run(&["call", "g", "args", r#"{"n":1e400}"#]);
     assert_eq!(stdout, "{\"n\":1e400}\n");
     let (code, stdout, _) = shell.run(&["call", "g", "weird", "--json"]);
