@@ -62,8 +62,7 @@ impl Frame {
         let body_len = body.map_or(0, Body::len);
         let copied = if body_len > MAX_COPIED { 0 } else { body_len };
         let given = id.map_or(0, <[u8]>::len) + method.map_or(0, str::len) + key.len();
-        let mut head = SPARE.try_with(Cell::take).unwrap_or_default();
-        head.reserve(given + copied + 64);
+        let mut head = buffer(given + copied + 64);
         match id {
             Some(id) => {
                 head.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
@@ -144,6 +143,16 @@ impl Drop for Frame {
             // At the end of a thread there is no next message.
             let _kept = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.head)));
         }
+    }
+}
+
+/// An empty buffer for so many bytes.
+fn buffer(needed: usize) -> Vec<u8> {
+    let spare = SPARE.try_with(Cell::take).unwrap_or_default();
+    // A queue is bounded by the length of its messages, so a small one must not keep a large buffer.
+    match (needed..4 * needed).contains(&spare.capacity()) {
+        true => spare,
+        false => Vec::with_capacity(needed),
     }
 }
 
