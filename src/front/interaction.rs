@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! A [`RequestContext`](context::RequestContext) accompanies every request that involves a group. It knows the client,
-//! its era, its progress token and its cancellation, and it sends requests to upstreams on the client's behalf.
+//! its era and its progress token, and it sends requests to upstreams on the client's behalf.
 //! `acquire` gets a lease on a group, reports progress while the client waits, and offers a missing login
 //! (`login_offer`).
 //!
@@ -23,7 +23,6 @@ pub mod approval;
 pub mod approval_token;
 pub mod client;
 pub mod client_requests;
-
 pub mod context;
 pub mod era_bridge;
 pub mod front_client;

@@ -87,9 +87,9 @@ pub struct ClientSession {
 
 impl ClientSession {
     /// Creates a session, and makes its client known to the upstreams.
-    pub fn new(groups: Arc<GroupManager>, attached: &FrontClient, peer: Arc<Peer>) -> Self {
+    pub fn new(groups: Arc<GroupManager>, front_client: &FrontClient, peer: Arc<Peer>) -> Self {
         let client = Client::new(peer.clone());
-        attached.attach(client.clone());
+        front_client.attach(client.clone());
         let list_changes = ListChanges::new(groups.list_version(), ListContents::default());
         Self {
             offers: initialize::offers(&groups),

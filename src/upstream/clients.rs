@@ -7,7 +7,7 @@ use crate::wire::{Raw, Reply};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-/// The clients in front.
+/// The clients in front: one, once its session has begun.
 pub trait Clients: Send + Sync {
     /// Returns whether every client has room for more messages.
     fn is_ready(&self) -> bool;

@@ -124,6 +124,11 @@ fn arguments_are_understood_in_every_form_models_write() {
         let result = proxy.call_meta_tool("call_dynamic_tool", arguments);
         assert_eq!(text_of(&result), "{}", "no arguments are an empty object");
     }
+    // Some programs end a line at either of its two characters, and would see two lines.
+    let params =
+        r#"{"name":"call_dynamic_tool","arguments":{"group":"g","name":"\u0061rgs","args":{CR"a":1}}}"#;
+    let result = proxy.raw_result("tools/call", &params.replace("CR", "\r"));
+    assert!(result.contains(r#"{ \"a\":1}"#), "{result}");
     // Line breaks in a string of arguments must not become line breaks on the wire.
     let multi_line = json!({"group": "g", "name": "args", "args": "{\n\"a\":\r\n1}"});
     let result = proxy.call_meta_tool("call_dynamic_tool", multi_line);

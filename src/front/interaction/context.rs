@@ -1,4 +1,4 @@
-//! The context of one request of the client: the session it belongs to, its era, its progress and its cancellation.
+//! The context of one request of the client: the session it belongs to, its era and its progress.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
 use super::client::{Client, LogInterest};

@@ -1,7 +1,7 @@
 //! What the other side said when it cancelled a request, for the calls that were made to answer that.
 //!
-//! A request that is cancelled is dropped, and with it the calls of its future. Each call cancels its own request, and
-//! finds here what to say, so that the reason reaches whom it is for.
+//! A request that is cancelled is dropped, and with it the calls of its future: to servers, and to the user who is asked
+//! about it. Each call cancels its own request, and finds here what to say, so that the reason reaches whom it is for.
 
 use super::Raw;
 use std::cell::RefCell;
@@ -32,5 +32,31 @@ struct Dropping {
 impl Drop for Dropping {
     fn drop(&mut self) {
         PARAMS.set(self.outer.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds what it finds when it is dropped.
+    struct Call<'a>(&'a RefCell<Vec<Option<Raw>>>, Option<Box<Self>>);
+
+    impl Drop for Call<'_> {
+        fn drop(&mut self) {
+            if let Some(inner) = self.1.take() {
+                drop_cancelled(inner, Raw::from_static(b"inner"));
+            }
+            self.0.borrow_mut().push(params());
+        }
+    }
+
+    #[test]
+    fn params_are_there_only_while_something_is_dropped() {
+        let found = RefCell::default();
+        drop_cancelled(Call(&found, Some(Box::new(Call(&found, None)))), Raw::from_static(b"outer"));
+        drop(Call(&found, None));
+        let [inner, outer] = ["inner", "outer"].map(|params| Some(Raw::from_static(params.as_bytes())));
+        assert_eq!(found.into_inner(), [inner, outer, None]);
     }
 }

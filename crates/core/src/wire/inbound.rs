@@ -76,7 +76,7 @@ impl OpenRequest {
     /// Polls the future once. Answers the request if it completes.
     fn poll(self: Arc<Self>) {
         // Whoever wakes it from here on has it polled again. A thread that finds it woken already relies on this poll, which
-        // therefore has to see what that thread did: a swap, not a store.
+        // therefore has to see what that thread did: a swap, not a store. If it is not woken, no thread relies on this.
         if self.is_woken.load(Ordering::Relaxed) {
             self.is_woken.swap(false, Ordering::AcqRel);
         }

@@ -36,3 +36,27 @@ impl Hasher for OwnIdHasher {
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_own_id_is_a_number_also_in_a_string() {
+        for (id, expected) in [
+            ("7", Some(7)),
+            ("\"7\"", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551617", None),
+            ("184467440737095516150", None),
+            ("-1", None),
+            ("1.0", None),
+            ("\"\"", None),
+            ("\"", None),
+            ("", None),
+            ("\"a\"", None),
+        ] {
+            assert_eq!(own_id(id.as_bytes()), expected, "{id}");
+        }
+    }
+}
