@@ -19,6 +19,7 @@ use super::signals::interrupted;
 use super::stderr;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
+use crate::front::tools::arguments::without_line_ends;
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
 use crate::front::tools::large_results::{self, SelectError};
 use crate::front::tools::status_prompt;
@@ -194,12 +195,12 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
             bail!(usage(format!("the arguments are not JSON: {error}; write, for example, {EXAMPLE}")));
         }
     }
-    // In JSON they can only be white space between values, and a message is one line.
-    let given = given.replace(['\n', '\r'], " ");
+    // A message is one line.
+    let given = without_line_ends(given.trim().to_owned().into());
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
     run(overrides, None, cli, env, ambient, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();
-        let arguments = raw::set(&arguments, "args", given.trim().as_bytes());
+        let arguments = raw::set(&arguments, "args", &given);
         let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
         // What fails before the server is asked is not the tool's error.
         let was_called = instance.groups.all().iter().any(|group| group.stats.calls() > 0);

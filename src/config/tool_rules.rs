@@ -59,10 +59,10 @@ impl ToolOverrides {
     #[inline(always)]
     pub fn own_name<'n>(&'n self, shown: &'n str) -> &'n str {
         // Usually there are none, and each call asks several times.
-        if self.0.is_empty() { shown } else { self.renamed(shown) }
+        if self.0.is_empty() { shown } else { self.find_own_name(shown) }
     }
 
-    fn renamed<'n>(&'n self, shown: &'n str) -> &'n str {
+    fn find_own_name<'n>(&'n self, shown: &'n str) -> &'n str {
         let given = self.0.iter().find(|(_, tool)| tool.name.as_deref() == Some(shown));
         given.map_or(shown, |(own, _)| own)
     }

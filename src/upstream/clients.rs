@@ -1,4 +1,4 @@
-//! The clients in front, as upstreams know them: this interface is all that an upstream needs of the front.
+//! The client in front, as upstreams know it: this interface is all that an upstream needs of the front.
 
 use crate::config::GroupName;
 use crate::protocol::CLIENT_NAME;
@@ -7,25 +7,25 @@ use crate::wire::{Raw, Reply};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-/// The clients in front: one, once its session has begun.
+/// The client in front: there is one once its session has begun.
 pub trait Clients: Send + Sync {
-    /// Returns whether every client has room for more messages.
+    /// Returns whether the client has room for more messages, or there is none.
     fn is_ready(&self) -> bool;
 
-    /// Resolves when every client has room for more messages. A reader awaits it before it reads on, so that a client
+    /// Resolves when `is_ready` is true. A reader awaits it before it reads on, so that a client
     /// that does not read stops the upstreams that feed it.
     fn ready(&self) -> BoxFuture<'_, ()>;
 
     /// The capabilities that upstreams are offered, as a JSON object.
     fn offered_capabilities(&self) -> Raw;
 
-    /// The log level to ask upstreams for, if a client asked for one.
+    /// The log level to ask upstreams for, if the client asked for one.
     fn log_level(&self) -> Option<String>;
 
     /// Passes on a notification of `group`.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>);
 
-    /// Sends a log message of dynamic-mcp itself to the clients that want it.
+    /// Sends a log message of dynamic-mcp itself to the client if it wants it.
     fn log(&self, level: LogLevel, message: &str);
 
     /// Sends a request of an upstream to its client. A client that did not declare the capability does not see it; the

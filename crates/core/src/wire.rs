@@ -4,21 +4,20 @@
 //!
 //! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
 //! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
-//! the same pass (`params`, `object`), so that no handler reads it again. Of a response it is known whether
-//! it may have a member that somebody looks for (`result_members`). A body is never serialized again, so that nothing in it
-//! can change. What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is
-//! replaced in a copy (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read
-//! together are handled together (`burst`), and what that sends is written at once (`cork`); the output's writer writes
-//! everything else.
+//! the same pass (`params`, `object`), so that no handler reads it again. Of a response it is known whether it may have a
+//! member that somebody looks for (`result_members`). A body is never serialized again, so that nothing in it can change.
+//! What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced in a copy
+//! (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read together are handled
+//! together (`burst`), and what that sends is written at once (`cork`); the output's writer writes everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
 //! request's future, and so to `peer`, which cancels the request to the server; `cancellation` has the client's params for
 //! it. `call_options` has the options and errors of one outgoing request, `open_calls` the requests that are not answered,
-//! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no
-//! message, and `unfinished` joins a message that is written over several lines. `budget` limits the memory that the
-//! messages of all connections take together. `stdio` opens the process's own stdin and stdout, and `log_text` makes text
-//! of the other side safe for the log.
+//! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says
+//! what is wrong with a line that is no message, and `unfinished` joins a message that is written over several lines.
+//! `budget` limits the memory that the messages of all connections take together. `stdio` opens the process's own stdin and
+//! stdout, and `log_text` makes text of the other side safe for the log.
 
 use crate::protocol::methods::Method;
 use bytes::{Buf, Bytes};
@@ -215,14 +214,14 @@ impl Message {
             Ok(envelope) => envelope,
             Err(error) => return Err((error, line)),
         };
-        let Envelope { id, method, params, result, error, members, .. } = envelope;
+        let Envelope { id, method, params, result, error, noted: members, .. } = envelope;
         let error = error.filter(|error| &line[error.clone()] != b"null" || result.is_none());
         let result = result.filter(|_| error.is_none());
         let not_a_message = |line: Bytes, id: Option<Range<usize>>| {
             let id = id.map(|id| line.slice(id)).filter(|id| is_id(id));
             (MessageError::NotAMessage { id }, line)
         };
-        let name = match method.clone().map(|method| method_name(&line[method])) {
+        let name = match method.map(|method| method_name(&line[method])) {
             Some(None) => return Err(not_a_message(line, id)),
             name => name.flatten(),
         };
@@ -263,8 +262,8 @@ struct Envelope {
     error: Option<Range<usize>>,
     /// Whether a member is given twice.
     repeats: bool,
-    /// What members there may be in it.
-    members: ResultMembers,
+    /// What members there may be in all of its objects.
+    noted: ResultMembers,
 }
 
 impl Envelope {
@@ -317,7 +316,7 @@ impl Envelope {
             *member = Some(scanner.value()?);
             Some(())
         })?;
-        found.members = scanner.noted;
+        found.noted = scanner.noted;
         scanner.end()?;
         Some(found)
     }

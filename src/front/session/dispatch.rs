@@ -23,7 +23,6 @@ use crate::protocol::{Era, capability};
 use crate::text;
 use crate::upstream::Upstream;
 use crate::wire::inbound::ResponseFuture;
-use crate::wire::object::Object;
 use crate::wire::params::Params;
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Request, raw};
@@ -175,10 +174,9 @@ impl Dispatcher {
 
     /// `tools/call`: one of our tools, or a tool of an upstream.
     fn call_tool(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
-        let is_usual = |params: &Object| {
-            params.value("name").is_some_and(|name| name.text() == definitions::CALL_DYNAMIC_TOOL_JSON)
-        };
-        let tool = match invocation.params.object().is_some_and(is_usual) {
+        // Most calls are of this tool, which is found without decoding its name.
+        let name = invocation.params.object().and_then(|params| params.value("name"));
+        let tool = match name.is_some_and(|name| name.is_plain_str(definitions::CALL_DYNAMIC_TOOL)) {
             true => CalledTool::CallDynamicTool { read_only: false },
             false => self.called_tool(invocation.str("name")?)?,
         };

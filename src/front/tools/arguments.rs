@@ -16,7 +16,7 @@ pub struct CallArguments<'a> {
     pub group: Option<Cow<'a, str>>,
     /// The name of the tool.
     pub tool: Cow<'a, str>,
-    /// The name as JSON text, if it is a part of the request.
+    /// The name as JSON text, if that is a slice of the params of the request.
     pub tool_as_json: Option<&'a [u8]>,
     /// The tool's own arguments: a JSON object in the caller's own bytes.
     pub args: Raw,
@@ -214,7 +214,7 @@ fn object(value: Option<&Raw>) -> Result<Object, String> {
 }
 
 /// Replaces line ends in JSON text by spaces. They can only be white space between values.
-fn without_line_ends(json: Raw) -> Raw {
+pub fn without_line_ends(json: Raw) -> Raw {
     if memchr2(b'\n', b'\r', &json).is_some() {
         json.iter().map(|&b| if matches!(b, b'\n' | b'\r') { b' ' } else { b }).collect()
     } else {

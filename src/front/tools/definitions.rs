@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 pub const GET_DYNAMIC_TOOLS: &str = "get_dynamic_tools";
 /// The tool that calls a tool of a group.
 pub const CALL_DYNAMIC_TOOL: &str = "call_dynamic_tool";
-/// The name of the same tool as JSON text.
-pub const CALL_DYNAMIC_TOOL_JSON: &[u8] = b"\"call_dynamic_tool\"";
 /// The tool that calls only read-only tools, so that clients can allow it without asking the user.
 pub const CALL_DYNAMIC_TOOL_READONLY: &str = "call_dynamic_tool_readonly";
 /// The tool that searches the tools of all groups.

@@ -224,9 +224,7 @@ impl InboundRequests {
             number.and_then(|number| requests.open.remove(&number))
         };
         if let Some(open) = named {
-            let mut answer = open.answer.lock();
-            drop_cancelled(answer.take(), params);
-            drop(answer);
+            drop_cancelled(open.answer.lock().take(), params);
             self.shared.peer.forget(&id);
         }
     }

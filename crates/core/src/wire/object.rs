@@ -31,6 +31,11 @@ impl<'a> Value<'a> {
         self.text
     }
 
+    /// Returns whether the value is this string, written without escapes. This costs less than to decode it.
+    pub fn is_plain_str(self, wanted: &str) -> bool {
+        matches!(self.text, [b'"', content @ .., b'"'] if !self.escaped && content == wanted.as_bytes())
+    }
+
     /// The value if it is a string. `None` also if it has half of a surrogate pair.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         match self.text {
@@ -214,13 +219,8 @@ impl Object {
 /// Returns the content of a JSON string. `None` if the text is none, or has half of a surrogate pair. The text is a whole
 /// JSON value.
 pub fn str(text: &[u8]) -> Option<Cow<'_, str>> {
-    match text {
-        [b'"', content @ .., b'"'] if skip_plain(content, 0).0 == content.len() => {
-            std::str::from_utf8(content).ok().map(Cow::Borrowed)
-        }
-        [b'"', ..] => serde_json::from_slice(text).ok().map(Cow::Owned),
-        _ => None,
-    }
+    let content = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    Value { text, escaped: skip_plain(content, 0).0 < content.len() }.as_str()
 }
 
 /// Does the same, and copies the content.

@@ -159,7 +159,8 @@ impl Peer {
         }
     }
 
-    /// Like `call`, but borrows params and options, so that the caller's future has no second copy.
+    /// Like `call`, but borrows params and options, so that the caller's future has no second copy. It also returns what
+    /// members the answer may have.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Which members a result may have, as far as somebody looks for them, so that nobody has to search a large result for
 //! those that it does not have.
 
-/// What members there may be in the objects of a message, at any depth.
+/// What members there may be in the objects of a result, at any depth. They are noted for the whole message, and a key with
+/// escapes may be any, so there may be fewer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResultMembers {
     /// One is called `isError`, and is `true`.

@@ -107,15 +107,12 @@ impl Peer {
                 };
                 if handled { Incoming::Handled } else { Incoming::Notification { method, params } }
             }
-            Ok(Message::Response { id, reply, members }) => match self
-                .complete(&id, Ok(CallReply { reply, members }))
-            {
-                Some(Ok(CallReply { reply, .. })) => {
-                    let was_abandoned = own_id(&id).is_some_and(|id| self.calls.lock().take_abandoned(id));
-                    Incoming::Unmatched { id, reply, was_abandoned }
-                }
-                _ => Incoming::Handled,
-            },
+            Ok(Message::Response { id, reply, members }) => {
+                let unmatched = self.complete(&id, Ok(CallReply { reply, members }));
+                let Some(Ok(CallReply { reply, .. })) = unmatched else { return Incoming::Handled };
+                let was_abandoned = own_id(&id).is_some_and(|id| self.calls.lock().take_abandoned(id));
+                Incoming::Unmatched { id, reply, was_abandoned }
+            }
             Err((malformed, line)) => Incoming::Malformed(malformed, line),
         }
     }
