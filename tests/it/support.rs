@@ -25,6 +25,8 @@ pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
+#[cfg(unix)]
+pub(crate) use proxy_process::unix::ProgramsForAll;
 #[cfg(target_os = "linux")]
 pub(crate) use proxy_process::unix::{NOBODY, copy_program};
 #[cfg(unix)]
@@ -34,6 +36,8 @@ pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
 mod config;
 mod input_record;
 mod message;
+#[cfg(target_os = "linux")]
+pub(crate) mod namespaces;
 mod pipes;
 mod processes;
 mod proxy_client;
@@ -78,6 +82,7 @@ pub(crate) fn are_installed(programs: &[&str]) -> bool {
     assert!(!is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"), "not installed: {programs}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     // Not `eprintln`, because the output of tests that pass is not shown.
+    #[expect(clippy::disallowed_methods, reason = "it is shown also if the test passes")]
     drop(writeln!(std::io::stderr(), "SKIPPED: {test}: needs {programs}"));
     false
 }

@@ -55,6 +55,7 @@ fn find_install_dir() -> Option<PathBuf> {
     );
     let test = thread::current().name().unwrap_or_default().to_owned();
     // Not `eprintln`, because the output of tests that pass is not shown.
+    #[expect(clippy::disallowed_methods, reason = "it is shown also if the test passes")]
     drop(writeln!(
         std::io::stderr(),
         "SKIPPED: {test}: run tests/real/setup first (needs Node.js and Python)"

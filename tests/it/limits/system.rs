@@ -11,7 +11,7 @@ use std::process::Command;
 use nix::unistd::Uid;
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, ProxyCommand, merged, pure_config, scripted_upstream};
+use crate::support::{ProgramsForAll, Proxy, ProxyCommand, merged, pure_config, scripted_upstream};
 
 /// The exit code for a start that failed with a message.
 const START_FAILED: i32 = 1;
@@ -132,8 +132,13 @@ fn processes_and_threads() {
     }
     // A user of this test only: the limit counts all processes of a user.
     let uid = (300_000 + std::process::id()).to_string();
+    let programs = ProgramsForAll::new();
     assert_graceful("RLIMIT_NPROC", PROCESSES.into_iter(), |limit| {
-        let command = program();
+        let mut config = two_groups(600);
+        for group in ["g", "h"] {
+            config["mcpServers"][group]["command"] = json!(programs.upstream());
+        }
+        let command = programs.proxy_command().config(&config);
         give_away(command.home(), uid.parse().unwrap());
         let limit = format!("--nproc={limit}:{limit}");
         command.started_by(&[

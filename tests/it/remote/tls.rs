@@ -116,7 +116,7 @@ fn a_ca_file_that_blocks_delays_only_its_own_group() {
     let (server, _) = self_signed_server();
     let command = ProxyCommand::new();
     let pipe = command.home().join("ca.pem");
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let plain = Server::start(|_| None);
     let slow = json!({"url": server.url(), "ca_file": "ca.pem", "timeout": {"connect": "1s"}, "lazy_startup": "eager"});
     let config = pure_config([("slow", slow), ("g", json!({"url": plain.url()}))]);

@@ -1,8 +1,9 @@
 //! What a test can do with processes on Unix only: other users, launchers, process groups and signals.
 
-use std::os::unix::fs::chown;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
@@ -19,6 +20,33 @@ pub(crate) const NOBODY: u32 = 65534;
 pub(crate) fn copy_program(from: &Path, to: &Path) {
     let status = Command::new("cp").arg(from).arg(to).status().unwrap();
     assert!(status.success(), "{from:?}");
+}
+
+/// Copies of the program and of the scripted upstream that every user can run. The target directory may be below one that
+/// only its owner can enter.
+pub(crate) struct ProgramsForAll(TempDir);
+
+impl ProgramsForAll {
+    pub(crate) fn new() -> Self {
+        let programs = Self(TempDir::new().unwrap());
+        fs::set_permissions(programs.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_dynamic-mcp").as_ref(), &programs.proxy());
+        copy_program(crate::support::scripted_upstream_program().as_ref(), &programs.upstream());
+        programs
+    }
+
+    pub(crate) fn proxy(&self) -> PathBuf {
+        self.0.path().join("dynamic-mcp")
+    }
+
+    pub(crate) fn upstream(&self) -> PathBuf {
+        self.0.path().join("upstream")
+    }
+
+    /// Runs the copy of the program.
+    pub(crate) fn proxy_command(&self) -> ProxyCommand {
+        ProxyCommand::of(&self.proxy(), TempDir::new().unwrap())
+    }
 }
 
 impl ProxyCommand {
