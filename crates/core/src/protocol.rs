@@ -75,6 +75,9 @@ pub mod meta {
     /// Of a tool: every call needs the user (an extension of Claude).
     pub const REQUIRES_USER_INTERACTION: &str = "anthropic/requiresUserInteraction";
 
+    /// Ours, of a sampling request: the group that asks.
+    pub const GROUP: &str = "dynamic-mcp/group";
+
     /// The keys that only requests of the stateless era carry.
     pub const OF_REQUESTS: [&str; 4] = [VERSION, CAPABILITIES, CLIENT, LOG_LEVEL];
 }

@@ -17,7 +17,8 @@
 //! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says
 //! what is wrong with a line that is no message, and `unfinished` joins a message that is written over several lines.
 //! `budget` limits the memory that the messages of all connections take together. `stdio` opens the process's own stdin and
-//! stdout, and `log_text` makes text of the other side safe for the log.
+//! stdout, `log_text` makes text of the other side safe for the log, and `fold` compares keys as programs do that ignore
+//! case.
 
 use crate::protocol::methods::Method;
 use bytes::{Buf, Bytes};
@@ -36,6 +37,7 @@ pub mod burst;
 pub mod call_options;
 mod cancellation;
 pub mod cork;
+pub mod fold;
 mod frame;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 pub mod fuzz;

@@ -2,9 +2,13 @@
 
 use super::block::skip_plain;
 use super::body::{Body, BodyEdit};
+use super::fold;
 use super::scan::{Member, Members, Scanner};
+use crate::text::quoted;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 /// A JSON object whose members are known.
@@ -15,6 +19,25 @@ pub struct Object {
     start: usize,
     /// The members, in order, as offsets in that line.
     pub(super) members: Members,
+}
+
+/// A member that some readers of JSON take for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AmbiguousMember {
+    /// Its key as it is written.
+    pub written: String,
+    /// The key of the other member; the same if it is given twice.
+    pub key: &'static str,
+}
+
+impl fmt::Display for AmbiguousMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { written, key } = self;
+        match written == key {
+            true => write!(f, "the member {key:?} is given twice"),
+            false => write!(f, "some programs read the member {} as {key:?}", quoted(written)),
+        }
+    }
 }
 
 /// The value of a member.
@@ -45,6 +68,13 @@ impl<'a> Value<'a> {
             [b'"', ..] => serde_json::from_slice(self.text).ok().map(Cow::Owned),
             _ => None,
         }
+    }
+}
+
+impl Default for Object {
+    /// The object without members.
+    fn default() -> Self {
+        Self { text: Bytes::from_static(b"{}"), ..Self::empty() }
     }
 }
 
@@ -151,6 +181,29 @@ impl Object {
             false => std::str::from_utf8(&self.text[start..end]).ok().map(Cow::Borrowed),
             true => serde_json::from_slice(&self.text[start - 1..end + 1]).ok().map(Cow::Owned),
         }
+    }
+
+    /// Returns the keys in order, without those that are not Unicode text.
+    pub fn keys(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.members.iter().filter_map(|member| self.key(member))
+    }
+
+    /// Checks that every reader finds the same value for each of these keys: no member is given twice, or has a key that
+    /// differs only in case.
+    ///
+    /// # Errors
+    ///
+    /// The first member for which that does not hold.
+    pub fn check_spelling(&self, wanted: &[&'static str]) -> Result<(), AmbiguousMember> {
+        let mut seen = SmallVec::<[&str; 8]>::new();
+        for written in self.keys() {
+            let Some(key) = wanted.iter().copied().find(|key| fold::is_same(key, &written)) else { continue };
+            if *written != *key || seen.contains(&key) {
+                return Err(AmbiguousMember { written: written.into_owned(), key });
+            }
+            seen.push(key);
+        }
+        Ok(())
     }
 
     /// Returns all members in order. `None` if a key is not Unicode text.

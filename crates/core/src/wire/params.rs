@@ -1,11 +1,14 @@
 //! The params of a request, whose members are found when its line is read.
 
 use super::body::Body;
-use super::object::Object;
+use super::object::{AmbiguousMember, Object};
 use super::scan::{Member, Scanner};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
+
+/// The members of params that decide what a request does and where it goes.
+const DECIDING_KEYS: [&str; 5] = ["name", "arguments", "uri", "_meta", "task"];
 
 /// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the
 /// line of the request was checked, so that no handler reads it again.
@@ -18,6 +21,8 @@ struct FoundParams {
     value: ParamsValue,
     /// Whether no key of the params has escapes or is one of the two below a second time, so that these are what counts.
     is_plain: bool,
+    /// Whether the keys are some of `_meta`, `arguments` and `name`, `name` once at most. Those of most calls are.
+    is_usual: bool,
     /// The member `_meta` if it is an object.
     meta: Option<Object>,
     /// The member `arguments` if it is an object.
@@ -55,20 +60,23 @@ impl Params {
         let mut params = Box::new(FoundParams {
             value: ParamsValue::Object(Object::empty()),
             is_plain: true,
+            is_usual: true,
             meta: None,
             arguments: None,
         });
-        let FoundParams { value: ParamsValue::Object(object), is_plain, meta, arguments } = &mut *params
+        let FoundParams { value: ParamsValue::Object(object), is_plain, is_usual, meta, arguments } =
+            &mut *params
         else {
             return None;
         };
-        let (mut has_meta, mut has_arguments) = (false, false);
+        let (mut has_meta, mut has_arguments, mut has_name) = (false, false, false);
         let range = scanner.object(|scanner, key, key_escaped| {
             let (is_repeated, found) = match &line[key.clone()] {
                 b"_meta" => (std::mem::replace(&mut has_meta, true), &mut *meta),
                 b"arguments" => (std::mem::replace(&mut has_arguments, true), &mut *arguments),
-                _ => {
+                written => {
                     *is_plain &= !key_escaped;
+                    *is_usual &= written == b"name" && !std::mem::replace(&mut has_name, true);
                     object.members.push(scanner.member(key, key_escaped)?);
                     return Some(());
                 }
@@ -84,7 +92,7 @@ impl Params {
 
     fn of_no_object(text: Bytes) -> Self {
         let value = ParamsValue::Other(text);
-        Self(Box::new(FoundParams { value, is_plain: true, meta: None, arguments: None }))
+        Self(Box::new(FoundParams { value, is_plain: true, is_usual: true, meta: None, arguments: None }))
     }
 
     /// The params if they are an object.
@@ -92,6 +100,18 @@ impl Params {
         match &self.0.value {
             ParamsValue::Object(object) => Some(object),
             ParamsValue::Other(_) => None,
+        }
+    }
+
+    /// Checks that every server finds the same name, URI and arguments in these params as dynamic-mcp does.
+    ///
+    /// # Errors
+    ///
+    /// The first member that is one of `DECIDING_KEYS` to some readers of JSON and not to others.
+    pub fn check_spelling(&self) -> Result<(), AmbiguousMember> {
+        match self.object() {
+            Some(object) if !(self.0.is_usual && self.0.is_plain) => object.check_spelling(&DECIDING_KEYS),
+            _ => Ok(()),
         }
     }
 
@@ -206,6 +226,32 @@ mod tests {
         ] {
             let found = params(text).arguments().and_then(|arguments| arguments.get("a"));
             assert_eq!(found.as_deref(), wanted.map(str::as_bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_other_readers_take_for_a_deciding_one_is_found() {
+        for text in [
+            r#"{"name":"a","arguments":{"Name":1,"name":1,"NAME":1},"_meta":{}}"#,
+            r#"{"_meta":{},"uri":"a","task":{},"group":"g","Group":"h"}"#,
+            r#"{"n\u0061me":"a","names":1,"nam":1}"#,
+            "[1]",
+        ] {
+            assert_eq!(params(text).check_spelling(), Ok(()), "{text}");
+        }
+        for (text, written, key) in [
+            (r#"{"name":"a","Name":"b"}"#, "Name", "name"),
+            (r#"{"name":"a","name":"b"}"#, "name", "name"),
+            (r#"{"name":"a","n\u0061me":"b"}"#, "name", "name"),
+            (r#"{"name":"a","n\u0041me":"b"}"#, "nAme", "name"),
+            (r#"{"name":"a","arguments":{},"arguments":{}}"#, "arguments", "arguments"),
+            (r#"{"name":"a","argumentſ":{}}"#, "argumentſ", "arguments"),
+            (r#"{"uri":"a","URI":"b"}"#, "URI", "uri"),
+            (r#"{"_meta":{},"_META":{}}"#, "_META", "_meta"),
+            (r#"{"name":"a","ta\u017f\u212a":{}}"#, "ta\u{17f}\u{212a}", "task"),
+        ] {
+            let wanted = AmbiguousMember { written: written.to_owned(), key };
+            assert_eq!(params(text).check_spelling(), Err(wanted), "{text}");
         }
     }
 

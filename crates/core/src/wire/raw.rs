@@ -40,6 +40,37 @@ pub fn elements_of(list: &Raw) -> Option<Vec<Raw>> {
     Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
 }
 
+/// Returns how deep the objects and arrays of JSON text are nested: 0 for a scalar. Does not recurse.
+pub fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => at = string_end(json, at),
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    deepest
+}
+
+/// Returns where the quotation mark is that ends the string at `start`; the end of the text if there is none.
+pub fn string_end(json: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
+        at += found;
+        if json[at] == b'"' {
+            return at;
+        }
+        at += 2;
+    }
+    json.len()
+}
+
 /// Sets the member `key`: replaces its value in place, or adds it at the end. Returns anything that is not an object
 /// unchanged.
 pub fn set(object: &Raw, key: &str, value: &[u8]) -> Raw {
@@ -104,6 +135,21 @@ mod tests {
         assert_eq!(array::<Raw>(&[]), "[]");
         assert_eq!(array(&["1e400"]), "[1e400]");
         assert_eq!(array(&[raw("1.0"), raw(r#"{"a":[]}"#), raw(r#""x""#)]), r#"[1.0,{"a":[]},"x"]"#);
+    }
+
+    #[test]
+    fn the_depth_counts_brackets_outside_of_strings() {
+        for (json, expected) in [
+            ("1", 0),
+            ("[]", 1),
+            (r#"{"a":[{}],"b":{"c":1}}"#, 3),
+            (r#"["[[[[","\\\"[{",{"\\\\":[]}]"#, 3),
+            (r#"["unended [["#, 1),
+        ] {
+            assert_eq!(depth(json.as_bytes()), expected, "{json}");
+        }
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(depth(deep.as_bytes()), 100_000);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!
 //! On Windows nothing that is inherited can be used without blocking. There, stdin and stdout have a thread each
 //! (`threads`).
+#![expect(clippy::disallowed_methods, reason = "stdout is the protocol's, whose reader is a program")]
 
 use super::lines::Input;
 use super::lines::LineReader;
