@@ -9,13 +9,21 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// The largest number of threads. A hung file system or a stdin that is a terminal takes one each.
 const MAX_THREADS: usize = 4;
 /// The time after which an idle thread would end: never.
 const KEEP_ALIVE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Work on so many bytes of definitions takes some 30 ms at most, and usually a few.
+pub const MAX_INLINE_BYTES: usize = 256 << 10;
+/// How long work on more may wait for its turn, and take.
+const BULK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How much of such work is done at a time. The other threads are for files.
+static BULK_TURNS: Semaphore = Semaphore::const_new(2);
 
 /// Why blocking work has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +86,36 @@ pub async fn run<T: Send + 'static>(
             task.abort();
             Err(BlockingError::TimedOut(limit))
         }
+    }
+}
+
+/// Does `work` on so many bytes of what servers list: here if they are few, else on a thread that may block, so that no
+/// server's list delays what concerns another server. The work takes at most n log n for n bytes.
+///
+/// # Errors
+///
+/// See [`BlockingError`].
+pub async fn run_on<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, BlockingError> {
+    if bytes <= MAX_INLINE_BYTES {
+        return Ok(work());
+    }
+    let turn = BULK_TURNS.acquire();
+    let turn = timeout(BULK_TIMEOUT, turn).await.map_err(|_| BlockingError::TimedOut(BULK_TIMEOUT))?;
+    run(BULK_TIMEOUT, move || {
+        let _turn = turn;
+        work()
+    })
+    .await
+}
+
+/// Drops a value that takes long to drop, on a thread that may block if there is a runtime.
+pub fn discard<T: Send + 'static>(value: T) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(value))),
+        Err(_) => drop(value),
     }
 }
 

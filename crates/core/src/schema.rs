@@ -6,7 +6,7 @@
 //! definitions and does no I/O:
 //!
 //! - `signature` writes a definition in the manner of TypeScript, which takes a model fewer tokens. `types` writes a
-//!   schema as a type, `comments` writes the rest of it as comments, and `reference` follows references. A signature
+//!   schema as a type (`type_names` names those that are declared), `comments` writes the rest of it as comments, and `reference` follows references. A signature
 //!   says whether anything of the schema is missing in it.
 //! - `validate` checks a call's arguments before the server is asked.
 //! - `definition` tells whether clients accept a definition.
@@ -22,6 +22,7 @@ pub mod definition;
 pub mod fuzz;
 pub mod reference;
 pub mod signature;
+pub mod type_names;
 pub mod types;
 pub mod validate;
 

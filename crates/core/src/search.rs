@@ -35,6 +35,10 @@ pub mod tuning;
 #[cfg(test)]
 mod tests;
 
+/// How many terms the tools of one group share, so that no group fills the memory. Larger groups are searched by the
+/// beginnings of their definitions.
+const MAX_GROUP_TERMS: usize = 300_000;
+
 /// A group whose tools are indexed.
 pub struct SearchGroup<'a> {
     /// The group's name.
@@ -55,6 +59,7 @@ pub struct Hit {
 }
 
 /// An index of tools.
+#[derive(Default)]
 pub struct SearchIndex {
     /// The tools in the order of the config. Their positions are the documents' numbers.
     tools: Vec<IndexedTool>,
@@ -93,8 +98,9 @@ impl SearchIndex {
         for (group_index, group) in groups.iter().enumerate() {
             let (name, description) = (analyzer.terms(group.name), analyzer.terms(&group.description));
             let group_key = name_key(group.name);
+            let max_terms = MAX_GROUP_TERMS / group.tools.len().max(1);
             for (tool_index, (tool, definition)) in group.tools.iter().enumerate() {
-                let mut document = analyzer.document(tool, definition);
+                let mut document = analyzer.document(tool, definition, max_terms);
                 document[Field::GroupName as usize].clone_from(&name);
                 document[Field::GroupDescription as usize].clone_from(&description);
                 documents.push(document);

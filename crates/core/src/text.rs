@@ -7,6 +7,7 @@
 //! results and definitions, do not go through here.
 
 use std::fmt::{self, Write};
+use std::path::Path;
 
 /// English text and JSON have about four characters per token, by which tokens are estimated.
 pub const CHARACTERS_PER_TOKEN: usize = 4;
@@ -15,6 +16,17 @@ pub const CHARACTERS_PER_TOKEN: usize = 4;
 /// `\n` and `\u{202e}`. The escapes are visible themselves, so a second pass changes nothing.
 pub fn visible(text: &str) -> String {
     Visible(text).to_string()
+}
+
+/// Returns a path for a text, as [`visible`] returns it.
+pub fn path(path: &Path) -> String {
+    visible(&path.to_string_lossy())
+}
+
+/// Returns the text with its lines and tabs, and everything else [`visible`].
+pub fn visible_lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(visible).collect::<Vec<_>>().join("\t");
+    text.replace("\r\n", "\n").split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Displays a text as [`visible`] returns it.

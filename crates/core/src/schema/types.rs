@@ -2,6 +2,7 @@
 
 use super::comments::{self, MAX_VALUE_BYTES, escape_comment};
 use super::reference;
+use super::type_names::TypeNames;
 use crate::text::visible;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -10,8 +11,6 @@ use std::collections::{HashMap, HashSet};
 const MAX_DEPTH: usize = 24;
 /// Of a document with more schemas, the rest is written as `any`.
 const MAX_SCHEMAS: usize = 3000;
-/// A longer name of a type is cut.
-const MAX_NAME_CHARACTERS: usize = 40;
 
 /// A type as text, with what stands beside it.
 #[derive(Debug, Clone, Default)]
@@ -63,8 +62,8 @@ pub struct TypeWriter<'s> {
     root: &'s Value,
     /// How often each reference occurs in the document.
     uses: HashMap<&'s str, usize>,
-    /// The references whose targets have a name, in the order in which they got it.
-    names: Vec<(&'s str, String)>,
+    /// The references whose targets have a name.
+    names: TypeNames<'s>,
     /// The references whose targets are being written in place.
     open: Vec<&'s str>,
     /// The number of schemas written so far.
@@ -77,7 +76,7 @@ impl<'s> TypeWriter<'s> {
     /// A writer for the schema `root`, in which references are resolved.
     pub fn new(root: &'s Value) -> Self {
         let uses = reference::count_references(root);
-        Self { root, uses, names: Vec::new(), open: vec!["#"], written: 0, lossless: true }
+        Self { root, uses, names: TypeNames::default(), open: vec!["#"], written: 0, lossless: true }
     }
 
     /// Writes a schema of the document.
@@ -106,7 +105,7 @@ impl<'s> TypeWriter<'s> {
     pub fn declarations(&mut self) -> String {
         let mut lines = String::new();
         let mut done = 0;
-        while let Some((reference, name)) = self.names.get(done).cloned() {
+        while let Some((reference, name)) = self.names.nth(done) {
             done += 1;
             if let Some(target) = reference::resolve(self.root, reference) {
                 let body = self.type_at_depth(target, 0).into_part();
@@ -276,9 +275,8 @@ impl<'s> TypeWriter<'s> {
             return self.incomplete("any");
         };
         let is_used_once = self.uses.get(reference).is_none_or(|uses| *uses < 2);
-        let named = self.names.iter().find(|(known, _)| *known == reference);
-        if let Some((_, name)) = named {
-            return TypeExpression::new(name.clone());
+        if let Some(name) = self.names.get(reference) {
+            return TypeExpression::new(name);
         }
         if is_used_once && !self.open.contains(&reference) {
             self.open.push(reference);
@@ -286,27 +284,15 @@ impl<'s> TypeWriter<'s> {
             self.open.pop();
             return inline;
         }
-        let name = self.fresh_name(reference);
-        self.names.push((reference, name.clone()));
-        TypeExpression::new(name)
-    }
-
-    /// A name for the reference's target that no other type has.
-    fn fresh_name(&self, reference: &str) -> String {
-        let last = reference.rsplit('/').next().unwrap_or_default();
-        let plain: String =
-            last.chars().filter(|c| c.is_alphanumeric() || *c == '_').take(MAX_NAME_CHARACTERS).collect();
-        let plain = if plain.is_empty() { "Arguments".to_owned() } else { plain };
-        let is_taken = |name: &str| self.names.iter().any(|(_, known)| known == name);
-        let numbered = (2..).map(|n| format!("{plain}{n}"));
-        std::iter::once(plain.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
+        TypeExpression::new(self.names.add(reference))
     }
 
     fn union(&mut self, schemas: &'s [Value], depth: usize) -> TypeExpression {
         let mut parts: Vec<TypeExpression> = Vec::new();
+        let mut seen = HashSet::new();
         for schema in schemas {
             let part = self.type_at_depth(schema, depth);
-            if parts.iter().all(|known| known.text != part.text || known.comments != part.comments) {
+            if seen.insert((part.text.clone(), part.comments.clone())) {
                 parts.push(part);
             }
         }

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 /// The depth to which a schema is read. Deeper parameters say little about a tool's purpose.
 const MAX_SCHEMA_DEPTH: usize = 4;
+/// How many terms of a name have a form. Longer names are no names.
+const MAX_NAME_FORMS: usize = 64;
 
 /// A field of a document. The discriminants are indexes in a [`Document`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +40,14 @@ pub struct Analyzer {
     ids: HashMap<String, TermId>,
     /// The numbers of tokens as they are written. Most tokens recur, and stemming takes time.
     token_ids: HashMap<String, Option<TermId>>,
+    /// How many terms are taken from the texts that follow.
+    room: usize,
 }
 
 impl Default for Analyzer {
     fn default() -> Self {
-        Self { stemmers: tokenizer::stemmers(), ids: HashMap::new(), token_ids: HashMap::new() }
+        let stemmers = tokenizer::stemmers();
+        Self { stemmers, ids: HashMap::new(), token_ids: HashMap::new(), room: usize::MAX }
     }
 }
 
@@ -55,7 +60,14 @@ impl Analyzer {
     }
 
     fn add_terms(&mut self, text: &str, terms: &mut Vec<TermId>) {
+        if self.room == 0 {
+            return;
+        }
         tokenizer::for_each_token(text, &mut |token| {
+            if self.room == 0 {
+                return;
+            }
+            self.room -= 1;
             let id = match self.token_ids.get(token) {
                 Some(id) => *id,
                 None => {
@@ -76,14 +88,24 @@ impl Analyzer {
     pub fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
         let mut forms = Vec::new();
         tokenizer::for_each_token(name, &mut |token| {
+            if forms.len() >= MAX_NAME_FORMS {
+                return;
+            }
             forms.extend(self.terms(token).first().map(|&term| (term, tokenizer::form(token))));
         });
         forms
     }
 
     /// The document of a tool, without its group. Members of the definition that have another type than they should are
-    /// left out.
-    pub fn document(&mut self, name: &str, definition: &[u8]) -> Document {
+    /// left out, and so is what follows the first `max_terms` terms.
+    pub fn document(&mut self, name: &str, definition: &[u8], max_terms: usize) -> Document {
+        self.room = max_terms;
+        let document = self.bounded_document(name, definition);
+        self.room = usize::MAX;
+        document
+    }
+
+    fn bounded_document(&mut self, name: &str, definition: &[u8]) -> Document {
         let mut document = Document::default();
         self.add_terms(name, &mut document[Field::Name as usize]);
         let Ok(definition) = serde_json::from_slice::<Value>(definition) else { return document };

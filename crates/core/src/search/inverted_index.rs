@@ -10,7 +10,7 @@ use super::tuning::{
     MAX_UNAMBIGUOUS_SYNONYMS, MISSPELLING_WEIGHT, OTHER_WORD_FACTOR, PREFIX_WEIGHT, PROPER_NOUN_WEIGHT,
     SATURATION, TIE_BREAKER,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Shorter terms are not expanded: they are a prefix of too many others, or similar to them.
 const MIN_EXPANDED_LENGTH: usize = 4;
@@ -18,6 +18,7 @@ const MIN_EXPANDED_LENGTH: usize = 4;
 const MIN_LENGTH_FOR_TWO_EDITS: usize = 8;
 
 /// Maps terms to the tools that have them.
+#[derive(Default)]
 pub struct InvertedIndex {
     /// The number of each term, sorted for prefix search.
     ids: BTreeMap<String, TermId>,
@@ -137,11 +138,9 @@ impl InvertedIndex {
             return matches;
         }
         let prefix_weight = if matches.is_empty() { PREFIX_WEIGHT } else { KNOWN_PREFIX_WEIGHT };
-        for (_, &id) in entries_with_prefix(&self.ids, term) {
-            if matches.iter().all(|(known, _)| *known != id) {
-                matches.push((id, prefix_weight));
-            }
-        }
+        let known: HashSet<TermId> = matches.iter().map(|(id, _)| *id).collect();
+        let others = entries_with_prefix(&self.ids, term).filter(|(_, id)| !known.contains(*id));
+        matches.extend(others.map(|(_, &id)| (id, prefix_weight)));
         if matches.is_empty() {
             for part in self.compound_parts(term) {
                 self.add_synonyms(part, COMPOUND_PART_WEIGHT, &mut matches);
