@@ -39,11 +39,13 @@ mod variants;
 
 /// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
 /// read.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// The name of the index file.
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
 const MAX_SERVERS: usize = 2000;
+/// The limit for the entry of one server in the index, in bytes, so that no server makes it too large to be read.
+const MAX_ENTRY_BYTES: usize = 4 << 20;
 /// How long the files may take to be read or written.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
@@ -261,10 +263,16 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
         let known = known.and_then(|variants| serde_json::from_str::<Variants>(variants.get()).ok());
         let mut variants = known.unwrap_or_default();
         let (file, unneeded) = variants.add(&key.launch, &key.offer, catalog, &body);
-        replace(&dir.join(file), body.as_bytes(), false)?;
-        if let Ok(variants) = to_raw_value(&variants) {
-            servers.insert(key.launch.clone(), variants);
+        let Ok(variants) = to_raw_value(&variants) else { continue };
+        if variants.get().len() > MAX_ENTRY_BYTES {
+            tracing::debug!(
+                bytes = variants.get().len(),
+                "the catalog of a server is too large for the cache"
+            );
+            continue;
         }
+        replace(&dir.join(file), body.as_bytes(), false)?;
+        servers.insert(key.launch.clone(), variants);
         obsolete.extend(unneeded);
     }
     obsolete.extend(drop_oldest(&mut servers));

@@ -9,14 +9,16 @@
 //! a task that panicked (`tasks`).
 //!
 //! `startup` is what is known before the config is read. `surface` is what `tools/list` shows of each group and when that may change. `reload` applies a changed config.
-//! `login_flows` are the logins that this process has started; they belong to a session.
+//! `bulk` is work on what all groups list, and `shutdown` ends the groups. `login_flows` are the logins that this process has started; they belong to a session.
 
 mod background;
+mod bulk;
 pub mod login_flows;
 mod login_watch;
 mod manager;
 mod pin_watch;
 mod reload;
+mod shutdown;
 pub mod startup;
 pub mod surface;
 mod tasks;

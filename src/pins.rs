@@ -124,23 +124,22 @@ impl PinStore {
     pub async fn synchronize(&self) -> Vec<GroupName> {
         let Some(dir) = self.dir.clone() else { return Vec::new() };
         let groups: Vec<_> = self.groups.lock().values().cloned().collect();
-        let jobs = groups.into_iter().filter_map(|group| Some((group.next_job()?, group)));
-        let jobs: Vec<(PinJob, Arc<GroupPins>)> = jobs.collect();
-        if jobs.is_empty() {
-            return Vec::new();
-        }
         let work = move || {
+            let jobs = groups.into_iter().filter_map(|group| Some((group.next_job()?, group)));
+            let jobs: Vec<(PinJob, Arc<GroupPins>)> = jobs.collect();
+            if jobs.is_empty() {
+                return Vec::new();
+            }
             let is_merge = |(job, _): &(PinJob, _)| matches!(job, PinJob::Merge { .. });
             let lock = jobs.iter().any(is_merge).then(|| files::lock(&dir)).transpose();
             let locked = || lock.as_ref().map(|_| ());
-            jobs.into_iter()
-                .map(|(job, group)| (group.run_job(&dir, job, locked()), group))
-                .collect::<Vec<_>>()
+            let done: Vec<_> =
+                jobs.into_iter().map(|(job, group)| (group.run_job(&dir, job, locked()), group)).collect();
+            let finish =
+                |(outcome, group): (_, Arc<GroupPins>)| group.finish_job(outcome).then(|| group.name.clone());
+            done.into_iter().filter_map(finish).collect()
         };
-        let done = blocking::run(FILE_TIMEOUT, work).await.unwrap_or_default();
-        let finish =
-            |(outcome, group): (_, Arc<GroupPins>)| group.finish_job(outcome).then(|| group.name.clone());
-        done.into_iter().filter_map(finish).collect()
+        blocking::run(FILE_TIMEOUT, work).await.unwrap_or_default()
     }
 }
 

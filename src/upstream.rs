@@ -11,7 +11,8 @@
 //! an atomic count. So requests run concurrently, and an idle timer never closes a connection that is in use.
 //!
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
-//! server's era. `session` reads the lists into a `catalog`. `reader` reads what the server sends, `malformed_lines`
+//! server's era. `session` reads the lists into a `catalog`: `tool` is what is used of a definition, `list_reader` reads their pages within the `list_limits`,
+//! `entries` finds what is in them, and `claims` are URIs that belong to a group beside them. `reader` reads what the server sends, `malformed_lines`
 //! handles what is no message, `startup_output` looks at what a process prints that does not answer, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
 //! replace the latter; `overrides` is what the config makes of a definition, and `clients` is what an upstream knows of the clients in front.
 
@@ -31,13 +32,17 @@ use tokio::time::Instant;
 
 pub mod backoff;
 pub mod catalog;
+pub mod claims;
 pub mod clients;
 pub mod connect;
 pub mod connector;
+pub mod entries;
 pub mod error;
 mod handshake;
 pub mod lease;
 pub mod lifecycle;
+pub mod list_limits;
+pub mod list_reader;
 pub mod list_subscription;
 pub mod malformed_lines;
 pub mod overrides;
@@ -51,6 +56,7 @@ pub mod startup_output;
 pub mod stats;
 pub mod task;
 pub mod task_ids;
+pub mod tool;
 pub mod translate;
 
 /// A handle of one group. Cheap to clone.

@@ -13,6 +13,7 @@ pub(crate) fn serve(hangs: bool) {
     // Each is made when it is first asked for, because this program has to start fast.
     let mut results = [const { Vec::new() }; SIZES.len()];
     let mut input = std::io::BufReader::with_capacity(1 << 20, stdin().lock());
+    #[expect(clippy::disallowed_methods, reason = "stdout is the protocol's")]
     let mut output = stdout().lock();
     let (mut line, mut response) = (Vec::new(), Vec::new());
     while input.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {

@@ -22,7 +22,7 @@ impl Bm25f {
         for group in groups {
             let (name, description) = (analyzer.terms(group.name), analyzer.terms(&group.description));
             for (tool, definition) in &group.tools {
-                let mut document = analyzer.document(tool, definition);
+                let mut document = analyzer.document(tool, definition, usize::MAX);
                 document[Field::GroupName as usize].clone_from(&name);
                 document[Field::GroupDescription as usize].clone_from(&description);
                 documents.push(document);

@@ -21,6 +21,7 @@ fn tools(name: &str) -> Value {
 
 /// Serves the catalog called `name` on stdio.
 pub(crate) fn serve(name: &str) {
+    #[expect(clippy::disallowed_methods, reason = "stdout is the protocol's")]
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let message: Value = serde_json::from_str(&line.unwrap()).unwrap();

@@ -5,7 +5,9 @@ use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{GroupName, Overrides};
-use crate::upstream::catalog::{CatalogSource, OtherLists, ServerInfo, read_tools};
+use crate::upstream::catalog::{CatalogSource, OtherLists, ServerInfo};
+use crate::upstream::list_limits::{CatalogList, LeftOff};
+use crate::upstream::list_reader::read_cached;
 use crate::wire::Raw;
 use std::time::SystemTime;
 
@@ -14,9 +16,9 @@ const DEFINITION: &str =
 
 fn catalog(tools: usize) -> Arc<Catalog> {
     let page = format!("{{\"tools\":[{}]}}", vec![DEFINITION; tools].join(","));
-    let tools = read_tools(&Raw::from(page));
+    let tools = read_cached(CatalogList::Tools, &Raw::from(page)).unwrap();
     let info = ServerInfo { title: Some("A server".into()), ..ServerInfo::default() };
-    Arc::new(Catalog::new(info, tools, OtherLists::default()))
+    Arc::new(Catalog::new(info, tools, OtherLists::default(), LeftOff::default()))
 }
 
 fn key(n: usize) -> CacheKey {

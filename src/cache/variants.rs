@@ -7,6 +7,7 @@
 use crate::clock::unix_time_s;
 use crate::digest;
 use crate::upstream::catalog::{Catalog, CatalogSource, ListHashes, ServerInfo, Tool};
+use crate::upstream::list_limits::LeftOff;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +46,11 @@ struct Variant {
     info: ServerInfo,
     /// What the program itself uses of the definitions.
     tools: Vec<Tool>,
+    /// What exceeds a limit.
+    #[serde(default, skip_serializing_if = "LeftOff::is_empty")]
+    left_off: LeftOff,
+    /// The bytes of all definitions.
+    bytes: usize,
 }
 
 /// The member by which servers and files are cleaned up, without the rest.
@@ -73,7 +79,8 @@ impl Variants {
             None => CatalogSource::Borrowed(read_at),
         };
         let file = dir.join(definitions_file(launch, &variant.content));
-        let mut catalog = Catalog::cached(variant.info, variant.tools, file, source);
+        let mut catalog = Catalog::cached(variant.info, variant.tools, file, variant.bytes, source);
+        catalog.left_off = variant.left_off;
         catalog.connect_time = variant.connect_ms.map(Duration::from_millis);
         catalog.hashes = variant.hashes;
         Some(Arc::new(catalog))
@@ -109,6 +116,8 @@ impl Variants {
             hashes: catalog.hashes,
             info: catalog.info.clone(),
             tools: catalog.tools.clone(),
+            left_off: catalog.left_off.clone(),
+            bytes: catalog.bytes,
         };
         self.0.insert(0, variant);
         let mut kept = 0;

@@ -8,9 +8,14 @@ use crate::rules::Rules;
 use crate::text::{self, quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
+use crate::upstream::list_limits::CatalogList;
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;
+/// A longer name is not near any other, and is not shown.
+const MAX_NEAR_NAME: usize = 256;
+/// How many characters of such a name a text shows.
+const MAX_SHOWN_NAME: usize = 80;
 /// How many names an error for an ambiguous name lists.
 const MAX_CANDIDATES: usize = 10;
 
@@ -44,10 +49,15 @@ pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, 
 }
 
 /// Finds a tool of a group in its catalog, by its name in any [spelling], with or without the name of
-/// the group before it. Returns its place in the catalog. A tool that the config does not allow does not exist.
+/// the group before it. Returns its place in the catalog. A tool that the config does not allow does not exist. If the
+/// list lacks tools because it exceeds a limit, only exact names count.
 pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> Match<usize> {
-    if let Some(exact) = catalog.tools.iter().position(|tool| tool.name == name) {
+    if let Some(exact) = catalog.place(name) {
         return if rules.allows(name) { Match::One(exact) } else { Match::None };
+    }
+    if catalog.left_off.concerns(CatalogList::Tools) {
+        // The name may be that of a tool which is left off the list, so nothing else is meant by it.
+        return Match::None;
     }
     let known = catalog.tools.iter().enumerate().map(|(index, tool)| (index, tool.name.as_str()));
     let allowed = known.filter(|(_, name)| rules.allows(name));
@@ -121,6 +131,15 @@ pub fn ambiguous_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<It
     )
 }
 
+/// Returns the text for a tool that is not in a list which lacks tools.
+pub fn unlisted_tool(group: &GroupName, name: &str) -> String {
+    format!(
+        "Tool {} is not in the list of group {group}, from which tools are left off because they exceed a limit \
+         (get_status names it), so it cannot be described. call_dynamic_tool calls it by this name.",
+        quoted(&text::shorten(name, MAX_SHOWN_NAME))
+    )
+}
+
 /// Returns the text for a tool that does not exist, with the nearest names.
 pub fn unknown_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
     format!("Group {group} has no tool {}. {}", quoted(name), suggest(name, tools, "tools"))
@@ -162,8 +181,9 @@ fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> 
     let folded = |name: &str| -> String {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
-    let name = folded(name);
+    let name = folded(&text::shorten(name, MAX_NEAR_NAME));
     let mut ranked: Vec<_> = known
+        .filter(|candidate| candidate.len() <= MAX_NEAR_NAME)
         .map(|candidate| {
             let candidate_folded = folded(candidate);
             let inside = candidate_folded.contains(&name) || name.contains(&candidate_folded);

@@ -8,10 +8,9 @@ use super::startup::log_line;
 use super::surface::{Note, Surface};
 use crate::config::{GroupName, ServerConfig};
 use crate::memory;
-use crate::protocol::methods::notification;
 use crate::rules::Rules;
 use crate::upstream::catalog::{Catalog, CatalogSource};
-use crate::upstream::clients::{LogLevel, log_params};
+use crate::upstream::clients::LogLevel;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::lifecycle::State;
 use crate::upstream::select::until;
@@ -130,8 +129,7 @@ impl GroupManager {
         let log = log_line(self.log_file());
         let level = if error.retryable() { LogLevel::Warning } else { LogLevel::Error };
         let message = format!("Group {name} is not available: {error}{log}");
-        let params = log_params(level, &message);
-        self.environment.clients.notify(name, notification::MESSAGE, Some(&params));
+        self.environment.clients.log(Some(name), level, &message);
         // The start of this process shows again whether the command exists.
         if !matches!(error, UpstreamError::Launch { .. } | UpstreamError::Config(_)) {
             self.environment.cache.put_failure(self.cache_key(server, None), &error.brief());

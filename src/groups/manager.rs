@@ -12,15 +12,14 @@ use crate::pins::group::GroupPins;
 use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::server_log::ServerLog;
-use crate::transport::warden::StopTimeouts;
 use crate::transport::{Transport, launch};
+use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::clients::Clients;
 use crate::upstream::connector::{Connector, KnownEra};
 use crate::upstream::startup_output::StartupOutput;
 use crate::upstream::task::shared::SharedState;
 use crate::upstream::task::{self, spec::GroupSpec};
-use crate::upstream::{Grace, Upstream};
 use crate::wire::Raw;
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
@@ -34,8 +33,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The limit for the whole shutdown. OpenCode sends SIGTERM 2 s after it closed stdin, other clients at once.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
 /// How many groups connect at the same time without a request.
 const START_SLOTS: usize = 8;
 /// The age below which a cached catalog saves a hybrid group its connection at start.
@@ -366,31 +363,6 @@ impl GroupManager {
     pub(super) fn lists_changed(&self, changed: bool) {
         if changed {
             self.lists.version.send_modify(|version| *version += 1);
-        }
-    }
-
-    /// Closes every upstream at once. Returns when nothing of them is left and new tokens are stored, or when the time
-    /// is up; the warden ends what is left as soon as this process is gone.
-    pub async fn shutdown(&self) {
-        self.shutting_down.store(true, Ordering::Relaxed);
-        let mut running = self.tasks.take();
-        let Environment { transport, cache, pins, .. } = &self.environment;
-        let closing = async {
-            for group in self.all() {
-                group.stop(Grace::Shutdown).await;
-            }
-            while running.join_next().await.is_some() {}
-            transport.warden.shutdown(StopTimeouts::FAST).await;
-            // Catalogs may have been read while the connections were closed.
-            cache.flush().await;
-            pins.synchronize().await;
-        };
-        let all = async { tokio::join!(closing, cache.flush(), pins.synchronize()) };
-        let all = tokio::time::timeout(SHUTDOWN_TIMEOUT, all);
-        // A token request may take longer. Then the process waits for it once the client has its last answers.
-        let logins = tokio::time::timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
-        if tokio::join!(all, logins).0.is_err() {
-            tracing::warn!("not everything ended in time; the rest is killed");
         }
     }
 }

@@ -49,7 +49,7 @@ impl GroupManager {
         if !config.errors.is_empty() {
             for error in &config.errors {
                 tracing::error!("config not reloaded: {error}");
-                self.environment.clients.log(LogLevel::Error, &format!("config not reloaded: {error}"));
+                self.environment.clients.log(None, LogLevel::Error, &format!("config not reloaded: {error}"));
             }
             *self.reload_errors.lock() = config.errors;
             return;
@@ -58,7 +58,11 @@ impl GroupManager {
         let errors = keep_valid_entries(&old, &mut config);
         for error in &errors {
             tracing::error!("{error}; the group goes on as it was");
-            self.environment.clients.log(LogLevel::Error, &format!("{error}; the group goes on as it was"));
+            self.environment.clients.log(
+                None,
+                LogLevel::Error,
+                &format!("{error}; the group goes on as it was"),
+            );
         }
         *self.reload_errors.lock() = errors;
         if *old == config {
@@ -67,7 +71,7 @@ impl GroupManager {
         }
         for warning in &config.warnings {
             tracing::warn!("{warning}");
-            self.environment.clients.log(LogLevel::Warning, &format!("config warning: {warning}"));
+            self.environment.clients.log(None, LogLevel::Warning, &format!("config warning: {warning}"));
         }
         self.load_pins(&config).await;
         if self.restored.lock().is_some() {

@@ -3,7 +3,7 @@
 use super::changes::{PinProblem, RefusedTools, ToolChanges};
 use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
-use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool};
+use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool, ToolChange};
 use crate::clock::unix_time_s;
 use crate::config::{GroupName, ServerConfig, ServerOrigin};
 use crate::digest;
@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 
 /// The length of the hashes, in bytes.
 const HASH_BYTES: usize = 16;
+/// How many tools that changed at once are named in the log.
+const MAX_LOGGED: usize = 50;
 
 /// What is remembered of one group, and how the tools of its catalog differ from that.
 pub struct GroupPins {
@@ -25,8 +27,11 @@ pub struct GroupPins {
     origin: ServerOrigin,
     /// The group and server of the record, once they were needed. Most groups have no record.
     target: OnceLock<PinTarget>,
-    /// What changes.
+    /// What changes. It may be locked for as long as work on many tools takes.
     state: Mutex<PinState>,
+    /// Whether changed tools are refused, and how tools differ, as they were when `state` was last unlocked. It is
+    /// locked for a moment only, because calls ask for it.
+    published: Mutex<(bool, Arc<ToolChanges>)>,
     /// Notified when there is something to write or to wait for.
     touched: Arc<Notify>,
 }
@@ -94,8 +99,9 @@ impl GroupPins {
     /// Remembers nothing yet.
     pub(super) fn new(name: &GroupName, server: &ServerConfig, touched: Arc<Notify>) -> Arc<Self> {
         let state = Mutex::new(PinState { pinned: server.pin_tools, ..PinState::default() });
+        let published = Mutex::new((server.pin_tools, Arc::default()));
         let (origin, target) = (server.origin.clone(), OnceLock::new());
-        Arc::new(Self { name: name.clone(), origin, target, state, touched })
+        Arc::new(Self { name: name.clone(), origin, target, state, published, touched })
     }
 
     /// Returns whether this is about the group's entry, by a comparison instead of the hashes of the target.
@@ -106,8 +112,8 @@ impl GroupPins {
     /// For a group that is never connected, because its entry in the config is invalid.
     pub fn none(name: &GroupName) -> Arc<Self> {
         let (origin, target) = (ServerOrigin::default(), OnceLock::new());
-        let (state, touched) = (Mutex::default(), Arc::default());
-        Arc::new(Self { name: name.clone(), origin, target, state, touched })
+        let (state, published, touched) = (Mutex::default(), Mutex::default(), Arc::default());
+        Arc::new(Self { name: name.clone(), origin, target, state, published, touched })
     }
 
     /// The path of the record's file.
@@ -122,7 +128,7 @@ impl GroupPins {
 
     /// How the tools of the catalog in use differ from what was first seen or approved.
     pub fn changes(&self) -> Arc<ToolChanges> {
-        self.state.lock().changes.clone()
+        self.published.lock().1.clone()
     }
 
     /// The tools that are refused now because they changed: none, unless `server` pins them.
@@ -142,34 +148,41 @@ impl GroupPins {
 
     /// Compares a catalog that was read from the server, and remembers what is new in it.
     pub fn observe<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest, &'t Raw)> + Clone) {
-        let mut state = self.state.lock();
-        let digests = tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone()));
-        state.seen = by_name(digests, |digest| digest);
-        let (record, is_unreadable) = (state.record.clone(), state.changes.unreadable().is_some());
-        let is_known = record.as_ref().is_some_and(|record| record.has_all(self.target(), &state.seen));
-        if !is_known || is_unreadable {
-            let pinned =
-                tools.map(|(name, digest, raw)| (name.to_owned(), PinnedTool::new(digest.clone(), raw)));
-            let seen = by_name(pinned, |tool| &mut tool.digest);
-            if !is_unreadable {
-                if record.as_ref().is_some_and(|record| !record.is_about(self.target())) {
-                    tracing::warn!(
-                        "the command or address of group {} is another one than before; \
-                         its tools are trusted as they are now",
-                        self.name
-                    );
-                }
-                let after =
-                    PinRecord::observe(record.clone(), self.target(), &seen, state.pinned, unix_time_s());
-                state.record = after;
+        let digests =
+            by_name(tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone())), |digest| {
+                digest
+            });
+        {
+            let mut state = self.state.lock();
+            let is_known =
+                state.record.as_ref().is_some_and(|record| record.has_all(self.target(), &digests));
+            if is_known && state.changes.unreadable().is_none() {
+                state.seen = digests;
+                state.differing.clear();
+                self.update(&mut state);
+                return;
             }
-            // Another process may have seen or approved other definitions, so the file is needed even if the record in
-            // memory is unchanged.
-            state.unsaved = Some(Arc::new(seen));
-            self.touched.notify_one();
-        } else {
-            state.differing.clear();
         }
+        // Without the lock, because it takes long for many tools.
+        let pinned = tools.map(|(name, digest, raw)| (name.to_owned(), PinnedTool::new(digest.clone(), raw)));
+        let seen = by_name(pinned, |tool| &mut tool.digest);
+        let mut state = self.state.lock();
+        state.seen = digests;
+        if state.changes.unreadable().is_none() {
+            let record = state.record.take();
+            if record.as_ref().is_some_and(|record| !record.is_about(self.target())) {
+                tracing::warn!(
+                    "the command or address of group {} is another one than before; \
+                     its tools are trusted as they are now",
+                    self.name
+                );
+            }
+            state.record = PinRecord::observe(record, self.target(), &seen, state.pinned, unix_time_s());
+        }
+        // Another process may have seen or approved other definitions, so the file is needed even if the record in
+        // memory is unchanged.
+        state.unsaved = Some(Arc::new(seen));
+        self.touched.notify_one();
         self.update(&mut state);
     }
 
@@ -185,8 +198,8 @@ impl GroupPins {
 
     /// Returns whether a tool is refused until somebody approves it.
     pub(super) fn is_refusing(&self) -> bool {
-        let state = self.state.lock();
-        state.pinned && state.changes.refuse()
+        let (pinned, changes) = self.published.lock().clone();
+        pinned && changes.refuse()
     }
 
     /// What has to be done with the file, if anything.
@@ -286,17 +299,24 @@ impl GroupPins {
             replaced_s: record.and_then(|record| record.replaced_s),
         };
         if changes == *state.changes {
+            self.published.lock().0 = state.pinned;
             return false;
         }
-        for (tool, change) in &changes.tools {
-            if state.changes.tools.get(tool) != Some(change) {
-                let parts = change.parts.join(", ");
-                let effect = if state.pinned { "; it is refused until it is approved" } else { "" };
-                let tool = quoted(tool);
-                tracing::warn!("tool {tool} of group {} changed: {parts}{effect}", self.name);
-            }
+        let is_new =
+            |(tool, change): &(&String, &ToolChange)| state.changes.tools.get(*tool) != Some(*change);
+        let mut new = changes.tools.iter().filter(is_new);
+        for (tool, change) in new.by_ref().take(MAX_LOGGED) {
+            let parts = change.parts.join(", ");
+            let effect = if state.pinned { "; it is refused until it is approved" } else { "" };
+            let tool = quoted(tool);
+            tracing::warn!("tool {tool} of group {} changed: {parts}{effect}", self.name);
+        }
+        match new.count() {
+            0 => {}
+            more => tracing::warn!("{more} more tools of group {} changed", self.name),
         }
         state.changes = Arc::new(changes);
+        *self.published.lock() = (state.pinned, state.changes.clone());
         self.touched.notify_one();
         true
     }

@@ -2,7 +2,7 @@
 
 use super::definition::{DefinitionDigest, PinnedTool};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The version of the file format.
 pub const VERSION: u32 = 1;
@@ -145,7 +145,8 @@ impl PinRecord {
     /// Forgets changed tools beyond the bound: first those that were not just seen.
     fn forget_surplus(&mut self, seen: &[SeenTool]) {
         if self.changed.len() > MAX_TOOLS {
-            self.changed.retain(|name, _| seen.iter().any(|(seen, _)| seen == name));
+            let seen: HashSet<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
+            self.changed.retain(|name, _| seen.contains(name.as_str()));
         }
         while self.changed.len() > MAX_TOOLS {
             self.changed.pop_last();

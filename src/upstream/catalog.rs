@@ -2,15 +2,18 @@
 //!
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
 
+use super::entries::{ListEntries, ListEntry};
+use super::list_limits::{CatalogList, LeftOff, MAX_LIST_BYTES};
+use super::list_reader::{read_cached, within_room};
 use super::overrides;
 pub use super::server_info::ServerInfo;
+pub use super::tool::Tool;
+use crate::blocking::{self, MAX_INLINE_BYTES};
 use crate::config::tool_rules::{ToolOverride, ToolOverrides};
 use crate::files::MAX_CACHED_BYTES;
-use crate::pins::definition::DefinitionDigest;
 use crate::private_files::read_private;
-use crate::protocol::meta;
 use crate::text::summary;
-use crate::wire::{Raw, raw};
+use crate::wire::Raw;
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -26,6 +29,14 @@ pub struct Catalog {
     pub info: ServerInfo,
     /// Its tools, in its order.
     pub tools: Vec<Tool>,
+    /// The places of the tools, sorted by their names.
+    by_name: Box<[u32]>,
+    /// What is left off the lists, because it exceeds a limit.
+    pub left_off: LeftOff,
+    /// The bytes of all definitions.
+    pub bytes: usize,
+    /// The URIs that the group claims beside its lists, once they were needed.
+    pub(super) claims: OnceLock<ListEntries>,
     /// The server's own bytes, or the file that has them.
     body: CatalogBody,
     /// When and how the catalog was read.
@@ -49,10 +60,20 @@ enum CatalogBody {
     Overridden {
         /// The catalog as the server has it.
         original: Arc<Catalog>,
-        /// The place of each tool in it, and what the config overrides.
-        tools: Vec<(usize, ToolOverride)>,
-        definitions: OnceLock<Option<Vec<Raw>>>,
+        /// The tools, in the order of `Catalog::tools`.
+        tools: Vec<OverriddenTool>,
     },
+}
+
+/// A tool of another catalog.
+#[derive(Debug)]
+struct OverriddenTool {
+    /// Its place there.
+    place: usize,
+    /// What the config overrides.
+    overrides: ToolOverride,
+    /// The altered definition, once it was needed.
+    definition: OnceLock<Raw>,
 }
 
 /// The server's own bytes.
@@ -75,48 +96,49 @@ pub enum CatalogSource {
     Borrowed(SystemTime),
 }
 
-/// What the program itself uses of a tool's definition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
-    /// The server's own name for it.
-    pub name: String,
-    /// The first sentence of its description, on one line; empty if it has none.
-    pub summary: String,
-    /// `annotations.readOnlyHint`.
-    pub read_only: bool,
-    /// `annotations.idempotentHint`.
-    pub idempotent: bool,
-    /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
-    #[serde(default, rename = "task")]
-    pub requires_task: bool,
-    /// Identifies the whole definition.
-    pub digest: DefinitionDigest,
-    /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
-    #[serde(default, rename = "user")]
-    pub requires_user: bool,
-    /// Whether only the app of the tool may call it, and no model: `_meta.ui.visibility` (MCP Apps).
-    #[serde(default, rename = "app_only")]
-    pub app_only: bool,
-    /// Whether apps may call it: it has `_meta.ui`, which does not say otherwise.
-    #[serde(default, rename = "app")]
-    pub for_apps: bool,
-}
-
 impl Catalog {
-    /// A catalog that was just read from the server.
-    pub fn new(info: ServerInfo, tools: Vec<(Tool, Raw)>, lists: OtherLists) -> Self {
-        let (tools, definitions) = tools.into_iter().unzip();
-        let hashes = lists.hashes();
-        let body = CatalogBody::Loaded(Definitions { tools: definitions, lists });
-        let source = CatalogSource::Live(Instant::now());
-        Self { info, tools, body, source, offered: None, connect_time: None, hashes }
+    /// A catalog that was just read from the server. What exceeds the limit for all definitions is left off.
+    pub fn new(info: ServerInfo, tools: Vec<(Tool, Raw)>, lists: OtherLists, left_off: LeftOff) -> Self {
+        let (mut left_off, mut room) = (left_off, MAX_LIST_BYTES);
+        let tools = within_room(CatalogList::Tools, tools, &mut room, &mut left_off);
+        let lists = lists.within_room(&mut room, &mut left_off);
+        let (tools, definitions): (Vec<_>, _) = tools.into_iter().unzip();
+        Self {
+            info,
+            by_name: by_name(&tools),
+            tools,
+            left_off,
+            bytes: MAX_LIST_BYTES - room,
+            claims: OnceLock::new(),
+            hashes: lists.hashes(),
+            body: CatalogBody::Loaded(Definitions { tools: definitions, lists }),
+            source: CatalogSource::Live(Instant::now()),
+            offered: None,
+            connect_time: None,
+        }
     }
 
-    /// A catalog from the cache. `file` has the server's own bytes, as `body` wrote them.
-    pub fn cached(info: ServerInfo, tools: Vec<Tool>, file: PathBuf, source: CatalogSource) -> Self {
-        let body = CatalogBody::Cached { file, loaded: OnceLock::new() };
-        let hashes = ListHashes::default();
-        Self { info, tools, body, source, offered: None, connect_time: None, hashes }
+    /// A catalog from the cache. `file` has the server's own bytes, `bytes` of them, as `body` wrote them.
+    pub fn cached(
+        info: ServerInfo,
+        tools: Vec<Tool>,
+        file: PathBuf,
+        bytes: usize,
+        source: CatalogSource,
+    ) -> Self {
+        Self {
+            info,
+            by_name: by_name(&tools),
+            tools,
+            left_off: LeftOff::default(),
+            bytes,
+            claims: OnceLock::new(),
+            hashes: ListHashes::default(),
+            body: CatalogBody::Cached { file, loaded: OnceLock::new() },
+            source,
+            offered: None,
+            connect_time: None,
+        }
     }
 
     /// Returns the catalog as clients see it: with the overrides of the config. A tool whose name is given to another one is
@@ -132,14 +154,16 @@ impl Catalog {
             let description = of_tool.description.as_deref().map(summary);
             let summary = description.unwrap_or_else(|| tool.summary.clone());
             tools.push(Tool { name: name.to_owned(), summary, ..tool.clone() });
-            places.push((place, of_tool));
+            places.push(OverriddenTool { place, overrides: of_tool, definition: OnceLock::new() });
         }
-        let body =
-            CatalogBody::Overridden { original: self.clone(), tools: places, definitions: OnceLock::new() };
         Arc::new(Self {
             info: self.info.clone(),
+            by_name: by_name(&tools),
             tools,
-            body,
+            left_off: self.left_off.clone(),
+            bytes: self.bytes,
+            claims: OnceLock::new(),
+            body: CatalogBody::Overridden { original: self.clone(), tools: places },
             source: self.source,
             offered: self.offered.clone(),
             connect_time: self.connect_time,
@@ -149,33 +173,53 @@ impl Catalog {
 
     /// Returns the catalog as the server has it.
     pub fn original(self: &Arc<Self>) -> &Arc<Self> {
+        self.overridden_catalog().unwrap_or(self)
+    }
+
+    /// Returns the catalog that this one alters.
+    pub(super) fn overridden_catalog(&self) -> Option<&Arc<Self>> {
         match &self.body {
-            CatalogBody::Overridden { original, .. } => original,
-            CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => self,
+            CatalogBody::Overridden { original, .. } => Some(original),
+            CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => None,
         }
     }
 
     /// Returns the definition of a tool as the server has it, by its place in `tools`; `None` if the cache has lost it.
     pub fn original_definition(&self, index: usize) -> Option<&Raw> {
         match &self.body {
-            CatalogBody::Overridden { original, tools, .. } => original.definition(tools.get(index)?.0),
+            CatalogBody::Overridden { original, tools } => original.definition(tools.get(index)?.place),
             CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => self.definition(index),
         }
     }
 
+    /// Returns the place in `tools` of the tool of exactly this name. The first one of this name counts.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let of = |place: &u32| self.tools[*place as usize].name.as_str();
+        let first = self.by_name.partition_point(|place| of(place) < name);
+        let place = self.by_name.get(first).filter(|place| of(place) == name)?;
+        Some(*place as usize)
+    }
+
     /// Returns the tool of exactly this name.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.iter().find(|tool| tool.name == name)
+        self.tools.get(self.place(name)?)
     }
 
     /// Returns the tools with their verbatim definitions; `None` if the cache has lost them.
     pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
-        Some(self.tools.iter().zip(self.loaded_tools()?))
+        self.loaded()?;
+        let tools = self.tools.iter().enumerate();
+        Some(tools.filter_map(|(place, tool)| Some((tool, self.definition(place)?))))
     }
 
     /// Returns the verbatim definition of a tool, by its place in `tools`; `None` if the cache has lost it.
-    pub fn definition(&self, index: usize) -> Option<&Raw> {
-        self.loaded_tools()?.get(index)
+    pub fn definition(&self, place: usize) -> Option<&Raw> {
+        let CatalogBody::Overridden { original, tools } = &self.body else {
+            return self.loaded()?.tools.get(place);
+        };
+        let OverriddenTool { place, overrides, definition } = tools.get(place)?;
+        let original = original.definition(*place)?;
+        Some(definition.get_or_init(|| overrides::apply(original, overrides)))
     }
 
     /// Returns the resources, templates and prompts; `None` if the cache has lost them.
@@ -189,7 +233,7 @@ impl Catalog {
         let array = |raws: &mut dyn Iterator<Item = &Raw>| {
             raws.map(|raw| String::from_utf8_lossy(raw)).collect::<Vec<_>>().join(",")
         };
-        let listed = |list: &[ListEntry]| array(&mut list.iter().map(|entry| &entry.definition));
+        let listed = |list: &ListEntries| array(&mut list.iter().map(|entry| &entry.definition));
         let OtherLists { resources, templates, prompts, skills } = &body.lists;
         Some(format!(
             r#"{{"tools":[{}],"resources":[{}],"resourceTemplates":[{}],"prompts":[{}],"skills":[{}]}}"#,
@@ -199,20 +243,6 @@ impl Catalog {
             listed(prompts),
             listed(skills)
         ))
-    }
-
-    fn loaded_tools(&self) -> Option<&[Raw]> {
-        let CatalogBody::Overridden { original, tools, definitions } = &self.body else {
-            return Some(&self.loaded()?.tools);
-        };
-        let alter = || {
-            let altered = tools.iter().map(|(place, tool)| {
-                let definition = original.definition(*place)?;
-                Some(overrides::apply(definition, tool))
-            });
-            altered.collect()
-        };
-        definitions.get_or_init(alter).as_deref()
     }
 
     fn loaded(&self) -> Option<&Definitions> {
@@ -238,6 +268,7 @@ impl Catalog {
     pub fn is_same(&self, other: &Self) -> bool {
         self.info == other.info
             && self.tools == other.tools
+            && self.left_off == other.left_off
             && match (&self.body, &other.body) {
                 (CatalogBody::Loaded(a), CatalogBody::Loaded(b)) => a == b,
                 _ => true,
@@ -245,19 +276,38 @@ impl Catalog {
     }
 }
 
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        if self.bytes > MAX_INLINE_BYTES {
+            let empty = Definitions { tools: Vec::new(), lists: OtherLists::default() };
+            let body = std::mem::replace(&mut self.body, CatalogBody::Loaded(empty));
+            blocking::discard((std::mem::take(&mut self.tools), body, self.claims.take()));
+        }
+    }
+}
+
+/// The places of tools, sorted by their names.
+fn by_name(tools: &[Tool]) -> Box<[u32]> {
+    let mut places: Box<[u32]> = (0..u32::try_from(tools.len()).unwrap_or(u32::MAX)).collect();
+    // The sort is stable.
+    places.sort_by(|a, b| tools[*a as usize].name.cmp(&tools[*b as usize].name));
+    places
+}
+
 /// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
     let text = read_private(file, MAX_CACHED_BYTES);
     let text = text.inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
     let text = Raw::from(text.ok()?);
-    let own = |list: Vec<Raw>| list.iter().map(|raw| Raw::copy_from_slice(raw)).collect();
+    let entries = |list| Some(ListEntries::from(read_cached::<ListEntry>(list, &text)?));
+    let definitions = read_cached::<(Tool, Raw)>(CatalogList::Tools, &text)?;
     let body = Definitions {
-        tools: own(raw::elements(&text, "tools")?),
+        tools: definitions.into_iter().map(|(_, definition)| definition).collect(),
         lists: OtherLists {
-            resources: read_entries(&text, "resources", "uri"),
-            templates: read_entries(&text, "resourceTemplates", "uriTemplate"),
-            prompts: read_entries(&text, "prompts", "name"),
-            skills: read_entries(&text, "skills", "uri"),
+            resources: entries(CatalogList::Resources)?,
+            templates: entries(CatalogList::Templates)?,
+            prompts: entries(CatalogList::Prompts)?,
+            skills: entries(CatalogList::Skills)?,
         },
     };
     (body.tools.len() == tools).then_some(body)
@@ -267,13 +317,13 @@ fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OtherLists {
     /// `resources/list`.
-    pub resources: Vec<ListEntry>,
+    pub resources: ListEntries,
     /// `resources/templates/list`.
-    pub templates: Vec<ListEntry>,
+    pub templates: ListEntries,
     /// `prompts/list`.
-    pub prompts: Vec<ListEntry>,
+    pub prompts: ListEntries,
     /// `skills/list`.
-    pub skills: Vec<ListEntry>,
+    pub skills: ListEntries,
 }
 
 /// Hashes of the other lists, to notice changes without reading a cached file. 0 stands for an empty list.
@@ -286,8 +336,31 @@ pub struct ListHashes {
 }
 
 impl OtherLists {
+    /// Leaves off what exceeds the limit for all definitions of a group.
+    fn within_room(self, room: &mut usize, left_off: &mut LeftOff) -> Self {
+        let mut fitting = |list, entries: ListEntries| match entries.definition_bytes() {
+            bytes if bytes <= *room => {
+                *room -= bytes;
+                entries
+            }
+            _ => within_room(list, entries.to_vec(), room, left_off).into(),
+        };
+        Self {
+            resources: fitting(CatalogList::Resources, self.resources),
+            templates: fitting(CatalogList::Templates, self.templates),
+            prompts: fitting(CatalogList::Prompts, self.prompts),
+            skills: fitting(CatalogList::Skills, self.skills),
+        }
+    }
+
+    /// The bytes of all definitions.
+    pub fn bytes(&self) -> usize {
+        let lists = [&self.resources, &self.templates, &self.prompts, &self.skills];
+        lists.into_iter().map(ListEntries::definition_bytes).sum()
+    }
+
     fn hashes(&self) -> ListHashes {
-        let hash = |lists: &[&Vec<ListEntry>]| {
+        let hash = |lists: &[&ListEntries]| {
             if lists.iter().all(|list| list.is_empty()) {
                 return 0;
             }
@@ -301,108 +374,9 @@ impl OtherLists {
     }
 }
 
-/// One entry of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListEntry {
-    /// Its `uri`, `uriTemplate` or `name`.
-    pub key: String,
-    /// The entry itself, verbatim.
-    pub definition: Raw,
-}
-
-/// Checks that a result is a page of the list that `method` reads.
-///
-/// # Errors
-///
-/// Returns which member is missing.
-pub fn check_page(result: &Raw, method: &str) -> Result<(), String> {
-    let member = match method {
-        "resources/templates/list" => "resourceTemplates",
-        method => method.split('/').next().unwrap_or_default(),
-    };
-    match raw::elements(result, member) {
-        Some(_) => Ok(()),
-        None => Err(format!("`{member}` is not a list")),
-    }
-}
-
-/// Reads the tools of one page of `tools/list`, with their definitions. Tools without a name are left out.
-pub fn read_tools(page: &Raw) -> Vec<(Tool, Raw)> {
-    read_elements(page, "tools", read_tool)
-}
-
-/// Reads the entries of one page of another list. Entries without `key` are left out.
-pub fn read_entries(page: &Raw, member: &str, key: &str) -> Vec<ListEntry> {
-    read_elements(page, member, |entry| {
-        let definition = Raw::copy_from_slice(entry);
-        Some(ListEntry { key: raw::get_str(&definition, key)?, definition })
-    })
-}
-
-fn read_elements<T>(page: &Raw, member: &str, read: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
-    let elements = raw::elements(page, member).unwrap_or_default();
-    let all = elements.len();
-    let read: Vec<_> = elements.iter().filter_map(|element| read(element)).collect();
-    if read.len() < all {
-        tracing::warn!("ignored {} of the server's {member}, which have no name", all - read.len());
-    }
-    read
-}
-
-/// Reads a definition. It is copied, so that the page need not be kept.
-fn read_tool(definition: &[u8]) -> Option<(Tool, Raw)> {
-    let definition = Raw::copy_from_slice(definition);
-    let name = raw::get_str(&definition, "name")?;
-    let summary = raw::get_str(&definition, "description").map(|d| summary(&d)).unwrap_or_default();
-    let annotations = raw::get(&definition, "annotations");
-    let hint =
-        |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
-    let meta = raw::get(&definition, "_meta");
-    let ui = meta.as_ref().and_then(|meta| raw::get(meta, "ui"));
-    let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
-    let visibility = ui.as_ref().and_then(|ui| raw::get(ui, "visibility"));
-    let visibility: Option<Vec<String>> = visibility.and_then(|list| serde_json::from_slice(&list).ok());
-    let is_visible_to = |whom: &str| {
-        visibility.as_ref().is_none_or(|visibility| visibility.iter().any(|known| known == whom))
-    };
-    let support = raw::get(&definition, "execution").and_then(|how| raw::get_str(&how, "taskSupport"));
-    let tool = Tool {
-        name,
-        summary,
-        read_only: hint("readOnlyHint"),
-        idempotent: hint("idempotentHint"),
-        requires_task: support.as_deref() == Some("required"),
-        digest: DefinitionDigest::of(&definition),
-        requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
-        app_only: !is_visible_to("model"),
-        for_apps: ui.is_some() && is_visible_to("app"),
-    };
-    Some((tool, definition))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn raw(text: &str) -> Raw {
-        Raw::copy_from_slice(text.as_bytes())
-    }
-
-    #[test]
-    fn definitions_are_kept_verbatim_and_nameless_tools_are_left_out() {
-        let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
-        let tools = read_tools(&raw(&format!(r#"{{"tools":[{definition},{{}},3]}}"#)));
-        assert_eq!(tools.len(), 1);
-        assert_eq!(tools[0].1, definition);
-        assert!(tools[0].0.read_only);
-    }
-
-    #[test]
-    fn a_page_without_its_list_is_invalid() {
-        assert!(check_page(&raw(r#"{"tools":[]}"#), "tools/list").is_ok());
-        assert!(check_page(&raw(r#"{"resourceTemplates":[]}"#), "resources/templates/list").is_ok());
-        assert!(check_page(&raw("{}"), "tools/list").is_err());
-    }
 
     #[test]
     fn a_server_that_declares_nothing_may_have_anything() {

@@ -25,8 +25,8 @@ pub trait Clients: Send + Sync {
     /// Passes on a notification of `group`.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>);
 
-    /// Sends a log message of dynamic-mcp itself to the client if it wants it.
-    fn log(&self, level: LogLevel, message: &str);
+    /// Sends a log message of dynamic-mcp itself, about a group or all of them, to the client if it wants it.
+    fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str);
 
     /// Sends a request of an upstream to its client. A client that did not declare the capability does not see it; the
     /// answer is an error then.

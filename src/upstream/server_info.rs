@@ -1,8 +1,16 @@
 //! What a server says of itself in the handshake.
 
 use crate::protocol::{Era, capability};
+use crate::text::shorten;
 use crate::wire::{Raw, raw};
 use serde::{Deserialize, Serialize};
+
+/// The limit for the declared capabilities, in bytes. Each request looks at them. Larger ones count as missing.
+const MAX_CAPABILITIES: usize = 64 << 10;
+/// How many characters of the instructions are kept. A model sees fewer.
+const MAX_INSTRUCTIONS: usize = 64 << 10;
+/// How many characters of every other text are kept.
+const MAX_TEXT: usize = 1000;
 
 /// The answer to `initialize` or `server/discover`. Every member may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,16 +34,21 @@ impl ServerInfo {
     /// Reads the result of `initialize`, or a result of `server/discover` in the same form.
     pub fn read(result: &Raw, era: Era) -> Self {
         let info = raw::get(result, "serverInfo");
-        let text =
-            |key| info.as_ref().and_then(|info| raw::get_str(info, key)).filter(|text| !text.is_empty());
+        let text = |key| {
+            let text = info.as_ref().and_then(|info| raw::get_str(info, key)).filter(|text| !text.is_empty());
+            text.map(|text| shorten(&text, MAX_TEXT))
+        };
+        let version = raw::get_str(result, "protocolVersion").unwrap_or_default();
+        let instructions = raw::get_str(result, "instructions").filter(|text| !text.trim().is_empty());
         Self {
             era,
-            protocol_version: raw::get_str(result, "protocolVersion").unwrap_or_default(),
+            protocol_version: shorten(&version, MAX_TEXT),
             capabilities: raw::get(result, "capabilities")
+                .filter(|capabilities| capabilities.len() <= MAX_CAPABILITIES)
                 .map(|raw| String::from_utf8_lossy(&raw).into_owned()),
             title: text("title").or_else(|| text("name")),
             version: text("version"),
-            instructions: raw::get_str(result, "instructions").filter(|text| !text.trim().is_empty()),
+            instructions: instructions.map(|text| shorten(&text, MAX_INSTRUCTIONS)),
         }
     }
 

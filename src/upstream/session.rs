@@ -1,11 +1,15 @@
 //! The proxy's own requests on a connection, and the lists that a catalog consists of.
 
-use super::catalog::{self, Catalog, OtherLists, ServerInfo};
+use super::catalog::{Catalog, OtherLists, ServerInfo};
+use super::entries::ListEntry;
 use super::error::UpstreamError;
 use super::lease::LiveConnection;
+use super::list_limits::{CatalogList, LeftOff};
+use super::list_reader::{ListReader, Listed};
 use super::server_output::ServerOutput;
 use super::startup_output::StartupOutput;
 use super::translate;
+use crate::blocking;
 use crate::config::ServerConfig;
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, SKILLS_EXTENSION, capability, code};
@@ -13,14 +17,8 @@ use crate::text::{quoted, quoted_list};
 use crate::transport::TransportHandle;
 use crate::wire::peer::{CallError, CallOptions, Peer};
 use crate::wire::{Raw, Reply, raw};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The limit for the pages of one list, which only ends lists that never end.
-const MAX_PAGES: usize = 1000;
-/// The same in bytes. The last page may exceed it.
-const MAX_LIST_BYTES: usize = 16 << 20;
 
 /// A connection on which the proxy asks on its own behalf.
 pub(super) struct Session {
@@ -57,37 +55,54 @@ impl Session {
         let has_skills = has_resources && info.has_extension(SKILLS_EXTENSION);
         let has_tools = features.tools && info.may_have(capability::TOOLS);
         let (tools, resources, templates, prompts, skills) = tokio::join!(
-            self.list(Method::ToolsList, has_tools, &info),
-            self.list(Method::ResourcesList, has_resources, &info),
-            self.list(Method::ResourceTemplatesList, has_resources, &info),
-            self.list(Method::PromptsList, has_prompts, &info),
-            self.list(Method::SkillsList, has_skills, &info),
+            self.list(CatalogList::Tools, Method::ToolsList, has_tools, &info),
+            self.list(CatalogList::Resources, Method::ResourcesList, has_resources, &info),
+            self.list(CatalogList::Templates, Method::ResourceTemplatesList, has_resources, &info),
+            self.list(CatalogList::Prompts, Method::PromptsList, has_prompts, &info),
+            self.list(CatalogList::Skills, Method::SkillsList, has_skills, &info),
         );
-        let tools = tools?.iter().flat_map(catalog::read_tools).collect();
-        let other = |list: Result<Vec<Raw>, UpstreamError>, member: &str, key: &str| {
-            let pages = list.unwrap_or_else(|error| {
+        let (tools, mut left_off) = tools?;
+        let mut other = |list: Result<(Vec<ListEntry>, LeftOff), UpstreamError>, member: &str| {
+            let (entries, more) = list.unwrap_or_else(|error| {
                 tracing::warn!(%error, "failed to read the server's {member}");
-                Vec::new()
+                Default::default()
             });
-            pages.iter().flat_map(|page| catalog::read_entries(page, member, key)).collect()
+            left_off.merge(more);
+            entries.into()
         };
         let lists = OtherLists {
-            resources: other(resources, "resources", "uri"),
-            templates: other(templates, "resourceTemplates", "uriTemplate"),
-            prompts: other(prompts, "prompts", "name"),
-            skills: other(skills, "skills", "uri"),
+            resources: other(resources, "resources"),
+            templates: other(templates, "resourceTemplates"),
+            prompts: other(prompts, "prompts"),
+            skills: other(skills, "skills"),
         };
-        let mut catalog = Catalog::new(info, tools, lists);
+        let bytes = tools.iter().map(|(_, definition)| definition.len()).sum::<usize>() + lists.bytes();
+        let made = blocking::run_on(bytes, || {
+            let catalog = Catalog::new(info, tools, lists, left_off);
+            // Made here, because somebody will need them where nobody may wait.
+            catalog.claims();
+            catalog
+        });
+        let made = made.await.map_err(|error| {
+            self.protocol_error(Method::ToolsList.name(), format!("reading the lists {error}"))
+        });
+        let mut catalog = made?;
         catalog.offered = Some(self.offered.clone());
         Ok(catalog)
     }
 
     /// Reads all pages of one list; none unless `wanted`.
-    async fn list(&self, method: Method, wanted: bool, info: &ServerInfo) -> Result<Vec<Raw>, UpstreamError> {
+    async fn list<E: Listed>(
+        &self,
+        list: CatalogList,
+        method: Method,
+        wanted: bool,
+        info: &ServerInfo,
+    ) -> Result<(Vec<E>, LeftOff), UpstreamError> {
         let step = method.name();
-        let (mut pages, mut bytes, mut cursor, mut seen) = (Vec::new(), 0, None::<Raw>, HashSet::new());
+        let (mut reader, mut cursor) = (ListReader::new(list), None::<Raw>);
         if !wanted {
-            return Ok(pages);
+            return Ok(reader.into_parts());
         }
         loop {
             let params = cursor.as_ref().map(|c| raw::set(&Raw::from_static(b"{}"), "cursor", c));
@@ -101,29 +116,12 @@ impl Session {
                 break;
             }
             let page = self.accept(step, reply)?;
-            let next = raw::get(&page, "nextCursor").filter(|cursor| &cursor[..] != b"null");
-            catalog::check_page(&page, step).map_err(|what| self.protocol_error(step, what))?;
-            bytes += page.len();
-            pages.push(page);
-            match next {
-                Some(_) if pages.len() == MAX_PAGES || bytes >= MAX_LIST_BYTES => {
-                    let pages = pages.len();
-                    tracing::warn!(
-                        pages,
-                        bytes,
-                        "the server's {step} does not end; the pages up to there are used"
-                    );
-                    break;
-                }
-                Some(next) if seen.insert(next.clone()) => cursor = Some(next),
-                Some(_) => {
-                    tracing::warn!("the server's {step} repeats a cursor; the pages up to there are used");
-                    break;
-                }
-                None => break,
+            (reader, cursor) = reader.read(page).await.map_err(|what| self.protocol_error(step, what))?;
+            if cursor.is_none() {
+                break;
             }
         }
-        Ok(pages)
+        Ok(reader.into_parts())
     }
 
     /// Sends a request in the server's era.

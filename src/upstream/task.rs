@@ -277,10 +277,10 @@ impl<C: Connect> Task<C> {
         }
         self.urgent = Arc::default();
         let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let attempt = self.connect.connect(server);
+        let attempt = refresh::connect_and_observe(self.connect.connect(server), self.pins.clone());
         let attempt = async move {
             match slot {
-                Some((slots, urgent)) => in_slot(slots, &urgent, attempt).await,
+                Some((slots, urgent)) => in_slot(slots, &urgent, Box::pin(attempt)).await,
                 None => attempt.await,
             }
         };

@@ -5,7 +5,7 @@ use crate::config::GroupName;
 use crate::protocol::{Era, meta};
 use crate::wire::percent::{decode, encode};
 use crate::wire::{Raw, raw};
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 /// Returns the id that clients see for `id` of `group`.
 pub fn exposed(group: &GroupName, id: &str) -> String {
@@ -52,8 +52,8 @@ pub fn created(era: Era, result: &Raw) -> Option<Raw> {
 }
 
 fn rename_related(body: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {
-    // It is rare, and parsing a large body for it would be slow.
-    if memmem::find(body, meta::RELATED_TASK.as_bytes()).is_none() {
+    // It is rare, and parsing a large body for it would be slow. With escapes, it may be written in other ways.
+    if memmem::find(body, meta::RELATED_TASK.as_bytes()).is_none() && memchr(b'\\', body).is_none() {
         return body.clone();
     }
     let given = raw::get(body, "_meta");
@@ -91,6 +91,13 @@ mod tests {
         assert_eq!(exposed, String::from_utf8_lossy(&body).replace("a:b", "g%3A1:a:b"));
         assert_eq!(restore_related(&exposed), body);
         assert_eq!(expose(&group, &raw(r#"{"taskId":3}"#)), raw(r#"{"taskId":3}"#));
+    }
+
+    #[test]
+    fn the_related_task_is_renamed_however_its_key_is_written() {
+        let body = raw(r#"{"_m\u0065ta":{"io.modelcontextprotocol\/related-task":{"taskId":"bank:5"}}}"#);
+        let exposed = expose_related(&GroupName::new("evil"), &body);
+        assert_eq!(exposed, String::from_utf8_lossy(&body).replace("bank:5", "evil:bank:5"));
     }
 
     proptest! {

@@ -3,6 +3,9 @@
 // FIFOs and devices.
 #[cfg(unix)]
 mod files;
+// A shell script.
+#[cfg(unix)]
+mod lists;
 // Memory in /proc, and a shell script.
 #[cfg(unix)]
 mod memory;

@@ -7,6 +7,7 @@ use crate::config::GroupName;
 use crate::front::passthrough::aggregate::GroupEntries;
 use crate::front::passthrough::{claims, uri_owner};
 use crate::groups::GroupManager;
+use crate::upstream::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
 use crate::wire::{Raw, raw};
 use memchr::memmem;
 use serde_json::json;
@@ -32,7 +33,7 @@ impl<'g> AppUris<'g> {
 
     /// Replaces the URI of a definition's app by the one under which clients see it.
     pub fn set_in(&self, group: &GroupName, definition: &Raw) -> Raw {
-        if memmem::find(definition, uri_owner::APP_SCHEME.as_bytes()).is_none() {
+        if memmem::find(definition, APP_SCHEME.as_bytes()).is_none() {
             return definition.clone();
         }
         let Some(meta) = raw::get(definition, "_meta") else { return definition.clone() };
@@ -41,15 +42,15 @@ impl<'g> AppUris<'g> {
             Some(raw::set_str(&ui, "resourceUri", &uri))
         });
         let mut renamed = nested.map_or_else(|| meta.clone(), |ui| raw::set(&meta, "ui", &ui));
-        if let Some(uri) = raw::get_str(&meta, claims::OLD_APP_KEY) {
-            renamed = raw::set_str(&renamed, claims::OLD_APP_KEY, &self.of(group, &uri));
+        if let Some(uri) = raw::get_str(&meta, OLD_APP_KEY) {
+            renamed = raw::set_str(&renamed, OLD_APP_KEY, &self.of(group, &uri));
         }
         raw::set(definition, "_meta", &renamed)
     }
 
     /// Names the app of a tool with this definition in a result of the tool, unless the result does so.
     pub fn name_in_result(&self, group: &GroupName, definition: &Raw, result: &Raw) -> Raw {
-        let Some(uri) = claims::app_of(definition) else { return result.clone() };
+        let Some(uri) = app_of(definition) else { return result.clone() };
         let meta = raw::get(result, "_meta").filter(|meta| meta.starts_with(b"{"));
         if meta.as_ref().is_some_and(|meta| raw::get(meta, "ui").is_some()) {
             return result.clone();
@@ -57,6 +58,6 @@ impl<'g> AppUris<'g> {
         let uri = self.of(group, &uri);
         let ui = json!({ "resourceUri": uri }).to_string();
         let named = raw::set(&meta.unwrap_or(Raw::from_static(b"{}")), "ui", ui.as_bytes());
-        raw::set(result, "_meta", &raw::set_str(&named, claims::OLD_APP_KEY, &uri))
+        raw::set(result, "_meta", &raw::set_str(&named, OLD_APP_KEY, &uri))
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn find_misfit(
     args: &Raw,
 ) -> Option<ArgumentMisfit> {
     let CatalogSource::Live(_) = tool.catalog.source else { return None };
-    let definition = tool.catalog.definition(tool.index)?;
+    let definition = tool.definition()?;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     match context.session.validator.validate(label, definition, args) {
         ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,

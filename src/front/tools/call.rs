@@ -2,19 +2,17 @@
 
 use super::apps::AppUris;
 use super::arguments::{CallArguments, SelectArgument};
-use super::found_tool::{FoundTool, find_tool};
+use super::found_tool::{self, FoundTool, find_tool};
 use super::large_results::{self, ReceivedResult};
-use super::{argument_repair, stored_result, tool_list};
+use super::{argument_repair, stored_result};
 use crate::config::{GroupName, OWN_GROUP};
-use crate::front::errors::{self, RpcError};
+use crate::front::errors::{self, LISTS_TOOK_TOO_LONG, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
 use crate::front::interaction::approval_token::{Approval, ApprovalDemand};
 use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
-use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
-use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::schema;
@@ -101,7 +99,7 @@ impl From<ForwardError> for CallStop {
 }
 
 async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, CallStop> {
-    let (group, name) = choose_group(call.context.groups(), arguments)?;
+    let (group, name) = choose_group(&call.context, arguments).await?;
     let name = &*name;
     let mut outgoing = OutgoingCall {
         call,
@@ -125,7 +123,8 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
     let group = &forwarded.group.name;
     let result = match (&outgoing.tool, outgoing.carried) {
         (Some(tool), Some(demand)) => {
-            Approval { group, tool: &tool.name, args: outgoing.args(), demand }.wrap_result(&result)
+            let approval = Approval { group, tool: &tool.name, args: outgoing.args(), demand };
+            approval.wrap_result(&result, &call.context.session.approval_nonces)
         }
         _ => result,
     };
@@ -144,7 +143,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
 /// Names the app of the tool in a result, for a client that shows apps.
 fn name_app(call: &ToolCall, group: &GroupName, tool: &FoundTool, result: Raw) -> Raw {
     let shows_apps = call.context.session.client.shows_apps();
-    match tool.catalog.definition(tool.index).filter(|_| shows_apps) {
+    match tool.definition().filter(|_| shows_apps) {
         Some(definition) => AppUris::new(call.context.groups()).name_in_result(group, definition, &result),
         None => result,
     }
@@ -192,8 +191,8 @@ impl Outgoing for OutgoingCall<'_> {
         }
         self.store_above = server.and_then(|server| server.store_above);
         let has_select = |definition| schema::has_argument(definition, "select");
-        self.takes_select = self.arguments.has_flattened_select()
-            && tool.catalog.definition(tool.index).is_some_and(has_select);
+        self.takes_select =
+            self.arguments.has_flattened_select() && tool.definition().is_some_and(has_select);
         if self.select().is_some() && self.asks_for_task {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
@@ -248,8 +247,8 @@ impl OutgoingCall<'_> {
     /// The call has a hidden argument. The text for the model.
     fn replace_hidden(&mut self, group: &Upstream, tool: &FoundTool) -> Result<(), String> {
         for HiddenArg { name, value } in tool.hidden_args() {
-            if raw::get(self.args(), &name).is_some() {
-                return Err(tool_errors::hidden_argument(&group.name, &tool.name, &name));
+            if let Some(written) = tool.spelling_of_hidden(&name, self.args()) {
+                return Err(tool_errors::hidden_argument(&group.name, &tool.name, &name, &written));
             }
             if let Some(value) = value {
                 self.repaired = Some(raw::set(self.args(), &name, &value));
@@ -312,34 +311,56 @@ impl OutgoingCall<'_> {
 /// # Errors
 ///
 /// The text for the model.
-fn choose_group<'a>(
-    groups: &GroupManager,
+async fn choose_group<'a>(
+    context: &RequestContext,
     arguments: &'a CallArguments<'_>,
 ) -> Result<(Upstream, Cow<'a, str>), String> {
-    let tool = &*arguments.tool;
+    let (groups, tool) = (context.groups(), &*arguments.tool);
     if let Some(name) = &arguments.group {
         let group = lookup::group(groups, name)?;
         let without_prefix = tool.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
         let name = match without_prefix {
-            Some(name) if lookup::known_tool(&group, tool) == Match::None => name,
+            Some(name) if !Box::pin(found_tool::is_spelling(&group, tool)).await? => name,
             _ => tool,
         };
         return Ok((group, name.into()));
     }
-    let exposed = tool_list::exposed_names(groups).resolve(tool);
-    if let Some((Some(group), tool)) = exposed.map(|(group, tool)| (groups.get(&group), tool)) {
-        return Ok((group, tool.into()));
+    // Boxed, because most calls name the group.
+    let found = Box::pin(choose_group_of(context, tool.to_owned())).await?;
+    Ok((found.0, found.1.into()))
+}
+
+/// Finds the group of a call that names none.
+///
+/// # Errors
+///
+/// The text for the model.
+async fn choose_group_of(context: &RequestContext, tool: String) -> Result<(Upstream, String), String> {
+    let names = context.session.names.get(&context.session.groups).await;
+    let exposed = names.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())?.resolve(&tool);
+    if let Some((Some(group), tool)) = exposed.map(|(group, tool)| (context.groups().get(&group), tool)) {
+        return Ok((group, tool));
     }
-    let all = groups.all();
-    if let Some((group, tool)) = lookup::split(&all, tool) {
-        return Ok((group.clone(), tool.into()));
+    let find = context.run_on_lists(move |session| choose_by_tool(&session.groups.all(), &tool));
+    find.await.map_err(|error| error.message.into_owned())?
+}
+
+/// Finds the group whose name begins the tool's name, the only one that has such a tool, or the only one that has it in
+/// another spelling.
+///
+/// # Errors
+///
+/// The text for the model.
+fn choose_by_tool(all: &[Upstream], tool: &str) -> Result<(Upstream, String), String> {
+    if let Some((group, tool)) = lookup::split(all, tool) {
+        return Ok((group.clone(), tool.to_owned()));
     }
     let names =
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
-    match lookup::owners(&all, tool)[..] {
-        [group] => Ok((group.clone(), tool.into())),
-        [] => match lookup::misspelled(&all, tool)? {
-            Some((group, tool)) => Ok((group, tool.into())),
+    match lookup::owners(all, tool)[..] {
+        [group] => Ok((group.clone(), tool.to_owned())),
+        [] => match lookup::misspelled(all, tool)? {
+            Some(found) => Ok(found),
             None => Err(format!(
                 "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
                 quoted(tool),

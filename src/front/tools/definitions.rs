@@ -256,7 +256,8 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
     }
     let width = largest(longest, fits);
     let tools = groups.iter().map(|group| group.tools.len()).max().unwrap_or_default();
-    let names = largest(tools, |names| {
+    // A name takes more than one character.
+    let names = largest(tools.min(room), |names| {
         let (text, named) = lines(width, names);
         text.chars().count() <= room && named <= names_budget
     });

@@ -4,7 +4,9 @@ use super::arguments::{DescribeArguments, Detail};
 use super::broken_groups::BrokenGroups;
 use super::render::{self, ToolEntry};
 use super::stored_result;
+use crate::blocking;
 use crate::config::OWN_GROUP;
+use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::RequestContext;
 use crate::front::spelling::Match;
@@ -13,9 +15,12 @@ use crate::groups::GroupManager;
 use crate::text::CHARACTERS_PER_TOKEN;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
+use crate::upstream::list_limits::CatalogList;
 use crate::wire::Raw;
 use serde_json::json;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Answers `get_dynamic_tools`.
 pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
@@ -43,8 +48,8 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     let (group, arguments) = match lookup::group(groups, name) {
         Ok(group) => (group, Cow::Borrowed(arguments)),
         // The name of a tool, as our texts show it.
-        Err(text) => match lookup::misspelled(&groups.all(), name) {
-            Ok(Some((group, tool))) if arguments.tools.is_none() => {
+        Err(text) => match misspelled(context, name.clone()).await {
+            Some((group, tool)) if arguments.tools.is_none() => {
                 (group, Cow::Owned(DescribeArguments { tools: Some(vec![tool]), ..arguments.clone() }))
             }
             _ => return Err(text),
@@ -56,7 +61,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     if let Some(catalog) = group.snapshot().catalog.clone() {
         // A cached catalog may be outdated, so it may answer a request but never reject it.
         let may_reject = matches!(catalog.source, CatalogSource::Live(_));
-        match answer(group, &catalog, arguments, budget) {
+        match answer(group, catalog, arguments, budget).await? {
             Answer::Complete(text) => return Ok(text),
             Answer::Incomplete(outcome) if may_reject => return outcome,
             Answer::Incomplete(_) | Answer::DefinitionsLost => {}
@@ -65,11 +70,17 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     let (group, _lease) = acquire_for_user(context, group.clone()).await?;
     let catalog =
         group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
-    match answer(&group, &catalog, arguments, budget) {
+    match answer(&group, catalog, arguments, budget).await? {
         Answer::Complete(text) => Ok(text),
         Answer::Incomplete(outcome) => outcome,
         Answer::DefinitionsLost => Err("The definitions are not known yet; call again.".to_owned()),
     }
+}
+
+/// Finds the group and the tool of a name that is no group's.
+async fn misspelled(context: &RequestContext, name: String) -> Option<(Upstream, String)> {
+    let found = context.run_on_lists(move |session| lookup::misspelled(&session.groups.all(), &name));
+    found.await.ok()?.ok()?
 }
 
 /// Lists the groups, for a model that names none.
@@ -100,12 +111,35 @@ enum Answer {
     DefinitionsLost,
 }
 
-fn answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {
+/// Writes what a catalog says about the tools.
+///
+/// # Errors
+///
+/// It took too long. The text for the model.
+async fn answer(
+    group: &Upstream,
+    catalog: Arc<Catalog>,
+    arguments: &DescribeArguments,
+    budget: usize,
+) -> Result<Answer, String> {
+    let (group, arguments) = (group.clone(), arguments.clone());
+    blocking::run_on(catalog.bytes, move || write_answer(&group, &catalog, &arguments, budget))
+        .await
+        .map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
+}
+
+fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {
     let snapshot = group.snapshot();
     let is_shown = |tool: &&Tool| snapshot.rules.allows(&tool.name) && !tool.app_only;
     let tools: Vec<_> = catalog.tools.iter().filter(is_shown).collect();
     let (mut chosen, mut missing) = choose(catalog, &tools, arguments.tools.as_deref(), group);
     let left_out = changed_tools::left_out(group, chosen.iter().copied());
+    let left_off =
+        catalog.left_off.text().filter(|_| arguments.tools.is_none()).map(|text| format!("({text}.)"));
+    let left_out = match (left_out, left_off) {
+        (Some(changed), Some(left_off)) => Some(format!("{changed}\n{left_off}")),
+        (changed, left_off) => changed.or(left_off),
+    };
     let refused = snapshot.refused();
     chosen.retain(|tool| !refused.contains(&tool.name));
     let all = format!("{} tools", tools.len());
@@ -114,9 +148,13 @@ fn answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, bu
     let text = if arguments.detail == Some(Detail::Stub) {
         render::stubs(head, &chosen, &group.name)
     } else {
-        let Some(definitions) = catalog.definitions() else { return Answer::DefinitionsLost };
-        let definitions: Vec<ToolEntry<'_>> = definitions.collect();
-        let find = |tool: &&Tool| definitions.iter().find(|(entry, _)| entry.name == tool.name).copied();
+        if catalog.definitions().is_none() {
+            return Answer::DefinitionsLost;
+        }
+        let find = |tool: &&Tool| {
+            let place = catalog.place(&tool.name)?;
+            Some((catalog.tools.get(place)?, catalog.definition(place)?))
+        };
         let entries: Vec<ToolEntry<'_>> = chosen.iter().filter_map(find).collect();
         match arguments.detail {
             Some(Detail::Signature) => {
@@ -151,15 +189,18 @@ fn choose<'a>(
     group: &Upstream,
 ) -> (Vec<&'a Tool>, String) {
     let Some(names) = names else { return (tools.to_vec(), String::new()) };
-    let mut chosen: Vec<&Tool> = Vec::new();
+    let (mut chosen, mut seen): (Vec<&Tool>, HashSet<&str>) = Default::default();
     let mut missing = Vec::new();
     for name in names {
         match lookup::tool(&group.name, catalog, &group.snapshot().rules, name) {
-            Match::One(index) if chosen.iter().any(|known| known.name == catalog.tools[index].name) => {}
+            Match::One(index) if !seen.insert(&catalog.tools[index].name) => {}
             Match::One(index) => chosen.push(&catalog.tools[index]),
             Match::Several(indexes) => {
                 let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
                 missing.push(lookup::ambiguous_tool(&group.name, name, names));
+            }
+            Match::None if catalog.left_off.concerns(CatalogList::Tools) => {
+                missing.push(lookup::unlisted_tool(&group.name, name));
             }
             Match::None => {
                 let known = tools.iter().map(|tool| tool.name.as_str());
@@ -177,9 +218,7 @@ fn within_budget(budget: usize, head: String, entries: &[ToolEntry<'_>], group: 
     if size <= budget {
         return render::definitions(head, entries, &group.name);
     }
-    let signatures = render::signatures_of(entries);
-    let size: usize = signatures.iter().map(|signature| signature.to_string().len()).sum();
-    if size <= budget && signatures.iter().all(|signature| signature.lossless) {
+    if let Some(signatures) = render::signatures_within(budget, entries) {
         return render::signatures(head, &signatures, &group.name);
     }
     let tools: Vec<_> = entries.iter().map(|(tool, _)| *tool).collect();

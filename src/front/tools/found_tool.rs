@@ -1,22 +1,37 @@
 //! Finds the tool of a call in the catalog of its group.
 
-use crate::front::lookup;
+use crate::blocking;
+use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::spelling::Match;
+use crate::front::{lookup, tool_errors};
+use crate::schema;
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{Catalog, Tool};
+use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
+use crate::upstream::list_limits::CatalogList;
 use crate::upstream::overrides::{HiddenArg, hidden_args};
 use crate::upstream::snapshot::Snapshot;
+use crate::wire::object::Object;
+use crate::wire::{Raw, fold};
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A tool in a group's catalog.
+/// A tool of a group.
 pub(super) struct FoundTool {
     /// The state of the group in which it was found.
     pub(super) snapshot: Arc<Snapshot>,
     /// The catalog.
     pub(super) catalog: Arc<Catalog>,
-    /// Its place in the catalog.
-    pub(super) index: usize,
+    /// Where it is in the catalog.
+    place: ToolPlace,
+}
+
+/// Where a tool is in a catalog.
+enum ToolPlace {
+    /// At this place in the list.
+    Listed(usize),
+    /// Nowhere: the list lacks tools, because it exceeds a limit.
+    Unlisted(Box<Tool>),
 }
 
 impl FoundTool {
@@ -24,19 +39,90 @@ impl FoundTool {
     pub(super) fn named(group: &Upstream, name: &str) -> Option<Self> {
         let snapshot = group.snapshot();
         let catalog = snapshot.catalog.clone()?;
-        let index = catalog.tools.iter().position(|tool| tool.name == name)?;
-        Some(Self { snapshot, catalog, index })
+        let place = ToolPlace::Listed(catalog.place(name)?);
+        Some(Self { snapshot, catalog, place })
+    }
+
+    /// Finds a tool that the config allows, by its name in any spelling. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model: several tools may be meant, or the list lacks the tool and the config has rules that need
+    /// its definition.
+    fn near(group: &Upstream, name: &str) -> Option<Result<Self, String>> {
+        let snapshot = group.snapshot();
+        let catalog = snapshot.catalog.clone()?;
+        match lookup::tool(&group.name, &catalog, &snapshot.rules, name) {
+            Match::None => Self::unlisted(group, snapshot, catalog, name),
+            Match::One(place) => Some(Ok(Self { snapshot, catalog, place: ToolPlace::Listed(place) })),
+            Match::Several(places) => {
+                let names = places.iter().map(|place| catalog.tools[*place].name.as_str());
+                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
+            }
+        }
+    }
+
+    /// A tool that is in no list, if the list lacks tools and the config allows this one. Rules by name apply to it.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model: the config has rules that need the tool's definition.
+    fn unlisted(
+        group: &Upstream,
+        snapshot: Arc<Snapshot>,
+        catalog: Arc<Catalog>,
+        name: &str,
+    ) -> Option<Result<Self, String>> {
+        let is_possible = matches!(catalog.source, CatalogSource::Live(_))
+            && catalog.left_off.concerns(CatalogList::Tools)
+            && catalog.place(name).is_none()
+            && snapshot.rules.allows(name);
+        let server = snapshot.server.clone().filter(|_| is_possible)?;
+        let overrides = &server.tools.overrides;
+        let own = overrides.own_name(name);
+        if overrides.shown_name(own) != Some(name) {
+            // Clients know it by another name.
+            return None;
+        }
+        if server.pin_tools {
+            return Some(Err(tool_errors::unlisted_pinned(&group.name, name)));
+        }
+        if overrides.of(own).is_some_and(|of_tool| !of_tool.hidden_args.is_empty()) {
+            return Some(Err(tool_errors::unlisted_with_hidden_args(&group.name, name)));
+        }
+        let place = ToolPlace::Unlisted(Box::new(Tool::unlisted(name)));
+        Some(Ok(Self { snapshot, catalog, place }))
+    }
+
+    /// The definition; `None` if the list lacks it.
+    pub(super) fn definition(&self) -> Option<&Raw> {
+        match self.place {
+            ToolPlace::Listed(place) => self.catalog.definition(place),
+            ToolPlace::Unlisted(_) => None,
+        }
     }
 
     /// The arguments that the config hides.
     pub(super) fn hidden_args(&self) -> Vec<HiddenArg> {
+        let ToolPlace::Listed(place) = self.place else { return Vec::new() };
         let overrides = self.snapshot.server.as_ref().map(|server| &server.tools.overrides);
         let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
         else {
             return Vec::new();
         };
-        let definition = self.catalog.original_definition(self.index);
+        let definition = self.catalog.original_definition(place);
         definition.map(|definition| hidden_args(definition, of_tool)).unwrap_or_default()
+    }
+
+    /// Returns how a hidden argument is written among `args`, if it is there. Some servers ignore the case of keys, so
+    /// another spelling counts unless the tool has an argument of that name.
+    pub(super) fn spelling_of_hidden(&self, hidden: &str, args: &Raw) -> Option<String> {
+        let args = Object::parse(args)?;
+        let ToolPlace::Listed(place) = self.place else { return None };
+        let definition = self.catalog.original_definition(place);
+        let has = |name: &str| definition.is_some_and(|definition| schema::has_argument(definition, name));
+        let is_hidden = |name: &str| name == hidden || fold::is_same(name, hidden) && !has(name);
+        args.keys().find(|name| is_hidden(name)).map(Cow::into_owned)
     }
 }
 
@@ -44,7 +130,10 @@ impl Deref for FoundTool {
     type Target = Tool;
 
     fn deref(&self) -> &Tool {
-        &self.catalog.tools[self.index]
+        match &self.place {
+            ToolPlace::Listed(place) => &self.catalog.tools[*place],
+            ToolPlace::Unlisted(tool) => tool,
+        }
     }
 }
 
@@ -54,29 +143,50 @@ impl Deref for FoundTool {
 ///
 /// The text for the model.
 pub(super) async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
-    let find = || {
-        let snapshot = group.snapshot();
-        let catalog = snapshot.catalog.clone()?;
-        match lookup::tool(&group.name, &catalog, &snapshot.rules, name) {
-            Match::None => None,
-            Match::One(index) => Some(Ok(FoundTool { snapshot, catalog, index })),
-            Match::Several(indexes) => {
-                let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
-                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
-            }
-        }
-    };
-    if let Some(found) = find() {
+    if let Some(tool) = FoundTool::named(group, name)
+        && tool.snapshot.rules.allows(name)
+    {
+        return Ok(tool);
+    }
+    if let Some(found) = on_names(group, name, FoundTool::near).await? {
         return found;
     }
     if group.snapshot().rules.allows(name) {
         Box::pin(group.refresh()).await;
-        if let Some(found) = find() {
+        if let Some(found) = on_names(group, name, FoundTool::near).await? {
             return found;
         }
     }
-    let snapshot = group.snapshot();
-    let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
-    let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-    Err(lookup::unknown_tool(&group.name, name, known))
+    let unknown = |group: &Upstream, name: &str| {
+        let snapshot = group.snapshot();
+        let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+        let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
+        lookup::unknown_tool(&group.name, name, known)
+    };
+    Err(on_names(group, name, unknown).await?)
+}
+
+/// Returns whether a name is that of a known tool in some spelling.
+///
+/// # Errors
+///
+/// It took too long. The text for the model.
+pub(super) async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, String> {
+    on_names(group, name, |group, name| lookup::known_tool(group, name) != Match::None).await
+}
+
+/// Compares a name with those of a group's tools.
+///
+/// # Errors
+///
+/// It took too long. The text for the model.
+async fn on_names<T: Send + 'static>(
+    group: &Upstream,
+    name: &str,
+    work: impl FnOnce(&Upstream, &str) -> T + Send + 'static,
+) -> Result<T, String> {
+    let bytes = group.snapshot().catalog.as_ref().map_or(0, |catalog| catalog.bytes);
+    let (group, name) = (group.clone(), name.to_owned());
+    let done = blocking::run_on(bytes, move || work(&group, &name)).await;
+    done.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
 }

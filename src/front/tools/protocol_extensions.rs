@@ -4,17 +4,20 @@
 use super::{definitions, tool_list};
 use crate::config::GroupName;
 use crate::front::errors::{self, RpcError};
+use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::acquire::acquire;
+use crate::front::interaction::context::{RequestContext, SessionState};
 use crate::front::interaction::invocation::Invocation;
+use crate::front::known_names::exposed_names;
 use crate::front::{changed_tools, lookup};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::upstream::Upstream;
-use crate::wire::peer::Progress;
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// How many names one `tools/describe_batch` may have.
 const MAX_NAMES: usize = 1000;
@@ -25,10 +28,13 @@ pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
     let surfaces = groups.surfaces();
     let is_listed = |group: &GroupName| era == Era::Handshake || surfaces.contains_key(group);
     if !lazy {
-        let definitions = tool_list::known_definitions(groups, |group, _, _| is_listed(&group.name));
+        let definitions = tool_list::known_definitions(groups, |group| {
+            let is_listed = is_listed(&group.name);
+            move |_, _| is_listed
+        });
         return tool_list::result_of(&definitions);
     }
-    let names = tool_list::exposed_names(groups);
+    let names = exposed_names(groups);
     let mut stubs: Vec<Raw> = Vec::new();
     for group in groups.all().into_iter().filter(|group| is_listed(&group.name)) {
         let snapshot = group.snapshot();
@@ -57,10 +63,9 @@ pub fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
 /// `tools/describe`.
 pub async fn describe(invocation: Invocation) -> Reply {
     let name = invocation.string("name")?;
-    let progress = invocation.context.progress.as_ref();
-    let mut found = find(invocation.groups(), std::slice::from_ref(&name), progress).await;
+    let mut found = find(&invocation.context, std::slice::from_ref(&name)).await?;
     if found.tools.is_empty()
-        && let Some(text) = refusal(invocation.groups(), &name)
+        && let Some(text) = refusal(&invocation.context, &name).await?
     {
         return Err(errors::invalid_params(text).into());
     }
@@ -72,10 +77,16 @@ pub async fn describe(invocation: Invocation) -> Reply {
 }
 
 /// Returns the text about the tool exposed as `name` if it is refused because it changed.
-fn refusal(groups: &GroupManager, name: &str) -> Option<String> {
-    let (group, tool) = tool_list::exposed_names(groups).resolve(name)?;
-    let group = groups.get(&group)?;
-    changed_tools::refusal(&group.name, &group.snapshot(), &tool)
+async fn refusal(context: &RequestContext, name: &str) -> Result<Option<String>, RpcError> {
+    let Some((group, tool)) = names(context).await?.resolve(name) else { return Ok(None) };
+    let group = context.groups().get(&group);
+    Ok(group.and_then(|group| changed_tools::refusal(&group.name, &group.snapshot(), &tool)))
+}
+
+/// The exposed names of all known tools.
+async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> {
+    let names = context.session.names.get(&context.session.groups).await;
+    names.map_err(|_| errors::lists_took_too_long())
 }
 
 /// `tools/describe_batch`.
@@ -89,7 +100,7 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
         let message = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
         return Err(errors::invalid_params(message).into());
     }
-    let found = find(invocation.groups(), &names, invocation.context.progress.as_ref()).await;
+    let found = find(&invocation.context, &names).await?;
     let not_found = json!(found.missing).to_string();
     let tools = raw::array(&found.tools);
     Ok([b"{\"tools\":", &tools[..], b",\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
@@ -107,10 +118,11 @@ struct FoundTools {
 }
 
 /// Finds definitions by exposed names. Groups that may have an unknown tool are connected, all at once.
-async fn find(groups: &GroupManager, names: &[String], progress: Option<&Progress>) -> FoundTools {
-    let known = known_definitions(groups, names);
+async fn find(context: &RequestContext, names: &[String]) -> Result<FoundTools, RpcError> {
+    let groups = context.groups();
+    let known = known_definitions(context, names).await?;
     let unknown = names.iter().filter(|name| !known.contains_key(name.as_str()));
-    let table = tool_list::exposed_names(groups);
+    let table = self::names(context).await?;
     let all = groups.all();
     let candidates: BTreeMap<GroupName, Upstream> = unknown
         .flat_map(|name| match table.resolve(name) {
@@ -121,35 +133,42 @@ async fn find(groups: &GroupManager, names: &[String], progress: Option<&Progres
         .map(|group| (group.name.clone(), group))
         .collect();
     let acquiring = candidates.values().map(|group| async move {
-        let acquired = acquire(groups, group, progress).await;
+        let acquired = acquire(groups, group, context.progress.as_ref()).await;
         acquired.map(|_lease| ()).map_err(RpcError::from)
     });
     let errors = join_all(acquiring).await.into_iter().filter_map(Result::err).collect();
     let mut found = FoundTools { errors, ..FoundTools::default() };
-    let known = if candidates.is_empty() { known } else { known_definitions(groups, names) };
+    let known = if candidates.is_empty() { known } else { known_definitions(context, names).await? };
     for name in names {
         match known.get(name.as_str()) {
             Some(definition) => found.tools.push(definition.clone()),
             None => found.missing.push(name.clone()),
         }
     }
-    found
+    Ok(found)
 }
 
 /// The known definitions of these tools, verbatim except for the name and hints that do not count. Tools that are refused
 /// because they changed are left out.
-fn known_definitions<'n>(groups: &GroupManager, names: &'n [String]) -> HashMap<&'n str, Raw> {
-    let table = tool_list::exposed_names(groups);
-    let definition = |name: &'n String| {
-        let (group, tool) = table.resolve(name)?;
-        let snapshot = groups.get(&group)?.snapshot();
-        if snapshot.refused().contains(&tool) {
-            return None;
-        }
-        let mut definitions = snapshot.catalog.as_ref()?.definitions()?;
-        let (_, definition) = definitions.find(|(known, _)| known.name == tool)?;
-        let definition = tool_list::with_trusted_hints(definition, &tool, &snapshot.rules);
-        Some((name.as_str(), tool_list::with_name(&definition, name)))
+async fn known_definitions(
+    context: &RequestContext,
+    names: &[String],
+) -> Result<HashMap<String, Raw>, RpcError> {
+    let (table, names) = (self::names(context).await?, names.to_vec());
+    let find = move |session: &SessionState| {
+        let definition = |name: String| {
+            let (group, tool) = table.resolve(&name)?;
+            let snapshot = session.groups.get(&group)?.snapshot();
+            if snapshot.refused().contains(&tool) {
+                return None;
+            }
+            let catalog = snapshot.catalog.as_ref()?;
+            let definition = catalog.definition(catalog.place(&tool)?)?;
+            let definition = tool_list::with_trusted_hints(definition, &tool, &snapshot.rules);
+            let definition = tool_list::with_name(&definition, &name);
+            Some((name, definition))
+        };
+        names.into_iter().filter_map(definition).collect()
     };
-    names.iter().filter_map(definition).collect()
+    context.run_on_lists(find).await
 }

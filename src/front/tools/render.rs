@@ -89,6 +89,17 @@ pub fn signatures_of(entries: &[ToolEntry<'_>]) -> Vec<Signature> {
     entries.iter().map(|(_, definition)| signature(definition)).collect()
 }
 
+/// Computes the signatures of tools if they say everything and take at most `budget` bytes.
+pub fn signatures_within(budget: usize, entries: &[ToolEntry<'_>]) -> Option<Vec<Signature>> {
+    let mut size = 0;
+    let within = |(_, definition): &ToolEntry<'_>| {
+        let signature = signature(definition);
+        size += signature.to_string().len();
+        (size <= budget && signature.lossless).then_some(signature)
+    };
+    entries.iter().map(within).collect()
+}
+
 /// Lists signatures, and marks those that do not say everything.
 pub fn signatures(head: String, signatures: &[Signature], group: &GroupName) -> String {
     let mut out = BoundedText::new(head);
@@ -111,8 +122,13 @@ pub fn definitions(head: String, entries: &[ToolEntry<'_>], group: &GroupName) -
     let alone = BoundedText::new(head.clone());
     let mut out = BoundedText::new(head);
     for (tool, definition) in entries {
-        let text = split_lines(definition);
-        if alone.fits(&text) {
+        if out.omitted > 0 {
+            out.omitted += 1;
+            continue;
+        }
+        // A character has at most four bytes.
+        let text = (definition.len() <= 4 * MAX_CHARACTERS).then(|| split_lines(definition));
+        if let Some(text) = text.filter(|text| alone.fits(text)) {
             out.push(&text);
         } else {
             let length = definition.len();
@@ -136,17 +152,44 @@ fn by_name(group: &GroupName) -> String {
     format!("get_dynamic_tools {}", visible(&arguments.to_string()))
 }
 
-/// Inserts line ends between the members of long JSON.
+/// Inserts line ends between the members of long objects, in one pass whatever their nesting.
 fn split_lines(json: &Raw) -> String {
-    let text = || String::from_utf8_lossy(json).into_owned();
-    if json.len() <= MAX_LINE {
-        return text();
+    let text = String::from_utf8_lossy(json);
+    if text.len() <= MAX_LINE {
+        return text.into_owned();
     }
-    let Some(members) = raw::entries(json).filter(|members| !members.is_empty()) else { return text() };
-    let members = members
-        .iter()
-        .map(|(key, value)| format!("{}:{}", serde_json::Value::from(key.as_str()), split_lines(value)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(",\n"))
+    let bytes = text.as_bytes();
+    // The objects and arrays around a byte: where each begins, and how many of the commas are not its own.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    // The commas of the open objects, and those after which a line ends.
+    let (mut commas, mut ends) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = raw::string_end(bytes, at),
+            b'{' | b'[' => open.push((at, commas.len())),
+            b',' if open.last().is_some_and(|(start, _)| bytes[*start] == b'{') => commas.push(at),
+            b'}' | b']' => {
+                let (start, first) = open.pop().unwrap_or_default();
+                let own = commas.drain(first.min(commas.len())..);
+                if at - start >= MAX_LINE {
+                    ends.extend(own);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    ends.sort_unstable();
+    let mut lines = String::with_capacity(text.len() + ends.len());
+    let mut start = 0;
+    for end in ends {
+        lines.push_str(&text[start..=end]);
+        lines.push('\n');
+        start = end + 1;
+    }
+    lines.push_str(&text[start..]);
+    lines
 }
 
 /// Text within the limits of clients. It takes whole entries and counts those that do not fit.
@@ -193,12 +236,14 @@ impl BoundedText {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::list_limits::CatalogList;
+    use crate::upstream::list_reader::read_cached;
 
     fn tool(name: &str, description: &str) -> (Tool, Raw) {
         let definition =
             json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
         let page = format!("{{\"tools\":[{definition}]}}");
-        crate::upstream::catalog::read_tools(&page.into()).remove(0)
+        read_cached(CatalogList::Tools, &page.into()).unwrap().remove(0)
     }
 
     #[test]
@@ -210,6 +255,17 @@ mod tests {
         assert!(text.lines().count() > 3, "{text}");
         assert!(text.lines().all(|line| line.len() <= MAX_LINE));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), definition);
+    }
+
+    #[test]
+    fn nesting_of_any_depth_is_split_in_one_pass() {
+        let deep = |levels: usize| format!("{}1{}", r#"{"a,\"":0,"b":["#.repeat(levels), "]}".repeat(levels));
+        let text = split_lines(&deep(2000).into());
+        // A line ends in each object that is long.
+        assert!(text.lines().count() > 1700, "{}", text.lines().count());
+        assert_eq!(text.replace('\n', ""), deep(2000));
+        // At each level, the rest was read again.
+        assert_eq!(split_lines(&deep(500_000).into()).replace('\n', ""), deep(500_000));
     }
 
     #[test]

@@ -8,12 +8,13 @@ use super::arguments::SearchQuery;
 use super::broken_groups::BrokenGroups;
 use crate::blocking;
 use crate::config::GroupName;
+use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::{lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::pins::changes::RefusedTools;
 use crate::rules::Rules;
 use crate::schema::signature::signature;
-use crate::search::{SearchGroup, SearchIndex};
+use crate::search::{Hit, SearchGroup, SearchIndex};
 use crate::text::{name, quoted, shorten, visible};
 use crate::upstream::catalog::{Catalog, Tool};
 use crate::wire::{Raw, raw};
@@ -46,6 +47,8 @@ pub struct ToolSearch {
 struct GroupIndex {
     /// The groups, in the order of the index.
     groups: Vec<IndexedGroup>,
+    /// The places of each group's indexed tools in its catalog.
+    places: Vec<Vec<usize>>,
     /// The index of their tools.
     index: SearchIndex,
 }
@@ -64,6 +67,29 @@ struct IndexedGroup {
     refused: RefusedTools,
 }
 
+impl GroupIndex {
+    /// The group and the tool of a hit, with the definition. `None` for a group that cannot be used.
+    fn tool(&self, hit: &Hit) -> Option<(&IndexedGroup, &Tool, Raw)> {
+        let group = self.groups.get(hit.group)?;
+        let (tool, definition) = group.tool(*self.places.get(hit.group)?.get(hit.tool)?)?;
+        Some((group, tool, definition))
+    }
+
+    /// The bytes of the definitions in it.
+    fn bytes(&self) -> usize {
+        self.groups.iter().filter_map(|group| Some(group.catalog.as_ref()?.bytes)).sum()
+    }
+}
+
+impl Drop for GroupIndex {
+    fn drop(&mut self) {
+        if self.bytes() > blocking::MAX_INLINE_BYTES {
+            let index = std::mem::take(&mut self.index);
+            blocking::discard((index, std::mem::take(&mut self.groups), std::mem::take(&mut self.places)));
+        }
+    }
+}
+
 impl IndexedGroup {
     fn is_same(&self, other: &Self) -> bool {
         self.name == other.name
@@ -73,22 +99,21 @@ impl IndexedGroup {
             && self.refused.is_same(&other.refused)
     }
 
-    /// The tools that may be called, with their definitions. If the cache has lost a definition, its summary replaces it.
-    fn tools(&self) -> Vec<(&Tool, Raw)> {
+    /// The places in the catalog of the tools that may be called.
+    fn places(&self) -> Vec<usize> {
         let is_allowed = |tool: &Tool| {
             self.rules.allows(&tool.name) && !tool.app_only && !self.refused.contains(&tool.name)
         };
-        let Some(catalog) = &self.catalog else { return Vec::new() };
-        match catalog.definitions() {
-            Some(all) => {
-                all.filter(|(tool, _)| is_allowed(tool)).map(|(tool, raw)| (tool, raw.clone())).collect()
-            }
-            None => {
-                let stub = |tool: &Tool| json!({ "description": tool.summary }).to_string().into();
-                let tools = catalog.tools.iter().filter(|tool| is_allowed(tool));
-                tools.map(|tool| (tool, stub(tool))).collect()
-            }
-        }
+        let tools = self.catalog.iter().flat_map(|catalog| catalog.tools.iter().enumerate());
+        tools.filter(|(_, tool)| is_allowed(tool)).map(|(place, _)| place).collect()
+    }
+
+    /// A tool with its definition. If the cache has lost the definition, the summary replaces it.
+    fn tool(&self, place: usize) -> Option<(&Tool, Raw)> {
+        let catalog = self.catalog.as_ref()?;
+        let tool = catalog.tools.get(place)?;
+        let stub = || json!({ "description": tool.summary }).to_string().into();
+        Some((tool, catalog.definition(place).cloned().unwrap_or_else(stub)))
     }
 }
 
@@ -115,24 +140,28 @@ impl ToolSearch {
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let broken_hits = index.groups.iter().filter(|group| group.catalog.is_none()).count();
         let only = only.as_ref().map(|only| index.groups.iter().position(|group| group.name == *only));
-        let hits = match only {
-            // The group is not known yet.
-            Some(None) => Vec::new(),
-            Some(Some(only)) => index.index.search(&query.query, Some(only), limit),
-            None => index.index.search(&query.query, None, limit + broken_hits),
+        let (searched, text) = (index.clone(), query.query.clone());
+        let search = move || {
+            let hits = match only {
+                // The group is not known yet.
+                Some(None) => Vec::new(),
+                Some(Some(only)) => searched.index.search(&text, Some(only), limit),
+                None => searched.index.search(&text, None, limit + broken_hits),
+            };
+            let best = hits.iter().find_map(|hit| searched.tool(hit));
+            let how = best.map(|(group, tool, definition)| how_to_call(&group.name, tool, &definition));
+            (hits, how)
         };
+        let found = blocking::run_on(index.bytes(), search).await;
+        let (hits, mut how_to_call) = found.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())?;
         let mut lines = Vec::new();
         let best = hits.first().map(|hit| &index.groups[hit.group].name);
         lines.extend(best.and_then(|best| broken.sentence(groups, best)));
         let mut found = 0;
         for hit in &hits {
-            let group = &index.groups[hit.group];
-            let tools = group.tools();
-            let Some((tool, definition)) = tools.get(hit.tool).filter(|_| found < limit) else { continue };
+            let Some((group, tool, _)) = index.tool(hit).filter(|_| found < limit) else { continue };
             lines.push(summary_line(&group.name, tool, broken.brief(&group.name)));
-            if found == 0 {
-                lines.push(how_to_call(&group.name, tool, definition));
-            }
+            lines.extend(how_to_call.take());
             found += 1;
         }
         if lines.is_empty() {
@@ -211,18 +240,23 @@ fn known_and_unknown(groups: &GroupManager, broken: &BrokenGroups) -> (Vec<Index
 }
 
 fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
-    let tools: Vec<Vec<(&Tool, Raw)>> = groups.iter().map(IndexedGroup::tools).collect();
+    let places: Vec<Vec<usize>> = groups.iter().map(IndexedGroup::places).collect();
+    let tools_of = |(group, places): (&IndexedGroup, &Vec<usize>)| -> Vec<(String, Raw)> {
+        let tools = places.iter().filter_map(|place| group.tool(*place));
+        tools.map(|(tool, definition)| (tool.name.clone(), definition)).collect()
+    };
+    let tools: Vec<_> = groups.iter().zip(&places).map(tools_of).collect();
     let documents = groups.iter().zip(&tools).map(|(group, tools)| SearchGroup {
         name: group.name.as_str(),
         description: group.description.clone(),
         tools: match group.catalog {
-            Some(_) => tools.iter().map(|(tool, definition)| (tool.name.as_str(), &definition[..])).collect(),
+            Some(_) => tools.iter().map(|(name, definition)| (name.as_str(), &definition[..])).collect(),
             // Without a tool, nothing would be found.
             None => vec![(group.name.as_str(), b"{}")],
         },
     });
     let index = SearchIndex::new(&documents.collect::<Vec<_>>());
-    GroupIndex { groups, index }
+    GroupIndex { groups, places, index }
 }
 
 /// `broken`: why the group cannot be used, if that is so.

@@ -200,6 +200,7 @@ fn group_json(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
         "server": info.and_then(|info| info.title.as_deref()).map(one_line),
         "version": info.and_then(|info| info.version.as_deref()).map(one_line),
         "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
+        "leftOff": catalog.map(|catalog| catalog.left_off.texts()),
         "changedTools": changed_tools_json(snapshot, &changes),
         "pinProblem": changes.problem.as_ref().map(PinProblem::text),
         "serverReplacedS": changes.replaced_s.map(age_s),
@@ -251,6 +252,9 @@ fn group_line(group: &Upstream, snapshot: &Snapshot, flows: &LoginFlows, note: O
             in_largest_unit(last.at.elapsed()),
             last.what
         ));
+    }
+    if let Some(text) = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()) {
+        line.push_str(&format!("\n    {text}"));
     }
     for note in change_notes(group, snapshot) {
         line.push_str(&format!("\n    {note}"));

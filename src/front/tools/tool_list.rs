@@ -5,10 +5,11 @@
 
 use super::apps::AppUris;
 use super::definitions::{self, GroupLine};
-use crate::config::{Config, GroupName, Mode, SurfaceKind};
+use crate::blocking::BlockingError;
+use crate::config::{Config, Mode, SurfaceKind};
 use crate::front::errors::{self, RpcError};
-use crate::front::exposed_names::ExposedNames;
 use crate::front::interaction::list_changes::ListContents;
+use crate::front::known_names::exposed_names;
 use crate::groups::GroupManager;
 use crate::groups::surface::Note;
 use crate::pins::definition::HINTS;
@@ -18,20 +19,24 @@ use crate::upstream::Upstream;
 use crate::upstream::catalog::{ListHashes, Tool};
 use crate::upstream::error::UpstreamError;
 use crate::wire::{Raw, raw};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::cell::LazyCell;
+use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The result of `tools/list` of one session, built again when a list may have changed.
+/// The result of `tools/list` of one session, built again when a list may have changed. Cheap to clone.
+#[derive(Clone)]
 pub struct ToolList {
     /// Changes whenever a list may have changed.
     version: watch::Receiver<u64>,
     /// Whether some group had no surface when the session began. Then the flat surface has all our tools.
     incomplete: bool,
     /// The last result, and the version that it was built for.
-    built: Option<(u64, Raw)>,
+    built: Arc<Mutex<Option<(u64, Raw)>>>,
 }
 
 impl ToolList {
@@ -39,27 +44,32 @@ impl ToolList {
     pub fn new(groups: &GroupManager) -> Self {
         let (config, surfaces) = (groups.config(), groups.surfaces());
         let incomplete = config.servers.iter().any(|(name, _)| !surfaces.contains_key(name));
-        Self { version: groups.list_version(), incomplete, built: None }
+        Self { version: groups.list_version(), incomplete, built: Arc::default() }
     }
 
-    /// Returns the result of `tools/list`.
-    pub fn result(&mut self, groups: &GroupManager) -> Raw {
+    /// Returns the result of `tools/list`. It is there at once unless the groups list much.
+    ///
+    /// # Errors
+    ///
+    /// Building it took too long.
+    pub async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         let version = *self.version.borrow();
-        match &self.built {
-            Some((of, list)) if *of == version => list.clone(),
-            _ => {
-                let list = build(groups, self.incomplete);
-                self.built = Some((version, list.clone()));
-                list
-            }
+        let known = self.built.lock().as_ref().filter(|(of, _)| *of == version).map(|(_, list)| list.clone());
+        if let Some(list) = known {
+            return Ok(list);
         }
+        let incomplete = self.incomplete;
+        let list = groups.run_on_lists(move |groups| build(groups, incomplete)).await?;
+        *self.built.lock() = Some((version, list.clone()));
+        Ok(list)
     }
 
     /// Returns what the lists contain now.
-    pub fn contents(&mut self, groups: &GroupManager) -> ListContents {
+    pub async fn contents(self, groups: Arc<GroupManager>) -> ListContents {
+        let tools = self.result(&groups).await.ok();
         let all = groups.all();
         ListContents {
-            tools: self.result(groups),
+            tools,
             resources: hash_lists(&all, |hashes| hashes.resources),
             prompts: hash_lists(&all, |hashes| hashes.prompts),
         }
@@ -111,9 +121,15 @@ fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
 /// exposes, or all.
 fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
     let surfaces = groups.surfaces();
-    let is_listed = |group: &Upstream, tool: &Tool, rules: &Rules| {
-        surfaces.get(&group.name).is_some_and(|surface| tool.app_only || surface.tools.contains(&tool.name))
-            && (!exposed_only || rules.exposes(&tool.name))
+    let is_listed = |group: &Upstream| {
+        let surface = surfaces.get(&group.name);
+        let names =
+            LazyCell::new(move || surface.iter().flat_map(|surface| &surface.tools).collect::<HashSet<_>>());
+        move |tool: &Tool, rules: &Rules| {
+            (!exposed_only || rules.exposes(&tool.name))
+                && surface.is_some()
+                && (tool.app_only || names.contains(&tool.name))
+        }
     };
     let definitions = known_definitions(groups, is_listed);
     if !exposed_only {
@@ -123,12 +139,12 @@ fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
     definitions.iter().map(always_load).collect()
 }
 
-/// The definitions of the known tools that `wanted` selects, under their exposed names. A definition that is invalid
+/// The definitions of the known tools that `wanted` selects for their group, under their exposed names. A definition that is invalid
 /// under MCP's schema is left out, because some clients drop the whole list for it. So is a tool that is refused because
 /// it changed.
-pub fn known_definitions(
+pub fn known_definitions<W: Fn(&Tool, &Rules) -> bool>(
     groups: &GroupManager,
-    wanted: impl Fn(&Upstream, &Tool, &Rules) -> bool,
+    wanted: impl Fn(&Upstream) -> W,
 ) -> Vec<Raw> {
     // Often no tool is listed, and there may be many groups.
     let names = LazyCell::new(|| exposed_names(groups));
@@ -138,9 +154,9 @@ pub fn known_definitions(
         let snapshot = group.snapshot();
         let rules = &snapshot.rules;
         let refused = snapshot.refused();
-        let is_wanted = |tool: &Tool| {
-            rules.allows(&tool.name) && !refused.contains(&tool.name) && wanted(&group, tool, rules)
-        };
+        let wanted = wanted(&group);
+        let is_wanted =
+            |tool: &Tool| rules.allows(&tool.name) && !refused.contains(&tool.name) && wanted(tool, rules);
         let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(is_wanted))
         else {
             continue;
@@ -192,23 +208,6 @@ pub fn with_name(definition: &Raw, name: &str) -> Raw {
 /// A result of `tools/list` with these tools.
 pub fn result_of(tools: &[Raw]) -> Raw {
     [b"{\"tools\":", &raw::array(tools)[..], b"}"].concat().into()
-}
-
-/// The exposed names of all known tools.
-pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
-    let known: Vec<(GroupName, Vec<String>)> = groups
-        .all()
-        .iter()
-        .filter_map(|group| {
-            let snapshot = group.snapshot();
-            let rules = &snapshot.rules;
-            let tools = snapshot.catalog.as_ref()?.tools.iter().map(|tool| tool.name.clone());
-            Some((group.name.clone(), tools.filter(|tool| rules.allows(tool)).collect()))
-        })
-        .collect();
-    let pairs = known.iter().flat_map(|(group, tools)| tools.iter().map(move |tool| (group, tool.as_str())));
-    let names: Vec<_> = groups.config().servers.iter().map(|(name, _)| name.clone()).collect();
-    ExposedNames::new(&names, pairs)
 }
 
 /// The `instructions` of `initialize` and `server/discover`.

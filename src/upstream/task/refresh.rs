@@ -2,16 +2,24 @@
 //! asks for it.
 
 use super::Task;
+use crate::blocking;
+use crate::pins::group::GroupPins;
+use crate::protocol::methods::Method;
+use crate::upstream::Grace;
 use crate::upstream::catalog::Catalog;
-use crate::upstream::connect::Connect;
+use crate::upstream::connect::{AttemptError, AttemptResult, Connect};
 use crate::upstream::error::UpstreamError;
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
 impl<C: Connect> Task<C> {
     /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at once.
     pub(super) fn start_refresh(&mut self) {
         match &self.connection {
-            Some(connection) if self.refresh.is_none() => self.refresh = Some((connection.refresh)()),
+            Some(connection) if self.refresh.is_none() => {
+                let (reading, pins) = ((connection.refresh)(), self.pins.clone());
+                self.refresh = Some(Box::pin(async move { observe(pins, reading.await?).await }));
+            }
             Some(_) => {}
             None => self.refresh_waiting.clear(),
         }
@@ -29,17 +37,17 @@ impl<C: Connect> Task<C> {
         self.end_refresh();
     }
 
-    /// Puts a catalog that was read into use, and compares it with what is remembered of the tools first: nobody sees it
-    /// before.
+    /// Puts a catalog that was read into use. It was compared with what is remembered of the tools: nobody sees it before.
     pub(super) fn set_catalog(&mut self, mut catalog: Catalog) {
         catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
-        if let Some(definitions) = catalog.definitions() {
-            let tools: Vec<_> =
-                definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
-            self.pins.observe(tools.iter().copied());
-        }
-        if !self.catalog.as_ref().is_some_and(|known| known.original().is_same(&catalog)) {
+        let known = self.catalog.as_ref().map(|known| known.original());
+        if !known.is_some_and(|known| known.is_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
+        }
+        if let Some(text) = catalog.left_off.text()
+            && known.is_none_or(|known| known.left_off != catalog.left_off)
+        {
+            tracing::warn!("{text}");
         }
         let original = catalog.tools.len();
         let catalog = self.overridden(&Arc::new(catalog));
@@ -69,4 +77,40 @@ impl<C: Connect> Task<C> {
             let _gone = caller.send(());
         }
     }
+}
+
+/// Runs an attempt, and compares its catalog with what is remembered of the tools.
+pub(super) async fn connect_and_observe(
+    attempt: BoxFuture<'static, AttemptResult>,
+    pins: Arc<GroupPins>,
+) -> AttemptResult {
+    let (connection, catalog) = attempt.await?;
+    match observe(pins, catalog).await {
+        Ok(catalog) => Ok((connection, catalog)),
+        Err(error) => {
+            let closing = Some((connection.close)(Grace::Ordinary));
+            Err(AttemptError { error, closing })
+        }
+    }
+}
+
+/// Compares a catalog that was read with what is remembered of the tools.
+///
+/// # Errors
+///
+/// It took too long.
+pub(super) async fn observe(pins: Arc<GroupPins>, catalog: Catalog) -> Result<Catalog, UpstreamError> {
+    let observed = blocking::run_on(catalog.bytes, move || {
+        if let Some(definitions) = catalog.definitions() {
+            let tools: Vec<_> =
+                definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
+            pins.observe(tools.iter().copied());
+        }
+        catalog
+    });
+    observed.await.map_err(|error| UpstreamError::Protocol {
+        step: Method::ToolsList.name(),
+        what: format!("comparing its tools {error}"),
+        stderr: String::new(),
+    })
 }

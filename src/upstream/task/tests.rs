@@ -3,6 +3,7 @@
 use super::super::AcquireError;
 use super::super::catalog::{OtherLists, ServerInfo};
 use super::super::lease::LiveConnection;
+use super::super::list_limits::LeftOff;
 use super::*;
 use crate::config::tool_rules::ToolRules;
 use crate::config::{Endpoint, Features, Launcher, Mode, Share, StdioConfig, Timeouts};
@@ -92,7 +93,8 @@ impl Connect for FakeConnector {
             let (takes, good) = next.unwrap_or((Duration::ZERO, true));
             sleep(takes).await;
             let error = UpstreamError::Spawn { message: "scripted".into() };
-            let catalog = Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default());
+            let catalog =
+                Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default(), LeftOff::default());
             if good { Ok((fake.connection(), catalog)) } else { Err(AttemptError { error, closing: None }) }
         })
     }

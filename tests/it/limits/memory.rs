@@ -64,16 +64,20 @@ fn large_text(request: &Request) -> String {
     request.text_response(&"x".repeat(ANSWER_BYTES))
 }
 
-/// A server whose list of tools has pages of 3 MB and no end.
+/// A server whose list of tools has pages of 900 kB and no end.
 const ENDLESS: &str = r#"
-big=$(head -c 3000000 /dev/zero | tr '\0' x)
+head -c 900000 /dev/zero | tr '\0' x >"$0.big"
 n=0
 while read -r line; do
   id=${line#*'"id":'}
   id=${id%%,*}
   case $line in
     *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"e","version":"1"}}';;
-    *tools/list*) n=$((n+1)); result="{\"tools\":[{\"name\":\"t$n\",\"x\":\"$big\",\"inputSchema\":{\"type\":\"object\"}}],\"nextCursor\":\"$n\"}";;
+    *tools/list*) n=$((n+1))
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t%s","x":"' "$id" "$n"
+      cat "$0.big"
+      printf '","inputSchema":{"type":"object"}}],"nextCursor":"%s"}}\n' "$n"
+      continue;;
     *) continue;;
   esac
   echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}"
@@ -85,11 +89,12 @@ fn a_list_without_end_is_cut_off() {
     let command = ProxyCommand::new();
     let script = command.home().join("server");
     fs::write(&script, ENDLESS).unwrap();
-    let mut proxy =
-        command.config(&pure_config([("g", json!({"command": "sh", "args": [script]}))])).start_initialized();
+    // The shell writes 18 MB beside the other tests.
+    let entry = json!({"command": "sh", "args": [script], "timeout": {"wait": "60s"}});
+    let mut proxy = command.config(&pure_config([("g", entry)])).start_initialized();
     let stubs = proxy.get_dynamic_tools(json!({"group": "g", "detail": "stub"}));
-    assert!(stubs.contains("6 tools"), "{stubs}");
-    assert!(proxy.log().contains("does not end; the pages up to there are used"), "{}", proxy.log());
+    assert!(stubs.contains("18 tools") && stubs.contains("the tools of further pages"), "{stubs}");
+    assert!(proxy.log().contains("do not end; the pages up to there are used"), "{}", proxy.log());
 }
 
 #[test]

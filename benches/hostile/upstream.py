@@ -1,0 +1,44 @@
+"""An MCP server on stdin and stdout whose answers are the files of a directory: `tools.0.json` is the first page of
+`tools/list`, and so on. Its calls return "ok". With `--changes`, it says after each list that its tools changed. It
+parses no JSON but that of small requests."""
+
+import json
+import pathlib
+import sys
+
+LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+    "skills/list": "skills",
+}
+directory = pathlib.Path(sys.argv[1])
+changes = "--changes" in sys.argv
+out = sys.stdout.buffer
+
+
+def page_of(member, cursor):
+    page = directory / f"{member}.{cursor}.json"
+    return page.read_bytes() if page.exists() else b'{"%s":[]}' % member.encode()
+
+
+for line in open(0, "rb", buffering=1 << 20):
+    message = json.loads(line)
+    if "id" not in message or "method" not in message:
+        continue
+    method, params = message["method"], message.get("params", {})
+    if method == "initialize":
+        result = (directory / "initialize.json").read_bytes()
+    elif method in LISTS:
+        result = page_of(LISTS[method], params.get("cursor", "0"))
+    elif method == "resources/read":
+        result = b'{"contents":[{"uri":"x","text":"ok"}]}'
+    elif method == "prompts/get":
+        result = b'{"messages":[]}'
+    else:
+        result = b'{"content":[{"type":"text","text":"ok"}]}'
+    out.write(b'{"jsonrpc":"2.0","id":%s,"result":' % json.dumps(message["id"]).encode() + result + b"}\n")
+    if changes and method == "tools/list":
+        out.write(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
+    out.flush()

@@ -1,0 +1,47 @@
+//! The URIs that belong to a group although no list of resources has to have them: those of MCP Apps, which definitions of
+//! tools name, and those of skills.
+
+use super::catalog::Catalog;
+use super::entries::{ListEntries, ListEntry};
+use crate::wire::{Raw, raw};
+use memchr::memmem;
+
+/// The scheme of MCP Apps, which hosts look for.
+pub const APP_SCHEME: &str = "ui://";
+/// The key of `_meta` that older servers name the app of a tool with.
+pub const OLD_APP_KEY: &str = "ui/resourceUri";
+
+impl Catalog {
+    /// The URIs that the group claims.
+    pub fn claims(&self) -> &ListEntries {
+        if let Some(original) = self.overridden_catalog() {
+            return original.claims();
+        }
+        self.claims.get_or_init(|| {
+            let skills = self.lists().into_iter().flat_map(|lists| lists.skills.iter().flat_map(skill_uris));
+            let entry = |key| ListEntry { key, definition: Raw::new() };
+            apps(self).chain(skills).map(entry).collect()
+        })
+    }
+}
+
+/// The URIs of the apps that tools of a catalog name.
+fn apps(catalog: &Catalog) -> impl Iterator<Item = String> {
+    let finder = memmem::Finder::new(APP_SCHEME);
+    let definitions = catalog.definitions().into_iter().flatten().map(|(_, definition)| definition);
+    definitions.filter(move |definition| finder.find(definition).is_some()).filter_map(app_of)
+}
+
+/// The URI of the app that a definition names.
+pub fn app_of(definition: &Raw) -> Option<String> {
+    let meta = raw::get(definition, "_meta")?;
+    let nested = raw::get(&meta, "ui").and_then(|ui| raw::get_str(&ui, "resourceUri"));
+    nested.or_else(|| raw::get_str(&meta, OLD_APP_KEY))
+}
+
+/// The URIs of the files of a skill.
+fn skill_uris(skill: &ListEntry) -> Vec<String> {
+    let files = raw::elements(&skill.definition, "resources").unwrap_or_default();
+    let files = files.iter().filter_map(|file| raw::get_str(file, "uri"));
+    std::iter::once(skill.key.clone()).chain(files).collect()
+}

@@ -1,0 +1,227 @@
+//! The limits for what a server lists, which no honest server meets, and what exceeds them.
+//!
+//! An entry that exceeds a limit is left off the lists and named. Nothing is cut. Whatever walks over a catalog may rely
+//! on the limits: they are checked once, when a list is read, before anything else is done with an entry.
+
+use crate::text::{quoted_list, shorten};
+use crate::wire::raw;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The limit for the tools of a group. The first ones are kept.
+pub const MAX_TOOLS: usize = 10_000;
+/// The limit for one definition, in bytes.
+pub const MAX_DEFINITION_BYTES: usize = 1 << 20;
+/// The limit for the depth of one definition: how deep its objects and arrays are nested.
+pub const MAX_DEPTH: usize = 256;
+/// The limit for all definitions of a group, in bytes. The first ones are kept.
+pub const MAX_LIST_BYTES: usize = 16 << 20;
+/// The limit for the pages of one list, which only ends lists that never end.
+pub const MAX_PAGES: usize = 1000;
+/// How many of the entries that are left off are named.
+const MAX_NAMED: usize = 5;
+/// How many characters of a name are kept.
+const MAX_NAME: usize = 64;
+
+/// One of the lists of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogList {
+    /// `tools/list`.
+    Tools,
+    /// `resources/list`.
+    Resources,
+    /// `resources/templates/list`.
+    Templates,
+    /// `prompts/list`.
+    Prompts,
+    /// `skills/list`.
+    Skills,
+    /// `tasks/list`, which is in no catalog.
+    Tasks,
+}
+
+impl CatalogList {
+    /// The member of a page that has the entries.
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+            Self::Prompts => "prompts",
+            Self::Skills => "skills",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    /// The member of an entry that identifies it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources | Self::Skills => "uri",
+            Self::Templates => "uriTemplate",
+            Self::Tasks => "taskId",
+        }
+    }
+
+    /// What its entries are called in sentences.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Templates => "resource templates",
+            list => list.member(),
+        }
+    }
+}
+
+/// The limit that an entry exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExceededLimit {
+    /// [`MAX_TOOLS`].
+    Count,
+    /// [`MAX_DEFINITION_BYTES`].
+    Size,
+    /// [`MAX_DEPTH`].
+    Depth,
+    /// [`MAX_LIST_BYTES`].
+    Total,
+    /// The list has further pages, which are not read.
+    Pages,
+}
+
+impl ExceededLimit {
+    /// The limit that a definition exceeds by itself.
+    pub fn of(definition: &[u8]) -> Option<Self> {
+        match definition.len() {
+            // A level takes two bytes.
+            0..=MAX_DEPTH => None,
+            length if length > MAX_DEFINITION_BYTES => Some(Self::Size),
+            _ => (raw::depth(definition) > MAX_DEPTH).then_some(Self::Depth),
+        }
+    }
+
+    /// What is left off, after the number and the noun.
+    fn text(self) -> String {
+        match self {
+            Self::Count => "after the first 10,000".to_owned(),
+            Self::Size => format!("with a definition of more than {} MB", MAX_DEFINITION_BYTES >> 20),
+            Self::Depth => format!("with a definition of more than {MAX_DEPTH} levels"),
+            Self::Total => format!("after the first {} MB of definitions", MAX_LIST_BYTES >> 20),
+            Self::Pages => "of further pages".to_owned(),
+        }
+    }
+}
+
+/// What is left off the lists of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeftOff(BTreeMap<CatalogList, BTreeMap<ExceededLimit, LeftOffEntries>>);
+
+/// The entries of one list that exceed the same limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct LeftOffEntries {
+    /// How many there are; 0 if that is not known.
+    count: usize,
+    /// The names of the first ones.
+    first: Vec<String>,
+}
+
+impl LeftOff {
+    /// Adds an entry. `name` returns what it is called, if that can be told.
+    pub fn add(&mut self, list: CatalogList, limit: ExceededLimit, name: impl FnOnce() -> Option<String>) {
+        let entries = self.0.entry(list).or_default().entry(limit).or_default();
+        entries.count += 1;
+        if entries.first.len() < MAX_NAMED {
+            entries.first.extend(name().map(|name| shorten(&name, MAX_NAME)));
+        }
+    }
+
+    /// Adds the pages of a list that are not read.
+    pub fn add_pages(&mut self, list: CatalogList) {
+        self.0.entry(list).or_default().entry(ExceededLimit::Pages).or_default();
+    }
+
+    /// Adds what is left off another list.
+    pub fn merge(&mut self, other: Self) {
+        for (list, limits) in other.0 {
+            for (limit, LeftOffEntries { count, first }) in limits {
+                let entries = self.0.entry(list).or_default().entry(limit).or_default();
+                entries.count += count;
+                entries.first.extend(first);
+                entries.first.truncate(MAX_NAMED);
+            }
+        }
+    }
+
+    /// Returns whether the lists have everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns whether a list lacks something.
+    pub fn concerns(&self, list: CatalogList) -> bool {
+        self.0.contains_key(&list)
+    }
+
+    /// Says what is left off, one text for each list and limit.
+    pub fn texts(&self) -> Vec<String> {
+        let all = self.0.iter().flat_map(|(list, limits)| limits.iter().map(move |entries| (list, entries)));
+        let text = |(list, (limit, entries)): (&CatalogList, (&ExceededLimit, &LeftOffEntries))| {
+            let (count, noun, what) = (entries.count, list.noun(), limit.text());
+            let named = quoted_list(entries.first.iter().map(String::as_str));
+            let more = if count > entries.first.len() { ", …" } else { "" };
+            match (count, named.is_empty()) {
+                (0, _) => format!("the {noun} {what}"),
+                (_, true) => format!("{count} {noun} {what}"),
+                (_, false) => format!("{count} {noun} {what} ({named}{more})"),
+            }
+        };
+        all.map(text).collect()
+    }
+
+    /// Says what is left off and what that means, on one line; `None` if nothing is.
+    pub fn text(&self) -> Option<String> {
+        let texts = self.texts();
+        (!texts.is_empty()).then(|| {
+            let texts = texts.join("; ");
+            format!("left off the lists, because they exceed a limit: {texts}; a request that names one still reaches the server")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_at_a_limit_is_within_it() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert_eq!(ExceededLimit::of(deep(MAX_DEPTH).as_bytes()), None);
+        assert_eq!(ExceededLimit::of(deep(MAX_DEPTH + 1).as_bytes()), Some(ExceededLimit::Depth));
+        let long = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+        assert_eq!(ExceededLimit::of(long(MAX_DEFINITION_BYTES).as_bytes()), None);
+        assert_eq!(ExceededLimit::of(long(MAX_DEFINITION_BYTES + 1).as_bytes()), Some(ExceededLimit::Size));
+    }
+
+    #[test]
+    fn what_is_left_off_is_counted_and_the_first_are_named() {
+        let mut left_off = LeftOff::default();
+        assert_eq!(left_off.text(), None);
+        left_off.add(CatalogList::Tools, ExceededLimit::Depth, || Some("deep".to_owned()));
+        for n in 0..7 {
+            left_off.add(CatalogList::Tools, ExceededLimit::Count, || Some(format!("t{n}")));
+        }
+        let mut other = LeftOff::default();
+        other.add_pages(CatalogList::Templates);
+        left_off.merge(other);
+        let text = left_off.text().unwrap();
+        for part in [
+            r#"7 tools after the first 10,000 ("t0", "t1", "t2", "t3", "t4", …); "#,
+            r#"1 tools with a definition of more than 256 levels ("deep"); "#,
+            "the resource templates of further pages; ",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(left_off.concerns(CatalogList::Tools) && !left_off.concerns(CatalogList::Prompts));
+    }
+}

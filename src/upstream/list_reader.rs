@@ -1,0 +1,275 @@
+//! Reads the pages of one list of a server, within the limits.
+//!
+//! A page of more than a few definitions is read on a thread that may block. What is kept of it is copied, so that the
+//! message need not be kept.
+
+use super::entries::ListEntry;
+use super::list_limits::{CatalogList, ExceededLimit, LeftOff, MAX_LIST_BYTES, MAX_PAGES, MAX_TOOLS};
+use super::tool::{Tool, read_tool};
+use crate::blocking;
+use crate::wire::{Raw, raw};
+use std::collections::HashSet;
+
+/// An entry as it is kept.
+pub trait Listed: Sized + Send + 'static {
+    /// Reads an entry, which the page need not outlive. `None` if it lacks what identifies it.
+    fn read(list: CatalogList, definition: Raw) -> Option<Self>;
+    /// The definition.
+    fn definition(&self) -> &Raw;
+}
+
+impl Listed for (Tool, Raw) {
+    fn read(_: CatalogList, definition: Raw) -> Option<Self> {
+        // A copy of its own, because the definition may outlive the catalog.
+        let definition = Raw::copy_from_slice(&definition);
+        Some((read_tool(&definition)?, definition))
+    }
+
+    fn definition(&self) -> &Raw {
+        &self.1
+    }
+}
+
+impl Listed for ListEntry {
+    fn read(list: CatalogList, definition: Raw) -> Option<Self> {
+        Some(Self { key: raw::get_str(&definition, list.key())?, definition })
+    }
+
+    fn definition(&self) -> &Raw {
+        &self.definition
+    }
+}
+
+/// What was read of one list so far.
+pub struct ListReader<E> {
+    /// Which list it is.
+    list: CatalogList,
+    /// The entries within the limits.
+    entries: Vec<E>,
+    /// The bytes of their definitions.
+    bytes: usize,
+    /// What exceeds a limit.
+    left_off: LeftOff,
+    /// The number of pages.
+    pages: usize,
+    /// The bytes of the pages.
+    page_bytes: usize,
+    /// The cursors that the pages named.
+    cursors: HashSet<Raw>,
+}
+
+impl<E: Listed> ListReader<E> {
+    /// Has read nothing yet.
+    pub fn new(list: CatalogList) -> Self {
+        let (entries, left_off, cursors) = (Vec::new(), LeftOff::default(), HashSet::new());
+        Self { list, entries, bytes: 0, left_off, pages: 0, page_bytes: 0, cursors }
+    }
+
+    /// Reads a page. Returns the cursor of the next one, if it is to be read.
+    ///
+    /// # Errors
+    ///
+    /// It is no page of this list, or reading it took too long.
+    pub async fn read(mut self, page: Raw) -> Result<(Self, Option<Raw>), String> {
+        let read = blocking::run_on(page.len(), move || {
+            let next = self.add(&page)?;
+            Ok((self, next))
+        });
+        read.await.unwrap_or_else(|error| Err(format!("reading a page {error}")))
+    }
+
+    /// What was read.
+    pub fn into_parts(self) -> (Vec<E>, LeftOff) {
+        (self.entries, self.left_off)
+    }
+
+    fn add(&mut self, page: &Raw) -> Result<Option<Raw>, String> {
+        let member = self.list.member();
+        let elements = raw::elements(page, member).ok_or_else(|| format!("`{member}` is not a list"))?;
+        let nameless = self.add_elements(&elements);
+        if nameless > 0 {
+            tracing::warn!("ignored {nameless} of the server's {member}, which have no name");
+        }
+        self.pages += 1;
+        self.page_bytes += page.len();
+        let next = raw::get(page, "nextCursor").filter(|cursor| &cursor[..] != b"null");
+        let Some(next) = next.map(|next| Raw::copy_from_slice(&next)) else { return Ok(None) };
+        if self.is_full() {
+            tracing::warn!(
+                pages = self.pages,
+                "the server's {member} do not end; the pages up to there are used"
+            );
+            self.left_off.add_pages(self.list);
+            return Ok(None);
+        }
+        if !self.cursors.insert(next.clone()) {
+            tracing::warn!("the server's list of {member} repeats a cursor; the pages up to there are used");
+            return Ok(None);
+        }
+        Ok(Some(next))
+    }
+
+    /// Returns whether further pages have nothing that would be kept.
+    fn is_full(&self) -> bool {
+        self.pages >= MAX_PAGES || self.page_bytes >= MAX_LIST_BYTES || self.has_enough(self.entries.len())
+    }
+
+    /// Returns whether there are so many entries that a further one exceeds a limit.
+    fn has_enough(&self, entries: usize) -> bool {
+        self.list == CatalogList::Tools && entries >= MAX_TOOLS
+    }
+
+    /// Keeps the elements that are within the limits. Returns how many have no name.
+    fn add_elements(&mut self, elements: &[Raw]) -> usize {
+        let (mut kept, mut nameless) = (Vec::new(), 0);
+        for element in elements {
+            let limit = ExceededLimit::of(element)
+                .or_else(|| self.has_enough(self.entries.len() + kept.len()).then_some(ExceededLimit::Count))
+                .or_else(|| (self.bytes + element.len() > MAX_LIST_BYTES).then_some(ExceededLimit::Total));
+            match limit {
+                Some(limit) => {
+                    let key = self.list.key();
+                    self.left_off.add(self.list, limit, || raw::get_str(element, key));
+                }
+                None => {
+                    self.bytes += element.len();
+                    kept.push(element);
+                }
+            }
+        }
+        // One copy for all of them.
+        let copy = Raw::from(kept.iter().flat_map(|element| element.iter().copied()).collect::<Vec<u8>>());
+        let mut at = 0;
+        for element in kept {
+            let definition = copy.slice(at..at + element.len());
+            at += element.len();
+            match E::read(self.list, definition) {
+                Some(entry) => self.entries.push(entry),
+                None => nameless += 1,
+            }
+        }
+        nameless
+    }
+}
+
+/// Leaves off what exceeds the limit for all definitions of a group. `room`: the bytes that other lists leave.
+pub fn within_room<E: Listed>(
+    list: CatalogList,
+    entries: Vec<E>,
+    room: &mut usize,
+    left_off: &mut LeftOff,
+) -> Vec<E> {
+    let fits = |entry: &E| match room.checked_sub(entry.definition().len()) {
+        Some(rest) => {
+            *room = rest;
+            true
+        }
+        None => {
+            left_off.add(list, ExceededLimit::Total, || raw::get_str(entry.definition(), list.key()));
+            false
+        }
+    };
+    let mut fits = fits;
+    entries.into_iter().filter(|entry| fits(entry)).collect()
+}
+
+/// Reads entries that were within the limits when they were cached. Those that are not, or have no name, are left out.
+pub fn read_cached<E: Listed>(list: CatalogList, body: &Raw) -> Option<Vec<E>> {
+    let mut reader = ListReader::new(list);
+    reader.add_elements(&raw::elements(body, list.member())?);
+    Some(reader.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(tools: &str, next: Option<&str>) -> Raw {
+        let next = next.map(|next| format!(r#","nextCursor":"{next}""#)).unwrap_or_default();
+        format!(r#"{{"tools":[{tools}]{next}}}"#).into()
+    }
+
+    async fn read(pages: impl IntoIterator<Item = Raw>) -> (Vec<(Tool, Raw)>, LeftOff, bool) {
+        let mut reader = ListReader::new(CatalogList::Tools);
+        let mut is_over = false;
+        for page in pages {
+            assert!(!is_over);
+            let next;
+            (reader, next) = reader.read(page).await.unwrap();
+            is_over = next.is_none();
+        }
+        let (tools, left_off) = reader.into_parts();
+        (tools, left_off, is_over)
+    }
+
+    #[tokio::test]
+    async fn definitions_are_kept_verbatim_and_nameless_tools_are_left_out() {
+        let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
+        let (tools, left_off, _) = read([page(&format!("{definition},{{}},3"), None)]).await;
+        assert_eq!((tools.len(), &tools[0].1[..]), (1, definition.as_bytes()));
+        assert!(tools[0].0.read_only && left_off.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_page_without_its_list_is_invalid() {
+        let templates = ListReader::<ListEntry>::new(CatalogList::Templates);
+        assert!(templates.read(r#"{"resourceTemplates":[]}"#.into()).await.is_ok());
+        let error = ListReader::<ListEntry>::new(CatalogList::Templates).read("{}".into()).await.err();
+        assert_eq!(error.as_deref(), Some("`resourceTemplates` is not a list"));
+    }
+
+    #[tokio::test]
+    async fn the_first_ten_thousand_tools_are_kept_whatever_the_pages() {
+        let tools = |from: usize, to: usize| {
+            (from..to).map(|n| format!(r#"{{"name":"t{n}"}}"#)).collect::<Vec<_>>().join(",")
+        };
+        let (one, left_off, _) = read([page(&tools(0, MAX_TOOLS + 3), None)]).await;
+        assert_eq!((one.len(), one[MAX_TOOLS - 1].0.name.as_str()), (MAX_TOOLS, "t9999"));
+        assert!(
+            left_off.texts()[0].starts_with(r#"3 tools after the first 10,000 ("t10000", "#),
+            "{left_off:?}"
+        );
+        let (two, left_off, is_over) =
+            read([page(&tools(0, 6000), Some("a")), page(&tools(6000, 10_000), Some("b"))]).await;
+        assert_eq!(
+            (two.len(), is_over, left_off.texts()),
+            (MAX_TOOLS, true, vec!["the tools of further pages".to_owned()])
+        );
+    }
+
+    #[tokio::test]
+    async fn the_last_page_counts_against_the_bytes_of_a_list() {
+        let half = format!(r#"{{"name":"t","x":"{}"}}"#, "x".repeat(1_000_000));
+        let many = vec![half; 20].join(",");
+        let (tools, left_off, _) = read([page(&many, None)]).await;
+        let bytes: usize = tools.iter().map(|(_, definition)| definition.len()).sum();
+        assert!(bytes <= MAX_LIST_BYTES && tools.len() == 16, "{bytes}");
+        assert!(left_off.texts()[0].starts_with("4 tools after the first 16 MB"), "{left_off:?}");
+    }
+
+    #[tokio::test]
+    async fn what_exceeds_a_limit_is_left_off_and_named() {
+        let deep = format!(r#"{{"name":"deep","inputSchema":{}{}}}"#, "[".repeat(35_000), "]".repeat(35_000));
+        let huge = format!(r#"{{"name":"huge","description":"{}"}}"#, "d".repeat(30_000_000));
+        let (tools, left_off, _) =
+            read([page(&format!(r#"{{"name":"a"}},{deep},{huge},{{"name":"b"}}"#), None)]).await;
+        assert_eq!(tools.iter().map(|(tool, _)| tool.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        let text = left_off.text().unwrap();
+        assert!(text.contains(r#"("deep")"#) && text.contains(r#"("huge")"#), "{text}");
+    }
+
+    #[test]
+    fn all_lists_of_a_group_share_the_room() {
+        let entry =
+            |key: &str| ListEntry { key: key.to_owned(), definition: format!(r#"{{"uri":"{key}"}}"#).into() };
+        let (mut room, mut left_off) = (25, LeftOff::default());
+        let kept = within_room(
+            CatalogList::Resources,
+            vec![entry("a://1"), entry("a://2")],
+            &mut room,
+            &mut left_off,
+        );
+        assert_eq!((kept.len(), kept[0].key.as_str()), (1, "a://1"));
+        assert!(left_off.texts()[0].contains(r#"("a://2")"#), "{left_off:?}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What the program itself uses of the definition of a tool.
+
+use crate::pins::definition::DefinitionDigest;
+use crate::protocol::meta;
+use crate::text::{shorten, summary};
+use crate::wire::object::Object;
+use crate::wire::{Raw, raw};
+use serde::{Deserialize, Serialize};
+
+/// How many characters of a description's first sentence are kept.
+const MAX_SUMMARY: usize = 1000;
+
+/// What the program itself uses of a tool's definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The server's own name for it.
+    pub name: String,
+    /// The first sentence of its description, on one line; empty if it has none.
+    pub summary: String,
+    /// `annotations.readOnlyHint`.
+    pub read_only: bool,
+    /// `annotations.idempotentHint`.
+    pub idempotent: bool,
+    /// Whether `execution.taskSupport` is `required`: the tool runs only as a task.
+    #[serde(default, rename = "task")]
+    pub requires_task: bool,
+    /// Identifies the whole definition.
+    pub digest: DefinitionDigest,
+    /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
+    #[serde(default, rename = "user")]
+    pub requires_user: bool,
+    /// Whether only the app of the tool may call it, and no model: `_meta.ui.visibility` (MCP Apps).
+    #[serde(default, rename = "app_only")]
+    pub app_only: bool,
+    /// Whether apps may call it: it has `_meta.ui`, which does not say otherwise.
+    #[serde(default, rename = "app")]
+    pub for_apps: bool,
+}
+
+impl Tool {
+    /// A tool that the server does not list, or whose definition is left off. It declares nothing.
+    pub fn unlisted(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            summary: String::new(),
+            read_only: false,
+            idempotent: false,
+            requires_task: false,
+            digest: DefinitionDigest::of(b""),
+            requires_user: false,
+            app_only: false,
+            for_apps: false,
+        }
+    }
+}
+
+/// Reads a definition. `None` if it has no name.
+pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
+    let members = Object::parse(definition)?;
+    let name = members.get_str("name")?.into_owned();
+    let summary = members.get_str("description").map(|text| shorten(&summary(&text), MAX_SUMMARY));
+    let annotations = members.get("annotations");
+    let hint =
+        |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
+    let meta = members.get("_meta");
+    let ui = meta.as_ref().and_then(|meta| raw::get(meta, "ui"));
+    let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
+    let visibility = ui.as_ref().and_then(|ui| raw::get(ui, "visibility"));
+    let visibility: Option<Vec<String>> = visibility.and_then(|list| serde_json::from_slice(&list).ok());
+    let is_visible_to = |whom: &str| {
+        visibility.as_ref().is_none_or(|visibility| visibility.iter().any(|known| known == whom))
+    };
+    let support = members.get("execution").and_then(|how| raw::get_str(&how, "taskSupport"));
+    Some(Tool {
+        name,
+        summary: summary.unwrap_or_default(),
+        read_only: hint("readOnlyHint"),
+        idempotent: hint("idempotentHint"),
+        requires_task: support.as_deref() == Some("required"),
+        digest: DefinitionDigest::of(definition),
+        requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
+        app_only: !is_visible_to("model"),
+        for_apps: ui.is_some() && is_visible_to("app"),
+    })
+}
