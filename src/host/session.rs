@@ -9,10 +9,9 @@ use super::session_table::{Competition, LogSeverity, SessionId};
 use super::special_params::SpecialParams;
 use crate::protocol::code;
 use crate::protocol::methods::{Method, notification};
-use crate::random::hex_id;
 use crate::transport::server_log::READ_LOG;
 use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
-use crate::transport::shared::challenge;
+use crate::transport::shared::challenge::{self, PeerProcess, Question};
 use crate::transport::shared::confinement::Confinement;
 use crate::transport::shared::pipes::{self, SessionPipes};
 use crate::transport::warden::raise_nofile;
@@ -72,7 +71,7 @@ pub(super) async fn serve(socket: UnixStream, registry: Arc<Registry>, own: Arc<
 }
 
 async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confinement) -> io::Result<()> {
-    let client = timeout(ATTACH_TIMEOUT, verify(&socket, own)).await??;
+    let client = timeout(ATTACH_TIMEOUT, verify(&mut socket, own)).await??;
     let (attached, answer) = match timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, client)).await? {
         Ok(attached) => {
             let pid = attached.server.pid();
@@ -122,12 +121,14 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
 ///
 /// # Errors
 ///
-/// Fails if it does not prove that it is the process that the kernel tells.
-async fn verify(socket: &UnixStream, own: &Confinement) -> io::Result<Result<(), Declined>> {
-    let credentials = socket.peer_cred()?;
-    let verdict =
-        own.check_unconfined().and_then(|()| own.check_client(credentials.pid(), credentials.uid()));
-    challenge::challenge(socket, credentials.pid().unwrap_or_default(), &hex_id()).await?;
+/// Fails if it does not prove that it is the process that the kernel tells, or does not ask us for the same proof.
+async fn verify(socket: &mut UnixStream, own: &Confinement) -> io::Result<Result<(), Declined>> {
+    let client = PeerProcess::of(socket)?;
+    let verdict = own.check_unconfined().and_then(|()| own.check_client(client.pid, client.uid));
+    // A client with the capability has the rights of the host, or is refused.
+    let question = if own.has_sys_admin() { Question::named()? } else { Question::sent() };
+    challenge::challenge(socket, &client, &question).await?;
+    challenge::send_back(socket).await?;
     Ok(verdict)
 }
 

@@ -9,9 +9,10 @@
 //!
 //! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared without being asked.
 //! - `runtime_dir` is the directory of the socket, and `host_process` connects to the host, or starts it.
-//! - `confinement` compares two processes: a host must not be a way out of a sandbox.
-//! - `attach_helper` is the process by which an instance connects, and shows itself to the host; `challenge` proves that
-//!   it is this process that the host has looked at.
+//! - `confinement` compares two processes: a host must not be a way out of a sandbox. `cgroup_limits` compares the limits
+//!   of their control groups.
+//! - `attach_helper` is the process by which an instance connects, and shows itself to the host; `challenge` proves to
+//!   both that the process that they have looked at is the one at the other end.
 //! - `attach` has the messages of attaching, and `pipes` passes the pipes.
 //!
 //! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
@@ -34,6 +35,7 @@ use tokio::time::{Instant, timeout};
 
 pub mod attach;
 pub mod attach_helper;
+mod cgroup_limits;
 pub mod challenge;
 pub mod confinement;
 mod host_process;

@@ -9,6 +9,7 @@
 //! - `respawner` starts a process that forks and exits every 0.3 ms, each time into a new session.
 //! - `session` is stubborn in a session of its own.
 //! - `owner` starts two upstreams each of `polite`, `stubborn`, `parent`, `daemon` and `daemon-without-env`.
+#![allow(clippy::disallowed_methods, reason = "stdout is the protocol's")]
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}

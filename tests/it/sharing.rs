@@ -2,7 +2,7 @@
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, `hostile` what a session can do to the others, `host` which windows find the host and what it
-//! inherits, and `systemd` where it runs. `unprivileged` tests users that are not root, and `status` and `logs` the
+//! inherits, and `systemd` where it runs. `impostor` has processes that pose as others, `confinement` windows in sandboxes. `unprivileged` tests users that are not root, and `status` and `logs` the
 //! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
 
 use std::fs;
@@ -15,14 +15,16 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{
-    NOBODY, Proxy, ProxyCommand, copy_program, full_upstream, merged, pure_config, scripted_upstream,
-    scripted_upstream_program, wait_until,
+    NOBODY, ProgramsForAll, Proxy, ProxyCommand, copy_program, full_upstream, merged, pure_config,
+    scripted_upstream, scripted_upstream_program, wait_until,
 };
 
 mod attach;
+mod confinement;
 mod ends;
 mod host;
 mod hostile;
+mod impostor;
 mod isolation;
 mod logs;
 mod status;
@@ -34,7 +36,7 @@ pub(crate) struct User {
     home: TempDir,
     runtime: TempDir,
     /// Copies of the programs, if the user may not be able to reach the target directory.
-    programs: Option<TempDir>,
+    programs: Option<ProgramsForAll>,
 }
 
 impl User {
@@ -50,21 +52,17 @@ impl User {
     pub(crate) fn unprivileged() -> Option<Self> {
         let mut user = Self::new();
         if nix::unistd::geteuid().is_root() {
-            let programs = TempDir::new().unwrap();
-            fs::set_permissions(programs.path(), fs::Permissions::from_mode(0o755)).unwrap();
-            copy_program(env!("CARGO_BIN_EXE_dynamic-mcp").as_ref(), &programs.path().join("dynamic-mcp"));
-            copy_program(scripted_upstream_program().as_ref(), &programs.path().join("upstream"));
             for dir in [&user.home, &user.runtime] {
                 std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
             }
-            user.programs = Some(programs);
+            user.programs = Some(ProgramsForAll::new());
         }
         user.new_command().map(|_| user)
     }
 
     fn new_command(&self) -> Option<ProxyCommand> {
         match &self.programs {
-            Some(programs) => ProxyCommand::unprivileged_copy(&programs.path().join("dynamic-mcp")),
+            Some(programs) => ProxyCommand::unprivileged_copy(&programs.proxy()),
             None => Some(ProxyCommand::new()),
         }
     }
@@ -72,7 +70,7 @@ impl User {
     /// A command of the program, such as `status`, without arguments.
     pub(crate) fn program_command(&self) -> Command {
         let mut command = match &self.programs {
-            Some(programs) => Command::new(programs.path().join("dynamic-mcp")),
+            Some(programs) => Command::new(programs.proxy()),
             None => Command::new(env!("CARGO_BIN_EXE_dynamic-mcp")),
         };
         if self.programs.is_some() {
@@ -86,7 +84,7 @@ impl User {
     pub(crate) fn shared_upstream(&self, flags: &[&str]) -> Value {
         let entry = shared(scripted_upstream(flags));
         match &self.programs {
-            Some(programs) => merged(entry, json!({"command": programs.path().join("upstream")})),
+            Some(programs) => merged(entry, json!({"command": programs.upstream()})),
             None => entry,
         }
     }
@@ -124,6 +122,16 @@ impl User {
             args.first().is_some_and(|name| name == "dmcp-host")
                 && args.iter().any(|arg| Path::new(arg) == dir)
         })
+    }
+
+    /// The path of the host's socket, while a host runs.
+    fn host_socket(&self) -> PathBuf {
+        let files = fs::read_dir(self.host_dir()).unwrap().flatten().map(|file| file.path());
+        let is_socket = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.starts_with("host") && name.ends_with(".sock")
+        };
+        files.into_iter().find(is_socket).unwrap()
     }
 
     /// Waits until exactly one host runs, and returns its pid.

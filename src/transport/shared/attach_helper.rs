@@ -1,5 +1,6 @@
-//! The attach helper: a process of our own program that connects to the host for an instance, passes the connection on
-//! and exits.
+//! The attach helper: a process of our own program that connects to the host for an instance, and passes the connection on.
+//! It waits until the instance releases it, because the host accepts only a process that still runs when it has proved
+//! itself.
 //!
 //! The host reads in /proc what confines the process that connects (`confinement`), namespaces included, which only a
 //! *dumpable* process shows (PR_SET_DUMPABLE, ptrace(2)). An instance is not dumpable, because its memory has secrets.
@@ -12,14 +13,14 @@ use crate::transport::own_program::own_program;
 use crate::transport::shared::pipes;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use std::ffi::OsString;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 use tokio::net::UnixStream;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 /// The first argument that makes our program the attach helper. `main` checks for it before anything else.
 pub const MODE_ARG: &str = "__attach";
@@ -55,8 +56,30 @@ impl From<io::Error> for ConnectError {
     }
 }
 
+/// A connection to the host, and the helper that has made it.
+pub(super) struct Connection {
+    /// The socket of the host.
+    pub(super) socket: UnixStream,
+    helper: Child,
+    /// The helper exits when this is closed.
+    helper_socket: UnixStream,
+}
+
+impl Connection {
+    /// Ends the helper. The host must have verified it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the helper cannot be waited for.
+    pub(super) async fn release(mut self) -> io::Result<UnixStream> {
+        drop(self.helper_socket);
+        self.helper.wait().await?;
+        Ok(self.socket)
+    }
+}
+
 /// Connects to the host that listens at `path`, by way of a helper. Ends the helper if it is dropped.
-pub(super) async fn connect(path: &Path) -> Result<UnixStream, ConnectError> {
+pub(super) async fn connect(path: &Path) -> Result<Connection, ConnectError> {
     let (ours, of_helper) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = UnixStream::from_std(ours)?;
@@ -67,13 +90,11 @@ pub(super) async fn connect(path: &Path) -> Result<UnixStream, ConnectError> {
     // It has a copy of the other end, whose last one must be the helper's.
     drop(helper);
     let (bytes, descriptors) = pipes::receive_once(&ours).await?;
-    // It exits at once.
-    running.wait().await?;
     match (bytes.split_first(), descriptors.into_iter().next()) {
         (Some((&outcome::CONNECTED, _)), Some(socket)) => {
             let socket = StdUnixStream::from(socket);
             socket.set_nonblocking(true)?;
-            Ok(UnixStream::from_std(socket)?)
+            Ok(Connection { socket: UnixStream::from_std(socket)?, helper: running, helper_socket: ours })
         }
         (Some((&outcome::NO_HOST, _)), _) => Err(ConnectError::NoHost),
         (Some((&outcome::CLOSED, _)), _) => Err(ConnectError::Closed),
@@ -91,17 +112,20 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Connects and tells the instance.
+/// Connects, tells the instance, and waits until it is released.
 ///
 /// # Errors
 ///
 /// Fails if the instance is gone.
 fn attach(path: &Path) -> io::Result<()> {
-    let instance = io::stdin().as_fd().try_clone_to_owned()?;
+    let mut instance = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let connected = StdUnixStream::connect(path);
     let (outcome, text, socket) = match connected {
         Ok(socket) => match answer_challenge(&socket) {
             Ok(()) => (outcome::CONNECTED, String::new(), Some(socket)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                (outcome::FAILED, error.to_string(), None)
+            }
             Err(_) => (outcome::CLOSED, String::new(), None),
         },
         Err(error) => match error.kind() {
@@ -117,6 +141,10 @@ fn attach(path: &Path) -> io::Result<()> {
     let control = if numbers.is_empty() { &[][..] } else { std::slice::from_ref(&rights) };
     let parts = [IoSlice::new(&message)];
     sendmsg::<UnixAddr>(instance.as_raw_fd(), &parts, control, MsgFlags::empty(), None)?;
+    if socket.is_some() {
+        // The instance closes its end and sends nothing.
+        instance.read_to_end(&mut Vec::new())?;
+    }
     Ok(())
 }
 

@@ -6,9 +6,16 @@
 //! of it is read from /proc (see proc(5)); other systems than Linux share nothing.
 //!
 //! Namespaces and the root directory can be read only of a process that is dumpable. The host reads them of the attach
-//! helper (`attach_helper`). Instances cannot read them of the host, which is not dumpable; they compare the rest.
+//! helper (`attach_helper`). Instances cannot read them of the host, which is not dumpable; they compare the rest. With
+//! CAP_SYS_PTRACE they can.
+//!
+//! Seccomp filters are counted, because /proc does not tell which they are, and nothing tells of a Landlock sandbox. That
+//! is enough for processes that could add neither without `no_new_privs`: what they have was there before they started,
+//! as in a container. A process with CAP_SYS_ADMIN can add both. So one that has it shares only without any filter, and
+//! only if it can look at the host, as no process in a Landlock sandbox can.
 
 use super::attach::Declined;
+use super::cgroup_limits;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +37,10 @@ const STATUS_LINES: [&str; 12] = [
 ];
 /// The namespaces that are compared, see namespaces(7). An older kernel has fewer.
 const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
+/// CAP_SYS_ADMIN in a set of capabilities, see capabilities(7).
+const SYS_ADMIN: u64 = 1 << 21;
+/// The files that show a user namespace, see user_namespaces(7). Every process of the user can read them.
+const ID_MAPS: [&str; 2] = ["uid_map", "gid_map"];
 /// Limits that differ for other reasons: the warden marks its processes with this one, and instances raise the other.
 const IGNORED_LIMITS: [&str; 2] = ["Max realtime timeout", "Max open files"];
 
@@ -59,19 +70,36 @@ impl Confinement {
         Ok(Self { rights: read_rights(process)?, places: read_places(process)? })
     }
 
-    /// Checks that a process of these rights may share anything: no one has taken rights from it, and it has none from a
-    /// set-user-ID program.
+    /// Returns whether a process of these rights can sandbox itself without `no_new_privs`.
+    pub fn has_sys_admin(&self) -> bool {
+        ["CapPrm", "CapEff"].into_iter().any(|name| {
+            let set = u64::from_str_radix(self.right(name), 16);
+            set.is_ok_and(|set| set & SYS_ADMIN != 0)
+        })
+    }
+
+    fn right(&self, name: &str) -> &str {
+        self.rights.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Checks that a process of these rights may share anything: no one has taken rights from it, it has none from a
+    /// set-user-ID program, and its seccomp filters are those of every other process with as many.
     ///
     /// # Errors
     ///
     /// Fails with the reason if it may not.
     pub fn check_unconfined(&self) -> Result<(), Declined> {
-        let value = |name: &str| self.rights.get(name).map(String::as_str).unwrap_or_default();
-        if value("NoNewPrivs") != "0" {
+        if self.right("NoNewPrivs") != "0" {
             return Err(Declined::new("this process runs in a sandbox (NoNewPrivs)"));
         }
+        let has_filters = self.right("Seccomp") != "0" || self.right("Seccomp_filters") != "0";
+        if has_filters && self.has_sys_admin() {
+            return Err(Declined::new(
+                "this process has CAP_SYS_ADMIN and a seccomp filter, which may be its own",
+            ));
+        }
         for name in ["Uid", "Gid"] {
-            let mut ids = value(name).split_whitespace();
+            let mut ids = self.right(name).split_whitespace();
             let first = ids.next();
             if first.is_none() || ids.any(|id| Some(id) != first) {
                 return Err(Declined::new(format!(
@@ -82,35 +110,45 @@ impl Confinement {
         Ok(())
     }
 
-    /// Checks that the process that connected to us has exactly our rights. `pid` and `uid` are its credentials as the
-    /// kernel tells them.
+    /// Checks that the process that connected to us has exactly our rights, and no limit that we lack. `pid` and `uid`
+    /// are its credentials as the kernel tells them.
     ///
     /// # Errors
     ///
     /// Fails with the reason if it has not.
     pub fn check_client(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
-        let client = Self::read(&process_dir(pid, uid)?)?;
+        let pid = checked_pid(pid, uid)?;
+        let client = Self::read(&process_dir(pid))?;
         equal(&self.rights, &client.rights)?;
-        equal(&self.places, &client.places)
+        equal(&self.places, &client.places)?;
+        cgroup_limits::check(pid)
     }
 
-    /// Checks that the host has our rights, as far as they can be read. `pid` and `uid` are as above.
+    /// Checks that the host has our rights, as far as they can be read. With CAP_SYS_ADMIN all of them must be readable.
+    /// `pid` and `uid` are as above.
     ///
     /// # Errors
     ///
     /// Fails with the reason if it has not.
     pub fn check_host(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
-        equal(&self.rights, &read_rights(&process_dir(pid, uid)?)?)
+        let host = process_dir(checked_pid(pid, uid)?);
+        equal(&self.rights, &read_rights(&host)?)?;
+        if self.has_sys_admin() { equal(&self.places, &read_places(&host)?) } else { Ok(()) }
     }
 }
 
-/// Returns the directory of a process in /proc, given its credentials.
-fn process_dir(pid: Option<i32>, uid: u32) -> Result<PathBuf, Declined> {
+/// Returns the directory of a process in /proc.
+fn process_dir(pid: i32) -> PathBuf {
+    format!("/proc/{pid}").into()
+}
+
+/// Returns the pid of a process of our user, given its credentials.
+fn checked_pid(pid: Option<i32>, uid: u32) -> Result<i32, Declined> {
     if uid != nix::unistd::geteuid().as_raw() {
         return Err(Declined::new("the other process belongs to another user"));
     }
     match pid {
-        Some(pid) if pid > 0 => Ok(format!("/proc/{pid}").into()),
+        Some(pid) if pid > 0 => Ok(pid),
         _ => Err(Declined::new("the other process is in another pid namespace")),
     }
 }
@@ -132,6 +170,10 @@ fn read_rights(process: &Path) -> Result<BTreeMap<String, String>, Declined> {
     // Without a security module the file is missing or cannot be read.
     let label = fs::read_to_string(process.join("attr/current")).unwrap_or_default();
     rights.insert("security label".to_owned(), label);
+    for name in ID_MAPS {
+        let map = fs::read_to_string(process.join(name)).map_err(|_| unreadable("the user namespace"))?;
+        rights.insert(name.to_owned(), map);
+    }
     let limits = fs::read_to_string(process.join("limits")).map_err(|_| unreadable("the limits"))?;
     for line in limits.lines().skip(1) {
         let (name, value) = line.split_at_checked(26).ok_or_else(|| unreadable("the limits"))?;
@@ -209,8 +251,16 @@ mod tests {
     fn a_sandbox_and_a_setuid_program_are_confined() {
         let plain = |changes: &[(&str, &str)]| {
             let mut values = BTreeMap::from(
-                [("NoNewPrivs", "0"), ("Uid", "5\t5\t5\t5"), ("Gid", "6\t6\t6\t6")]
-                    .map(|(name, value)| (name.to_owned(), value.to_owned())),
+                [
+                    ("NoNewPrivs", "0"),
+                    ("Uid", "5\t5\t5\t5"),
+                    ("Gid", "6\t6\t6\t6"),
+                    ("CapPrm", "00000000a80425fb"),
+                    ("CapEff", "0000000000000000"),
+                    ("Seccomp", "0"),
+                    ("Seccomp_filters", "0"),
+                ]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
             );
             values.extend(changes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
             Confinement { rights: values, places: BTreeMap::new() }.check_unconfined()
@@ -218,6 +268,15 @@ mod tests {
         plain(&[]).unwrap();
         for change in [("NoNewPrivs", "1"), ("Uid", "5\t0\t0\t0"), ("Gid", "6\t6\t7\t6"), ("Uid", "")] {
             assert!(plain(&[change]).is_err(), "{change:?}");
+        }
+        // Filters count only beside CAP_SYS_ADMIN: the capabilities of a container do not have it.
+        let (filter, count) = (("Seccomp", "2"), ("Seccomp_filters", "1"));
+        plain(&[filter, count]).unwrap();
+        for capable in [("CapPrm", "0000000000200000"), ("CapEff", "000001ffffffffff")] {
+            plain(&[capable]).unwrap();
+            for confined in [&[capable, filter][..], &[capable, count], &[capable, ("Seccomp", "1")]] {
+                assert!(plain(confined).is_err(), "{confined:?}");
+            }
         }
     }
 }

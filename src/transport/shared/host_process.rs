@@ -6,6 +6,7 @@
 
 use super::attach::{AttachReply, AttachRequest, Declined};
 use super::attach_helper::{self, ConnectError};
+use super::challenge::{self, PeerProcess, Question};
 use super::confinement::Confinement;
 use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
@@ -60,8 +61,11 @@ impl From<ConnectError> for AttachError {
 }
 
 impl From<io::Error> for AttachError {
-    fn from(_: io::Error) -> Self {
-        Self::Closed
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Declined(Declined::new(error.to_string())),
+            _ => Self::Closed,
+        }
     }
 }
 
@@ -135,16 +139,19 @@ async fn attach_to(
     if !path.exists() {
         return Err(AttachError::NoHost);
     }
-    let mut socket = attach_helper::connect(path).await?;
-    let credentials = socket.peer_cred()?;
-    // Before anything is sent, because the request has the environment of the server, which may hold secrets.
-    if let Err(declined) = own.check_host(credentials.pid(), credentials.uid()) {
+    let mut connection = attach_helper::connect(path).await?;
+    let host = PeerProcess::of(&connection.socket)?;
+    // Before the request is sent, because it has the environment of the server, which may hold secrets.
+    if let Err(declined) = own.check_host(host.pid, host.uid) {
         // Little can be read of a host that is dying, whose sockets close a moment later.
-        return match timeout(DYING_TIMEOUT, socket.read_u8()).await {
+        return match timeout(DYING_TIMEOUT, connection.socket.read_u8()).await {
             Ok(Err(_)) => Err(AttachError::Closed),
             _ => Err(AttachError::Declined(declined)),
         };
     }
+    // The host answers once it has verified the helper.
+    challenge::challenge(&connection.socket, &host, &Question::sent()).await?;
+    let mut socket = connection.release().await?;
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
     let unusable = |error: io::Error| AttachError::Declined(Declined::new(format!("the pipes: {error}")));
     let (pipes, host_ends) = SessionPipes::new().map_err(unusable)?;

@@ -4,8 +4,8 @@ use super::*;
 use crate::support::InputRecord;
 use dynamic_mcp::transport::shared::attach::{AttachRequest, ServerIdentity};
 use dynamic_mcp::transport::shared::challenge;
-use dynamic_mcp::transport::warden::raise_nofile;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use std::collections::BTreeMap;
@@ -33,7 +33,9 @@ impl RawSession {
             cwd: user.home.path().to_str().unwrap().to_owned(),
             max_message_bytes: 32 << 20,
         };
-        let request = AttachRequest { server, nofile: raise_nofile(), instance: std::process::id() };
+        // The window started with the limit of this process, which `User::new` has raised.
+        let (nofile, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let request = AttachRequest { server, nofile, instance: std::process::id() };
         let line = serde_json::to_string(&request).unwrap() + "\n";
         let ((host_input, output), (input, host_output)) =
             (std::io::pipe().unwrap(), std::io::pipe().unwrap());
@@ -104,11 +106,14 @@ impl RawSession {
 
 /// Connects to the host of a user.
 fn connect(user: &User) -> UnixStream {
-    let files = fs::read_dir(user.host_dir()).unwrap().flatten().map(|file| file.path());
-    let is_host = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("host");
-    let socket = UnixStream::connect(files.into_iter().find(is_host).unwrap()).unwrap();
+    let mut socket = UnixStream::connect(user.host_socket()).unwrap();
     socket.set_read_timeout(Some(crate::support::TEST_TIMEOUT)).unwrap();
     challenge::answer(&socket).unwrap();
+    let question = [b'0'; challenge::CHALLENGE_BYTES];
+    let mut answer = [0; challenge::CHALLENGE_BYTES];
+    socket.write_all(&question).unwrap();
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, question);
     socket
 }
 
