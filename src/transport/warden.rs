@@ -17,7 +17,8 @@
 //! - `protocol` defines the messages on the socket.
 //! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
 //!   the socket, `waiting` waits, `spawn` starts an upstream, `supervised` is one, `descendants` finds and signals
-//!   processes, `orphans` ends those that an earlier warden left behind, `older_wardens` ends those of silent ones.
+//!   processes, `orphans` ends those that an earlier warden left behind, `stopped_wardens` ends warden processes that
+//!   cannot end by themselves.
 //!   `owner_mark` and `rlimit_mark` tell whose a process is, `procfs` reads /proc.
 //!
 //! Invariants: only the warden process signals and reaps upstreams, because a pid that we remember may belong to
@@ -37,14 +38,17 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::held_process::HeldProcess;
 use super::launch::Launch;
 use super::own_program::own_program;
 pub use super::stop_timeouts::StopTimeouts;
+use crate::blocking;
 use crate::wire::pipe_size::grow;
 use client::WardenClient;
 use handle::ClientCommand;
+use owner_mark::OwnerId;
 use pool::{TooManyWardens, WardenPool};
 use protocol::{MAX_FRAME_BYTES, WardenRequest};
 
@@ -54,7 +58,6 @@ mod descendants;
 pub mod fuzz;
 mod handle;
 mod ipc;
-mod older_wardens;
 mod orphans;
 #[cfg_attr(
     not(target_os = "linux"),
@@ -70,6 +73,7 @@ mod rlimit_mark;
 mod setup;
 mod spawn;
 mod spawn_error;
+mod stopped_wardens;
 mod supervised;
 mod supervisor;
 mod waiting;
@@ -98,6 +102,8 @@ pub const MODE_ARG: &str = "__warden";
 /// A warden process begins a spawn within a millisecond. One that takes longer than this is stopped or stuck. An exec
 /// that takes longer hangs on a file system.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long our shutdown waits after its SIGKILL before it ends warden processes that are stopped.
+const STOPPED_SLACK: Duration = Duration::from_millis(100);
 /// How long our shutdown waits after its SIGKILL. Clients do not wait longer; the warden process continues without us.
 const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
 
@@ -216,11 +222,8 @@ impl Warden {
     ///
     /// The owner of each upstream closes its stdin at the same time.
     pub async fn shutdown(&self, timeouts: StopTimeouts) {
-        let all = {
-            let mut pool = self.0.pool.lock();
-            pool.is_shut_down = true;
-            pool.all()
-        };
+        let (all, processes) = self.0.pool.lock().shut_down();
+        stopped_wardens::resume(processes.iter().map(|(_, process)| process));
         for commands in &all {
             commands.send(ClientCommand::Shutdown { timeouts }).ok();
         }
@@ -229,7 +232,12 @@ impl Warden {
                 commands.closed().await;
             }
         };
-        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, closed).await.ok();
+        let ended = async {
+            if timeout(timeouts.sigkill_after + STOPPED_SLACK, closed).await.is_err() {
+                end_stopped(processes).await;
+            }
+        };
+        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, ended).await.ok();
     }
 
     /// Returns the pid of the warden process that was started last, for diagnostics; `None` if none runs.
@@ -241,6 +249,19 @@ impl Warden {
     pub fn pids(&self) -> Vec<u32> {
         self.0.pool.lock().pids()
     }
+}
+
+/// Kills those of our warden processes that are stopped, and ends what they leave behind. The others go on without us.
+async fn end_stopped(mut processes: Vec<(u32, HeldProcess)>) {
+    processes.retain(|(pid, process)| stopped_wardens::is_stopped(*pid, process));
+    if processes.is_empty() {
+        return;
+    }
+    tracing::warn!("the warden process was stopped; ending its servers without it");
+    let wardens: Vec<HeldProcess> = processes.into_iter().map(|(_, process)| process).collect();
+    let owner = OwnerId::of_process(std::process::id().cast_signed());
+    let end = move || stopped_wardens::kill(&wardens, &owner, Instant::now() + SHUTDOWN_SLACK);
+    blocking::run(SHUTDOWN_SLACK, end).await.ok();
 }
 
 /// Why one attempt to spawn failed.

@@ -1,5 +1,5 @@
 //! The warden: how it starts and stops upstreams. `killed` has the tests that kill our process or the warden, `silent`
-//! those where a warden or an exec hangs.
+//! those where a warden or an exec hangs, `stopped` those where a warden is stopped when its owner ends.
 #![expect(clippy::unwrap_used, reason = "test helpers panic like tests")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,6 @@ use std::fs;
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -24,12 +23,17 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
+#[cfg(target_os = "linux")]
+use crate::support::namespaces::{NamespaceRun, OWN_PIDS, run_again_in};
 use crate::support::{ORPHANS_LOCK, TEST_TIMEOUT};
 
 mod killed;
 // File leases.
 #[cfg(target_os = "linux")]
 mod silent;
+// Descriptors of processes, and marks.
+#[cfg(target_os = "linux")]
+mod stopped;
 
 const SHORT_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::from_millis(200), sigkill_after: Duration::from_millis(400) };
@@ -43,36 +47,12 @@ fn run(test: impl Future<Output = ()>) {
 /// Runs a test that makes orphaned processes, alone: in a PID namespace of its own where the system allows that, because
 /// the warden of any other test, or of another program, would end such processes.
 fn run_alone(test: impl Future<Output = ()>) {
-    if ran_in_own_namespace() {
+    #[cfg(target_os = "linux")]
+    if run_again_in(&OWN_PIDS) == NamespaceRun::Done {
         return;
     }
     let _lock = ORPHANS_LOCK.write().unwrap_or_else(PoisonError::into_inner);
     block_on(test);
-}
-
-/// Runs the current test again, in a PID namespace of its own. Returns `false` if that is not possible, or done.
-fn ran_in_own_namespace() -> bool {
-    const INSIDE: &str = "DYNAMIC_MCP_TEST_NAMESPACE";
-    let thread = std::thread::current();
-    // The harness names a thread after its test, unless there is only one.
-    let Some(test) = thread.name().filter(|name| *name != "main" && std::env::var_os(INSIDE).is_none())
-    else {
-        return false;
-    };
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
-        command
-    };
-    if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
-        return false;
-    }
-    let program = std::env::current_exe().unwrap();
-    let again =
-        unshare().arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output().unwrap();
-    let shown = String::from_utf8_lossy(&again.stdout) + String::from_utf8_lossy(&again.stderr);
-    assert!(again.status.success() && shown.contains("1 passed"), "{shown}");
-    true
 }
 
 fn block_on(test: impl Future<Output = ()>) {

@@ -13,6 +13,7 @@ use super::http_client::{self, EVENT_STREAM, HttpRequest, JSON};
 use super::http_sse::{self, HttpSseStream};
 use super::message_reader::to_single_line;
 use super::outgoing::{OutgoingMessage, error_code};
+use crate::blocking;
 use crate::config::HttpTransportKind;
 use crate::protocol::code;
 use crate::text;
@@ -185,7 +186,7 @@ impl Exchange {
         let (body, reservation) = http_client::read_body(response, self.connection.max_message_bytes).await?;
         let body = reservation.hold(to_single_line(body));
         let message = match Message::parse(&body) {
-            Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body),
+            Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body).await,
             Err(MessageError::Batch) => body,
             Err(error @ MessageError::NotJson) => {
                 return Err(ExchangeError::Malformed(defect(&error, &body)));
@@ -212,7 +213,7 @@ impl Exchange {
                     let Some(line) = event.into_message() else { continue };
                     match Message::parse(&line) {
                         Ok(message) if self.message.is_answered_by(&message) => {
-                            self.connection.deliver(self.inspect_response(line)).await;
+                            self.connection.deliver(self.inspect_response(line).await).await;
                             self.read_to_end(events).await;
                             return Ok(());
                         }
@@ -351,24 +352,25 @@ impl Exchange {
 
     /// Takes from a response what the transport itself needs: the revision, and the headers that tools declare. Returns
     /// the response for the peer.
-    fn inspect_response(&self, response: Raw) -> Raw {
+    async fn inspect_response(&self, response: Raw) -> Raw {
         let connection = &self.connection;
-        let Some(result) = raw::get(&response, "result") else { return response };
-        match self.message.method.as_str() {
-            "initialize" => {
-                let revision = raw::get_str(&result, "protocolVersion")
-                    .filter(|revision| !REVISIONS_WITHOUT_VERSION_HEADER.contains(&revision.as_str()));
-                if let Some(version) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
-                    drop(connection.protocol_version.set(version));
-                }
-            }
-            "tools/list" if connection.is_stateless() => {
+        if self.message.method == "tools/list" && connection.is_stateless() {
+            let (connection, unread) = (connection.clone(), response.clone());
+            let read = move || {
+                let Some(result) = raw::get(&unread, "result") else { return unread };
                 let valid = connection.param_headers.read_page(&result);
-                if valid != result {
-                    return raw::set(&response, "result", &valid);
-                }
+                if valid == result { unread } else { raw::set(&unread, "result", &valid) }
+            };
+            return blocking::run_on(response.len(), read).await.unwrap_or(response);
+        }
+        if self.message.method == "initialize"
+            && let Some(result) = raw::get(&response, "result")
+        {
+            let revision = raw::get_str(&result, "protocolVersion")
+                .filter(|revision| !REVISIONS_WITHOUT_VERSION_HEADER.contains(&revision.as_str()));
+            if let Some(version) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
+                drop(connection.protocol_version.set(version));
             }
-            _ => {}
         }
         response
     }

@@ -13,6 +13,8 @@ use tokio::sync::watch;
 
 /// The keyword that declares a header.
 const KEYWORD: &str = "x-mcp-header";
+/// A larger schema declares no headers: its tool is in no list.
+const MAX_SCHEMA_BYTES: usize = 1 << 20;
 /// The largest integer that JavaScript represents exactly.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
@@ -60,7 +62,11 @@ impl ParamHeaders {
             let name = raw::get_str(tool, "name").unwrap_or_default();
             match declared_headers(tool) {
                 Ok(headers) => {
-                    self.by_tool.lock().insert(name, headers);
+                    let mut by_tool = self.by_tool.lock();
+                    match headers.is_empty() {
+                        true => drop(by_tool.remove(&name)),
+                        false => drop(by_tool.insert(name, headers)),
+                    }
                     valid.push(&tool[..]);
                 }
                 Err(reason) => {
@@ -97,7 +103,7 @@ fn primitive_text(value: &Raw) -> Option<String> {
 /// The headers that a tool declares, or why its declarations are invalid.
 fn declared_headers(tool: &Raw) -> Result<Vec<ParamHeader>, &'static str> {
     let Some(schema) = raw::get(tool, "inputSchema") else { return Ok(Vec::new()) };
-    if memchr::memmem::find(&schema, KEYWORD.as_bytes()).is_none() {
+    if schema.len() > MAX_SCHEMA_BYTES || memchr::memmem::find(&schema, KEYWORD.as_bytes()).is_none() {
         return Ok(Vec::new());
     }
     // A schema that serde_json cannot represent is not rejected because of its headers.

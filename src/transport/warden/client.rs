@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
+use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process;
@@ -18,10 +20,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply, SpawnReplyError};
+use super::owner_mark::{OwnerId, WARDEN_NAME};
 use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenRequest, next_frame};
 
-/// How long a retired warden process without upstreams may take to exit before it is killed.
-const RETIRED_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a warden process may take to exit, once its socket is closed, before it is killed.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the client task ends.
 enum Disconnect {
@@ -74,9 +77,9 @@ impl WardenClient {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = process::Command::new(program);
-        // Another name, so that `pkill -f dynamic-mcp` does not kill the warden process, which then cleans up. No
-        // environment, because each upstream gets its own. No directory of ours, because it may be unmounted.
-        command.arg0("dmcp-warden").args(args).env_clear().current_dir("/");
+        let owner = OwnerId::of_process(std::process::id().cast_signed());
+        // No environment, because each upstream gets its own. No directory of ours, because it may be unmounted.
+        command.arg0(WARDEN_NAME).args(args).arg(owner.warden_arg()).env_clear().current_dir("/");
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
         let client = Self {
@@ -101,7 +104,6 @@ impl WardenClient {
         on_lost: impl FnOnce(Vec<u32>),
     ) {
         let disconnect = self.serve(hello).await;
-        let is_retired = self.is_retired;
         match disconnect {
             Disconnect::Requested => drop(self),
             Disconnect::VersionMismatch => self.reject_all(),
@@ -116,8 +118,12 @@ impl WardenClient {
                 }
             }
         }
-        // Reaps the warden process, which exits because its socket is closed. A stopped one does not.
-        if is_retired && timeout(RETIRED_EXIT_TIMEOUT, warden.wait()).await.is_err() {
+        // It exits because its socket is closed, unless it is stopped.
+        if let Some(pid) = warden.id() {
+            // It is not reaped, so the pid is still its own.
+            kill(Pid::from_raw(pid.cast_signed()), Signal::SIGCONT).ok();
+        }
+        if timeout(EXIT_TIMEOUT, warden.wait()).await.is_err() {
             warden.start_kill().ok();
         }
         warden.wait().await.ok();

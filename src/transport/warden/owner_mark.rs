@@ -3,12 +3,19 @@
 //! Every upstream has two marks, which its descendants inherit over fork, exec and setsid. The variable
 //! `DYNAMIC_MCP_OWNER` in its environment names the owner completely. A resource limit (`rlimit_mark`) survives an
 //! emptied environment, but has room for two numbers only.
+//!
+//! A warden process has its mark as an argument: its environment cannot be read, and its limit is that of the upstream
+//! that it is a part of, if our process is one itself.
 
 use std::ffi::OsString;
 
 use super::procfs::{self, ProcStat};
 use super::rlimit_mark;
 pub(super) use crate::transport::launch::OWNER_VAR;
+
+/// The first argument of a warden process. Another name than ours, so that `pkill -f dynamic-mcp` does not kill it: it
+/// then cleans up.
+pub(super) const WARDEN_NAME: &str = "dmcp-warden";
 
 /// Identifies a dynamic-mcp process among all that ever ran on this machine. Pids and even start times are reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +62,18 @@ impl OwnerId {
         parts.next().is_none().then_some((owner, id))
     }
 
+    /// Returns the argument that marks our warden process.
+    pub(super) fn warden_arg(&self) -> OsString {
+        self.var_value(0)
+    }
+
+    /// Returns the owner of a warden process; `None` if the process is none.
+    pub(super) fn of_warden(pid: i32) -> Option<Self> {
+        let args = procfs::args(pid);
+        let mark = args.last().filter(|_| args.first().is_some_and(|name| name == WARDEN_NAME))?;
+        Self::parse_var(mark).map(|(owner, _)| owner)
+    }
+
     /// Returns whether a process is in the pid namespace of this owner.
     pub(super) fn shares_namespace_with(&self, pid: i32) -> bool {
         procfs::pid_namespace(pid).is_some_and(|namespace| namespace == self.pid_namespace)
@@ -64,8 +83,7 @@ impl OwnerId {
     ///
     /// Nothing is certain about an owner of another pid namespace.
     pub(super) fn is_dead(&self, current: &Self) -> bool {
-        let is_gone = || ProcStat::read(self.pid).is_none_or(|process| process.starttime != self.starttime);
-        self.pid_namespace == current.pid_namespace && (self.boot_id != current.boot_id || is_gone())
+        self.pid_namespace == current.pid_namespace && (self.boot_id != current.boot_id || !self.is_running())
     }
 }
 

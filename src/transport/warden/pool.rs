@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use super::handle::ClientCommand;
 use super::protocol::LostUpstreams;
+use crate::transport::held_process::HeldProcess;
 
 /// The number of warden processes at which a silent one is not retired: then spawns fail until it works again.
 pub(super) const MAX_WARDENS: usize = 4;
@@ -30,6 +31,8 @@ struct WardenProcess {
     commands: mpsc::UnboundedSender<ClientCommand>,
     /// Its pid.
     pid: Option<u32>,
+    /// Continues and kills it at the end. `None` where the system has no such descriptors.
+    held: Option<HeldProcess>,
     /// The first id of its upstreams, and the end of their ids, which is unknown until it is retired.
     ids: (u64, u64),
     /// Whether it gets no more spawns.
@@ -46,9 +49,11 @@ impl WardenPool {
 
     /// Adds a warden process, which gets the spawns from now on.
     pub(super) fn add(&mut self, commands: mpsc::UnboundedSender<ClientCommand>, pid: Option<u32>) {
+        let held = pid.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
         self.processes.push(WardenProcess {
             commands,
             pid,
+            held,
             ids: (self.next_id, u64::MAX),
             is_retired: false,
         });
@@ -88,9 +93,15 @@ impl WardenPool {
         LostUpstreams { below: self.next_id, spared, pids }
     }
 
-    /// Returns the commands of all warden processes.
-    pub(super) fn all(&self) -> Vec<mpsc::UnboundedSender<ClientCommand>> {
-        self.processes.iter().map(|process| process.commands.clone()).collect()
+    /// Makes every later spawn fail. Returns the commands of all warden processes, and at the first call the processes
+    /// with their pids.
+    pub(super) fn shut_down(
+        &mut self,
+    ) -> (Vec<mpsc::UnboundedSender<ClientCommand>>, Vec<(u32, HeldProcess)>) {
+        self.is_shut_down = true;
+        let commands = self.processes.iter().map(|process| process.commands.clone()).collect();
+        let held = self.processes.iter_mut().filter_map(|process| process.pid.zip(process.held.take()));
+        (commands, held.collect())
     }
 
     /// Returns the pids of all warden processes, oldest first.

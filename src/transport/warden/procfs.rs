@@ -19,6 +19,8 @@ pub(super) struct ProcStat {
     pub(super) session: i32,
     /// The start time in clock ticks since boot. Distinguishes processes that had the same pid.
     pub(super) starttime: u64,
+    /// Whether a signal or a debugger has stopped it.
+    pub(super) is_stopped: bool,
     /// Whether it has exited and was not reaped.
     pub(super) is_zombie: bool,
 }
@@ -26,7 +28,7 @@ pub(super) struct ProcStat {
 impl ProcStat {
     /// A process that is only known to lead a session of its own.
     pub(super) fn session_leader(pid: i32) -> Self {
-        Self { pid, ppid: 0, pgrp: pid, session: pid, starttime: 0, is_zombie: false }
+        Self { pid, ppid: 0, pgrp: pid, session: pid, starttime: 0, is_stopped: false, is_zombie: false }
     }
 
     /// Returns whether the process of this pid and start time runs. One that has exited and was not reaped does not.
@@ -44,6 +46,7 @@ impl ProcStat {
         let number = |index: usize| fields.get(index)?.parse().ok();
         Some(Self {
             pid,
+            is_stopped: matches!(fields.first(), Some(&"T" | &"t")),
             is_zombie: matches!(fields.first(), Some(&"Z" | &"X")),
             ppid: number(1)?,
             pgrp: number(2)?,
@@ -66,6 +69,13 @@ pub(super) fn env_var(pid: i32, name: &str) -> Option<String> {
     let mut entries = environ.split(|byte| *byte == 0);
     let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
     str::from_utf8(value).ok().map(str::to_owned)
+}
+
+/// Returns the arguments of a process. Every user can read them.
+pub(super) fn args(pid: i32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let args = line.split(|byte| *byte == 0).filter(|arg| !arg.is_empty());
+    args.map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
 /// Returns the number of a process's pid namespace, see pid_namespaces(7).

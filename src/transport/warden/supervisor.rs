@@ -32,8 +32,9 @@ use super::protocol::{VERSION, WardenEvent, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
-use super::{older_wardens, orphans, setup};
+use super::{orphans, setup, stopped_wardens};
 use crate::memory;
+use crate::transport::held_process::HeldProcess;
 use crate::transport::stop_timeouts::StopTimeouts;
 
 /// When our process has died, no client waits for answers of the upstreams.
@@ -72,7 +73,7 @@ struct Supervisor {
     /// Whether an adopted process exited. If its upstream is stopped already, it may have forked before.
     needs_scan: bool,
     /// The other warden processes of our process.
-    older_wardens: Vec<ProcStat>,
+    older_wardens: Vec<HeldProcess>,
 }
 
 impl Supervisor {
@@ -113,9 +114,9 @@ impl Supervisor {
         self.end_all(timeouts);
         if let Some(SpawnContext { owner, .. }) = &self.context
             && !self.older_wardens.is_empty()
-            && (is_owner_ending || older_wardens::is_owner_dead(owner))
+            && (is_owner_ending || stopped_wardens::is_owner_dead(owner))
         {
-            older_wardens::end(&self.older_wardens, owner, sigkill_at);
+            stopped_wardens::end(&self.older_wardens, owner, sigkill_at);
         }
     }
 
@@ -144,7 +145,7 @@ impl Supervisor {
                 let owner_pid = i32::try_from(owner_pid).map_err(|_| ShutdownReason::OwnerLost)?;
                 self.context = Some(SpawnContext { owner: OwnerId::of_process(owner_pid), nofile });
                 let older_wardens = older_wardens.into_iter().map(u32::cast_signed);
-                self.older_wardens = older_wardens.filter_map(ProcStat::read).collect();
+                self.older_wardens = older_wardens.filter_map(|pid| HeldProcess::open(pid).ok()).collect();
             }
             (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
             (WardenRequest::Spawn { id, launch }, Some(context)) => {
