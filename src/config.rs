@@ -40,6 +40,7 @@ pub mod fuzz;
 pub mod glob;
 pub mod load;
 pub(crate) mod nearest;
+pub(crate) mod notation;
 pub mod referenced;
 pub mod secrets;
 mod server;
@@ -175,7 +176,7 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        write!(f, "{}", text::path(&self.file))?;
         if let Some((line, column)) = self.at {
             write!(f, ":{line}:{column}")?;
         }

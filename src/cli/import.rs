@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
-//! entry of ours from each server in them; `variables` does that for the variables in its strings. `merge` puts the
-//! servers of all clients together, and with those that servers.json has. `report` says what was found, and `ask` asks.
+//! entry of ours from each server in them; `variables` does that for its strings, by the `string_rules` of the client.
+//! `merge` puts the servers of all clients together, and with those that servers.json has. `report` says what was found, and `ask` asks.
 //! Then `plan` adds the new servers to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
@@ -19,7 +19,7 @@
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 //! - A signal ends the command where it waits, never within the write of a file.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,9 +32,10 @@ use super::outcome::{
 };
 use super::paths::{config_files, secret_store};
 use super::signals::interrupted;
-use super::stderr;
+use super::terminal;
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
+use crate::text;
 use crate::transport::launch::ProcessEnv;
 use apps::ClientApp;
 use ask::Answers;
@@ -60,6 +61,8 @@ mod replace;
 pub(super) mod report;
 mod secrets;
 pub(super) mod source;
+mod string_rules;
+mod timeouts;
 mod translate;
 mod undo;
 mod variables;
@@ -157,7 +160,7 @@ async fn import_or_undo(
     if is_toml(&target) {
         let message = format!(
             "{} is a file of Codex, which has no variables for what the clients' entries use; name a JSON file with --config",
-            target.display()
+            text::path(&target)
         );
         bail!(CommandError::new(EXIT_USAGE, message));
     }
@@ -177,18 +180,16 @@ async fn import_into(
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
-    let mut out = io::stdout();
     for (app, error) in &discovery.errors {
-        stderr::message(format_args!("{}: {error}; the file is left as it is", app.label()));
+        terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }
-    write!(out, "{}", report::files(&discovery, env))?;
+    terminal::print(&report::files(&discovery, env))?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
         let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
-        writeln!(
-            out,
+        terminal::line(format_args!(
             "No files of {} were found. `dynamic-mcp add` adds a server without them.",
             names.join(", ")
-        )?;
+        ))?;
         if !args.write_client {
             return Ok(ExitCode::SUCCESS);
         }
@@ -215,7 +216,7 @@ async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Resul
     let own = env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default();
     if own != target {
         let reason = "--secrets works only with your own servers.json, because {keyring:NAME} is read in no other file";
-        bail!(CommandError::new(EXIT_USAGE, format!("{reason}: {}", own.display())));
+        bail!(CommandError::new(EXIT_USAGE, format!("{reason}: {}", text::path(&own))));
     }
     let store = secret_store(env).context("there is no directory for the names of secrets")?;
     Ok(if dry_run { Vec::new() } else { store.names().await? })
@@ -236,7 +237,7 @@ async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::R
             for server in std::mem::take(&mut place.servers) {
                 let question = format!(
                     "{} of the project runs or contacts: {}\nImport it?",
-                    crate::text::name(&server.name),
+                    text::name(&server.name),
                     report::program(&server.translated.entry)
                 );
                 match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {

@@ -90,7 +90,7 @@ impl Default for ServerOrigin {
 }
 
 /// The fields of an entry that decide what is launched or contacted, as the file writes them, with variables
-/// unexpanded. Entries with equal text lead to equal catalogs, and a token that is renewed leaves the text unchanged.
+/// unexpanded. ListEntries with equal text lead to equal catalogs, and a token that is renewed leaves the text unchanged.
 /// May hold secrets that the file spells out.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LaunchText(Arc<str>);

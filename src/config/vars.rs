@@ -1,10 +1,10 @@
-//! Variables in the strings of a config: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `{env:VAR}`, `{file:PATH}`, and
-//! `$$` for a dollar sign.
+//! Variables in the strings of a config, whose notation is in `notation`.
 //!
 //! `{keyring:NAME}` and `{command:…}` are left to [`secrets`](super::secrets).
 //!
 //! A string is expanded once: variables in the value of a variable are not expanded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
@@ -12,6 +12,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use memchr::memchr2;
 use thiserror::Error;
 
+use super::notation::{self, Malformed, StringPart};
 use super::referenced::ReferencedFiles;
 use crate::files::{self, MAX_NAMED_BYTES};
 
@@ -194,17 +195,22 @@ impl VarError {
     }
 }
 
+impl From<Malformed> for VarError {
+    fn from(Malformed: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
 /// A part of a string.
 #[derive(Debug)]
 pub(super) enum ExpandedPart<'t> {
     /// Text whose variables are expanded.
     Text(String),
     /// What stands between the braces of `{keyring:…}` or `{command:…}`.
-    Secret(&'t str),
+    Secret(Cow<'t, str>),
 }
 
-/// Replaces the variables in `text`. A `$` that starts neither `${` nor `$$` stays, because passwords contain them, as
-/// do `{keyring:…}` and `{command:…}`.
+/// Replaces the variables in `text`. `{keyring:…}` and `{command:…}` stay.
 ///
 /// # Errors
 ///
@@ -227,56 +233,25 @@ pub(super) fn expand_pieces<'t>(
 ) -> Result<Vec<ExpandedPart<'t>>, VarError> {
     let mut pieces = Vec::new();
     let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['$', '{']) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some(after) = rest.strip_prefix("$$") {
-            out.push('$');
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("${") {
-            let (body, after) = after.split_once('}').ok_or(VarError::Malformed)?;
-            out.push_str(env_value(body, context.env)?);
-            rest = after;
-        } else if let Some((body, after)) = split_braces(rest, "{env:") {
-            out.push_str(env_value(body, context.env)?);
-            rest = after;
-        } else if let Some((body, after)) = split_braces(rest, "{file:") {
-            out.push_str(&file_content(body, context)?);
-            rest = after;
-        } else if let Some((_, after)) =
-            split_braces(rest, "{keyring:").or_else(|| split_braces(rest, "{command:"))
-        {
-            pieces.push(ExpandedPart::Text(std::mem::take(&mut out)));
-            pieces.push(ExpandedPart::Secret(&rest[1..rest.len() - after.len() - 1]));
-            rest = after;
-        } else {
-            out.push_str(&rest[..1]);
-            rest = &rest[1..];
+    for part in notation::parts(text)? {
+        match part {
+            StringPart::Text(text) => out.push_str(&text),
+            StringPart::Env { name, default } => {
+                out.push_str(env_value(&name, default.as_deref(), context.env)?);
+            }
+            StringPart::File(path) => out.push_str(&file_content(&path, context)?),
+            StringPart::Secret(body) => {
+                pieces.push(ExpandedPart::Text(std::mem::take(&mut out)));
+                pieces.push(ExpandedPart::Secret(body));
+            }
         }
     }
-    out.push_str(rest);
     pieces.push(ExpandedPart::Text(out));
     Ok(pieces)
 }
 
-/// Returns the text between `opening` and the next `}`, and the text after it.
-fn split_braces<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str)> {
-    text.strip_prefix(opening)?.split_once('}')
-}
-
-/// The value of `NAME`, `env:NAME`, or either with `:-default`. As in a shell, the default also replaces an empty
-/// value.
-fn env_value<'t>(body: &'t str, env: &'t Env) -> Result<&'t str, VarError> {
-    let (name, default) = match body.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (body, None),
-    };
-    let name = name.strip_prefix("env:").unwrap_or(name);
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '(' | ')');
-    if name.is_empty() || !name.chars().all(is_name) {
-        return Err(VarError::Malformed);
-    }
+/// The value of a variable. As in a shell, the default also replaces an empty value.
+fn env_value<'v>(name: &str, default: Option<&'v str>, env: &'v Env) -> Result<&'v str, VarError> {
     // Windows has another name for it, and configs come from elsewhere.
     let home = || env.get("USERPROFILE").filter(|_| name == "HOME");
     match (env.get(name).or_else(home), default) {
@@ -430,9 +405,8 @@ mod tests {
         }
 
         #[test]
-        fn doubling_the_dollars_keeps_any_text(text in "[${}:a-zé-]{0,20}") {
-            prop_assume!(!text.contains("{env:") && !text.contains("{file:"));
-            prop_assert_eq!(expanded(&text.replace('$', "$$")), Ok(text));
+        fn escaped_text_keeps(text in r"([${}]|:-|env:|file:|keyring:|command:|[a-zé~/-]){0,20}") {
+            prop_assert_eq!(expanded(&notation::escape(&text)), Ok(text));
         }
 
         #[test]

@@ -16,6 +16,8 @@ use crate::support::base_env;
 #[cfg(unix)]
 use crate::support::{PipeReader, wait_for_child};
 
+mod literal;
+
 /// The variables that the files use.
 const VARIABLES: [&str; 12] = [
     "API_KEY",

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use crate::config::vars::Env;
+use crate::text;
 
 /// The key of our entry in a client's file. Clients put it before the names of tools, so it is short.
 pub(super) const OWN_NAME: &str = "dyn";
@@ -52,23 +53,6 @@ impl HostOs {
     } else {
         Self::Linux
     };
-}
-
-/// How a client writes variables in the strings of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VariableSyntax {
-    /// Not at all: every character stands for itself.
-    Literal,
-    /// As we do. Codex's files are translated while they are read.
-    Ours,
-    /// `${NAME}` and `${NAME:-default}`.
-    Braces,
-    /// These, and `$NAME`.
-    Dollar,
-    /// `${env:NAME}`, and variables that only the editor knows, such as `${input:id}` and `${workspaceFolder}`.
-    Editor,
-    /// `{env:NAME}` and `{file:PATH}`.
-    OpenCode,
 }
 
 /// What a number in a server's `timeout` means.
@@ -176,18 +160,6 @@ impl ClientApp {
             _ => &["mcpServers"],
         };
         keys.iter().map(|&key| key.to_owned()).collect()
-    }
-
-    /// How the client writes variables.
-    pub(super) fn variables(self) -> VariableSyntax {
-        match self {
-            Self::ClaudeDesktop => VariableSyntax::Literal,
-            Self::ClaudeCode => VariableSyntax::Braces,
-            Self::Opencode => VariableSyntax::OpenCode,
-            Self::Cursor | Self::Vscode => VariableSyntax::Editor,
-            Self::Codex => VariableSyntax::Ours,
-            Self::Gemini | Self::Copilot => VariableSyntax::Dollar,
-        }
     }
 
     /// What the client means by a server's `timeout`.
@@ -307,11 +279,11 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
     })
 }
 
-/// The path with the home directory as `~`, for texts.
+/// The path with the home directory as `~`, for texts, in visible characters.
 pub(in crate::cli) fn short_path(path: &Path, env: &Env) -> String {
     match env.home().and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) => Path::new("~").join(rest).display().to_string(),
-        None => path.display().to_string(),
+        Some(rest) => text::path(&Path::new("~").join(rest)),
+        None => text::path(path),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Questions to the person at the terminal.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crate::blocking;
+use crate::cli::terminal;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -69,16 +70,14 @@ impl Answers {
 
 /// Reads a line on a thread of its own, so that a signal can end the command meanwhile.
 async fn ask(question: &str) -> io::Result<String> {
-    let mut out = io::stdout();
-    write!(out, "{question}")?;
-    out.flush()?;
+    terminal::question(question)?;
     let read = || {
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map(|length| (length, answer))
     };
     let (length, answer) = blocking::run(ANSWER_TIMEOUT, read).await.map_err(io::Error::other)??;
     if length == 0 {
-        writeln!(out)?;
+        terminal::line("")?;
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed"));
     }
     Ok(answer.trim().to_owned())

@@ -34,7 +34,7 @@ pub(super) struct Place {
     pub(super) project: Option<PathBuf>,
     /// The servers in it that can be imported.
     pub(super) servers: Vec<FoundServer>,
-    /// Entries that stay as they are, each with the reason.
+    /// ListEntries that stay as they are, each with the reason.
     pub(super) staying: Vec<(String, String)>,
     /// The entry that starts this program.
     pub(super) own: Option<FoundServer>,

@@ -8,6 +8,7 @@ use super::merge::PlannedServer;
 use super::secrets::{is_secret, split_scheme};
 use crate::auth::Secret;
 use crate::auth::secret_store::SecretStore;
+use crate::config::notation::literal;
 use crate::text::visible;
 
 /// The fields of an entry in which `{keyring:NAME}` counts.
@@ -68,10 +69,9 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
 
 /// What stands before a plain secret in this text, such as `Bearer `, and the secret itself. `None` if it is none.
 fn plain(name: &str, text: &str) -> Option<(String, String)> {
-    let is_plain =
-        is_secret(name, text) && !["${", "{env:", "{file:"].iter().any(|variable| text.contains(variable));
-    let (scheme, secret) = split_scheme(text);
-    is_plain.then(|| (scheme.to_owned(), secret.replace("$$", "$")))
+    let plain = literal(text).filter(|plain| is_secret(name, plain))?;
+    let (scheme, secret) = split_scheme(&plain);
+    Some((scheme.to_owned(), secret.to_owned()))
 }
 
 fn free_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {

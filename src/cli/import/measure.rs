@@ -23,6 +23,7 @@ use crate::cache::Cache;
 use crate::cli::Cli;
 use crate::cli::demo::client::DemoClient;
 use crate::cli::paths::token_store;
+use crate::cli::terminal::VisibleText;
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{Config, Mode, Overrides, Share};
@@ -32,7 +33,7 @@ use crate::groups::startup::Startup;
 use crate::pins::PinStore;
 use crate::private_files;
 use crate::processes::ProcessTree;
-use crate::text::{CHARACTERS_PER_TOKEN, name, shorten, visible};
+use crate::text::{self, CHARACTERS_PER_TOKEN, name, shorten, visible};
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::launch::direct::DirectLaunches;
@@ -109,7 +110,7 @@ pub(super) async fn measure(
     target: &Path,
     config: &str,
     launch: MeasureContext<'_>,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<VisibleText> {
     let MeasureContext { cli, env, process_env } = launch;
     let files = TemporaryFiles::create(target, config)?;
     let mut loaded = load(std::slice::from_ref(&files.config), env, &Overrides::default());
@@ -221,23 +222,24 @@ async fn wait_until_alone(pid: Option<u32>) {
     }
 }
 
-fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> String {
-    let mut out = format!("\n{:<28} {COLUMNS}\n", "Each server, started once");
+fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> VisibleText {
+    let mut out = VisibleText::default();
+    out.paragraph(format_args!("{:<28} {COLUMNS}", "Each server, started once"));
     let mut failed = 0;
     for (server, figures) in measured {
         match figures {
-            Ok(figures) => out.push_str(&format!("  {:<26} {}\n", name(server), figures.columns())),
+            Ok(figures) => out.line(format_args!("  {:<26} {}", name(server), figures.columns())),
             Err(reason) => {
                 failed += 1;
-                out.push_str(&format!(
-                    "  {:<26} did not start: {}\n",
+                out.line(format_args!(
+                    "  {:<26} did not start: {}",
                     name(server),
                     shorten(reason, MAX_REASON)
                 ));
             }
         }
     }
-    out.push_str(&format!("\n{:<28} {COLUMNS}\n", "Per window"));
+    out.paragraph(format_args!("{:<28} {COLUMNS}", "Per window"));
     for &app in ClientApp::all() {
         let is_on = |server: &&PlannedServer| server.origins.iter().any(|origin| origin.app == app);
         let of_app = servers.iter().filter(is_on);
@@ -245,17 +247,17 @@ fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> Str
             of_app.filter_map(|server| measured.get(&server.name)?.as_ref().ok()).collect();
         if !started.is_empty() {
             let today = format!("{} today", app.label());
-            out.push_str(&format!("  {today:<26} {}\n", Figures::sum(started).columns()));
+            out.line(format_args!("  {today:<26} {}", Figures::sum(started).columns()));
         }
     }
-    out.push_str(&format!("  {:<26} {}\n", "each with dynamic-mcp", after.columns()));
-    out.push_str(&format!(
+    out.line(format_args!("  {:<26} {}", "each with dynamic-mcp", after.columns()));
+    out.line(format_args!(
         "Memory is proportional: what processes share counts in parts. Tokens are characters of the listed tools / {CHARACTERS_PER_TOKEN}. \
-         A server starts when it is used, and is closed when it is idle.\n"
+         A server starts when it is used, and is closed when it is idle."
     ));
     if failed > 0 {
-        out.push_str(&format!(
-            "{} did not start and {} not counted.\n",
+        out.line(format_args!(
+            "{} did not start and {} not counted.",
             counted(failed, "server"),
             if failed == 1 { "is" } else { "are" }
         ));
@@ -274,7 +276,7 @@ impl TemporaryFiles {
         let id = std::process::id();
         let dir = std::env::temp_dir().join(format!("dynamic-mcp-measure-{id}"));
         // This fails if the directory exists, so that no other user can have prepared it.
-        private_files::make_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        private_files::make_dir(&dir).with_context(|| format!("cannot create {}", text::path(&dir)))?;
         let config = match target.exists() {
             // Its relative paths start there.
             true => target.with_file_name(format!(".measured-{id}.json")),

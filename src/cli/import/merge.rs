@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::apps::ClientApp;
 use super::discover::FoundServer;
 use super::variables::UsedVariables;
+use crate::config::notation::canonical;
 
 /// A server that `import` writes, or that servers.json has already.
 #[derive(Clone, Debug)]
@@ -81,7 +82,7 @@ impl Merger {
         let origin = Origin { app, name: name.clone(), is_project, variables: translated.variables };
         let twin = self.servers.iter().position(|server| {
             let is_same_program = is_same_program(&server.entry, &translated.entry);
-            is_same_program && (server.has_name(&name) || server.entry == translated.entry)
+            is_same_program && (server.has_name(&name) || have_same_members(&server.entry, &translated.entry))
         });
         if let Some(twin) = twin.and_then(|index| self.servers.get_mut(index)) {
             twin.merge(translated.entry, app);
@@ -135,14 +136,14 @@ impl PlannedServer {
             match self.entry.get_mut(&name) {
                 None if is_rule || self.is_known => {}
                 None => drop(self.entry.insert(name, theirs)),
-                Some(ours) if *ours == theirs => {}
+                Some(ours) if is_same(ours, &theirs) => {}
                 Some(Value::Object(ours)) if matches!(name.as_str(), "env" | "headers") => {
                     let Value::Object(theirs) = theirs else { continue };
                     for (member, value) in theirs {
                         match ours.get(&member) {
                             None if self.is_known => {}
                             None => drop(ours.insert(member, value)),
-                            Some(known) if *known == value => {}
+                            Some(known) if is_same(known, &value) => {}
                             Some(_) => {
                                 let path = vec![name.clone(), member];
                                 self.conflicts.push(Conflict { path, other: Some(value), app });
@@ -183,8 +184,28 @@ fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bo
         fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
             entry.get(name).filter(|value| !value.as_array().is_some_and(Vec::is_empty))
         }
-        value(ours, name) == value(theirs, name)
+        match (value(ours, name), value(theirs, name)) {
+            (Some(ours), Some(theirs)) => is_same(ours, theirs),
+            (ours, theirs) => ours == theirs,
+        }
     })
+}
+
+/// Whether two values are equal when they are read. A string can be written in several ways.
+fn is_same(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::String(ours), Value::String(theirs)) => canonical(ours) == canonical(theirs),
+        (Value::Array(ours), Value::Array(theirs)) => {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))
+        }
+        (Value::Object(ours), Value::Object(theirs)) => have_same_members(ours, theirs),
+        _ => ours == theirs,
+    }
+}
+
+fn have_same_members(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
+    let is_in_theirs = |(name, value)| theirs.get(name).is_some_and(|theirs| is_same(value, theirs));
+    ours.len() == theirs.len() && ours.iter().all(is_in_theirs)
 }
 
 #[cfg(test)]
@@ -235,6 +256,25 @@ mod tests {
         assert_eq!(origins, ["fs", "files"]);
         merger.servers[0].take_other(&conflict);
         assert_eq!(merger.servers[0].entry["env"]["A"], json!("2"));
+    }
+
+    #[test]
+    fn a_string_that_is_written_in_another_way_is_the_same() {
+        let known =
+            json!({"fs": {"command": "a", "args": ["$$5 $${A} {env:B} {{file:x}"], "env": {"A": "$$"}}});
+        let mut merger = Merger::new(known.as_object());
+        let imported = json!({"command": "a", "args": ["$5 $${A} ${B} {{file:x}"], "env": {"A": "$"}});
+        add(&mut merger, ClientApp::Cursor, "fs", imported.clone());
+        add(&mut merger, ClientApp::Cursor, "other-name", imported);
+        assert_eq!((names(&merger), merger.servers[0].conflicts.len()), (vec!["fs"], 0));
+        // A text is not the variable that looks like it.
+        add(
+            &mut merger,
+            ClientApp::Cursor,
+            "fs",
+            json!({"command": "a", "args": ["$5 $${A} ${B} {file:x}"]}),
+        );
+        assert_eq!(names(&merger), ["fs", "fs-cursor"]);
     }
 
     #[test]

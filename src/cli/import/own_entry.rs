@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::apps::ClientApp;
 use super::discover::discover;
+use crate::config::notation::literal;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError, expand};
 
@@ -42,7 +43,7 @@ pub(in crate::cli) fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>
     let entry = &own.translated.entry;
     let texts = |name: &str| {
         let list = entry.get(name).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(Value::as_str).map(str::to_owned).collect()
+        list.filter_map(Value::as_str).map(|text| literal(text).unwrap_or_else(|| text.to_owned())).collect()
     };
     let members = entry.get("env").and_then(Value::as_object).into_iter().flatten();
     let members = members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));

@@ -1,7 +1,7 @@
 //! What an import does to servers.json and to the clients' files: put together, shown, and carried out.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -20,7 +20,7 @@ use super::source::{read_text, servers_keys, understood, value_at};
 use super::undo::{ChangeRecords, records_dir};
 use super::{report, secrets, write};
 use crate::cli::paths::secret_store;
-use crate::cli::stderr;
+use crate::cli::terminal::{self, VisibleText};
 use crate::config::Overrides;
 use crate::config::load::load;
 use crate::config::vars::Env;
@@ -63,17 +63,17 @@ impl Plan {
             }
         }
         let mut servers = merger.servers;
-        write!(io::stdout(), "{}", report::servers(&servers, &target, env))?;
+        terminal::print(&report::servers(&servers, &target, env))?;
         resolve_conflicts(&mut servers, mode.answers).await?;
         let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
         let moves =
             mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
         if !moves.is_empty() {
-            writeln!(io::stdout(), "\nTo the system's keyring:")?;
-        }
-        for secret in &moves {
-            writeln!(io::stdout(), "{}", secret.describe())?;
+            let mut text = VisibleText::default();
+            text.paragraph("To the system's keyring:");
+            moves.iter().for_each(|secret| text.line(secret.describe()));
+            terminal::print(&text)?;
         }
         let new = servers.iter().filter(|server| !server.is_known);
         let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
@@ -82,21 +82,20 @@ impl Plan {
             std::iter::once(addition).chain(moves.iter().filter_map(|secret| secret.edit(&keys))).collect();
         let after = edit(&target, text, &edits);
         let after =
-            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", target.display()))?;
+            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
         Ok(Self { target, before, after, servers, moves, secrets })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
     pub(super) async fn measure(&self, context: MeasureContext<'_>) -> anyhow::Result<()> {
         let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
-        writeln!(
-            io::stdout(),
-            "\nStarting {}, once each. This takes up to two minutes.",
+        terminal::paragraph(format_args!(
+            "Starting {}, once each. This takes up to two minutes.",
             report::counted(count, "server")
-        )?;
+        ))?;
         // If a signal drops it, that removes its files and ends the servers.
         let table = measure(&self.servers, &self.target, &self.after, context).await?;
-        write!(io::stdout(), "{table}")?;
+        terminal::print(&table)?;
         Ok(())
     }
 
@@ -111,7 +110,6 @@ impl Plan {
             true => self.client_writes(discovery, mode, env)?,
             false => (Vec::new(), true),
         };
-        let mut out = io::stdout();
         if mode.dry_run {
             if self.changes() {
                 self.show_diff(&self.target, self.before.as_deref(), &self.after)?;
@@ -119,11 +117,11 @@ impl Plan {
             for client in &writes {
                 self.show_diff(&client.path, client.before.as_deref(), &client.after)?;
             }
-            writeln!(out, "\nNothing was written.")?;
+            terminal::paragraph("Nothing was written.")?;
             return Ok(is_complete);
         }
         if !self.write_servers(mode, env).await? {
-            writeln!(out, "Nothing was written.")?;
+            terminal::line("Nothing was written.")?;
             return Ok(true);
         }
         for client in &writes {
@@ -140,10 +138,9 @@ impl Plan {
 
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
     async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<bool> {
-        let mut out = io::stdout();
         let target = short_path(&self.target, env);
         if !self.changes() {
-            writeln!(out, "\nThere are no new servers for {target}.")?;
+            terminal::paragraph(format_args!("There are no new servers for {target}."))?;
             return Ok(true);
         }
         let new = report::counted(self.servers.iter().filter(|server| !server.is_known).count(), "server");
@@ -154,7 +151,7 @@ impl Plan {
                 report::counted(count, "secret")
             ),
         };
-        writeln!(out)?;
+        terminal::line("")?;
         if !mode.answers.confirm(&question).await? {
             return Ok(false);
         }
@@ -167,13 +164,12 @@ impl Plan {
         let before = self.before.as_deref().map(str::as_bytes);
         let written = write::replace(&self.target, before, self.after.as_bytes());
         written.with_context(|| format!("{target} cannot be written"))?;
-        writeln!(out, "Added {new} to {target}.")?;
+        terminal::line(format_args!("Added {new} to {target}."))?;
         if !self.moves.is_empty() {
             let secrets = report::counted(self.moves.len(), "secret");
-            writeln!(
-                out,
+            terminal::line(format_args!(
                 "Moved {secrets} to the system's keyring. What --undo keeps of the clients' files still has them."
-            )?;
+            ))?;
         }
         self.show_problems(env)?;
         Ok(true)
@@ -193,9 +189,9 @@ impl Plan {
             match program.replace_in(file, mode.is_named) {
                 Ok(write) => writes.extend(write.filter(|write| !write.is_done())),
                 Err(reason) => {
-                    stderr::message(format_args!(
+                    terminal::message(format_args!(
                         "{} cannot be edited: {reason}; it is left as it is",
-                        file.path.display()
+                        text::path(&file.path)
                     ));
                     is_complete = false;
                 }
@@ -214,7 +210,8 @@ impl Plan {
     }
 
     fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
-        write!(io::stdout(), "\n{}", report::diff(path, before.unwrap_or_default(), after, &self.secrets))
+        terminal::line("")?;
+        terminal::print(&report::diff(path, before.unwrap_or_default(), after, &self.secrets))
     }
 
     /// Prints what is wrong with the new servers, as `get_status` would.
@@ -233,11 +230,12 @@ impl Plan {
         let lines: Vec<String> =
             errors.flat_map(|error| error.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         let errors = lines.iter().filter(|line| !clients_own.iter().any(|name| line.contains(name)));
-        let errors: Vec<String> = errors.map(|line| format!("  {line}\n")).collect();
-        if !errors.is_empty() {
-            write!(io::stdout(), "These do not work yet:\n{}", errors.concat())?;
+        let mut text = VisibleText::default();
+        errors.for_each(|line| text.line(format_args!("  {line}")));
+        if text != VisibleText::default() {
+            terminal::line("These do not work yet:")?;
         }
-        Ok(())
+        terminal::print(&text)
     }
 
     fn say_what_next(
@@ -247,25 +245,25 @@ impl Plan {
         discovery: &Discovery,
         env: &Env,
     ) -> anyhow::Result<()> {
-        let mut out = io::stdout();
         let has_servers =
             discovery.files.iter().flat_map(|file| &file.places).any(|place| !place.servers.is_empty());
         if !writes.is_empty() {
-            writeln!(
-                out,
-                "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back."
+            terminal::line(
+                "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back.",
             )?;
         } else if !mode.write_client && has_servers {
             let config = match dirs::default_config_file(env).map(|file| write::absolute(&file))
                 == Some(self.target.clone())
             {
                 true => String::new(),
-                false => format!(" --config {}", self.target.display()),
+                false => {
+                    let target = self.target.to_str().and_then(text::shell_word);
+                    target.map(|target| format!(" --config {target}")).unwrap_or_default()
+                }
             };
-            writeln!(
-                out,
+            terminal::line(format_args!(
                 "The clients still start these servers themselves. `dynamic-mcp import --write-client{config}` puts dynamic-mcp in their place."
-            )?;
+            ))?;
         }
         Ok(())
     }
@@ -288,7 +286,6 @@ async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> i
 
 /// Writes a client's file. Returns whether it is written, or was not wanted.
 async fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
-    let mut out = io::stdout();
     let path = short_path(&client.path, env);
     let what = match client.replaced.len() {
         0 => format!("Add `{OWN_NAME}` to"),
@@ -304,15 +301,14 @@ async fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyh
         write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
     {
         records.remove_last()?;
-        stderr::message(format_args!("{path} cannot be written: {error}"));
+        terminal::message(format_args!("{path} cannot be written: {error}"));
         return Ok(false);
     }
-    writeln!(
-        out,
+    terminal::line(format_args!(
         "{}: wrote {path}; its old content is kept in {}.",
         client.app.label(),
         short_path(records.path(), env)
-    )?;
+    ))?;
     Ok(true)
 }
 

@@ -2,7 +2,6 @@
 //! are never shown.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -12,98 +11,92 @@ use super::apps::short_path;
 use super::discover::Discovery;
 use super::merge::{Conflict, PlannedServer};
 use super::secrets::{hide, secret_values};
+use crate::cli::terminal::VisibleText;
 use crate::config::vars::Env;
-use crate::text::{name, quoted, visible};
+use crate::text::{self, name, quoted, visible};
 
 /// Lists the clients' files with the number of servers in each, and what is wrong with them.
-pub(super) fn files(discovery: &Discovery, env: &Env) -> String {
-    let mut out = String::new();
+pub(super) fn files(discovery: &Discovery, env: &Env) -> VisibleText {
+    let mut out = VisibleText::default();
     for file in &discovery.files {
         let count: usize = file.places.iter().map(|place| place.servers.len()).sum();
         let label = file.app.label();
-        let path = visible(&short_path(&file.path, env));
-        push(&mut out, format_args!("{label:<15} {path}: {}", counted(count, "server")));
+        let path = short_path(&file.path, env);
+        out.line(format_args!("{label:<15} {path}: {}", counted(count, "server")));
         for (server, reason) in file.places.iter().flat_map(|place| &place.staying) {
-            push(&mut out, format_args!("{:<15}   {} stays there: {reason}", "", name(server)));
+            out.line(format_args!("{:<15}   {} stays there: {reason}", "", name(server)));
         }
     }
     if !discovery.other_projects.is_empty() {
-        let dirs: Vec<_> = discovery.other_projects.iter().map(|dir| format!("  {}", visible(dir))).collect();
-        push(
-            &mut out,
-            format_args!(
-                "Claude Code has servers for single projects too; add --project=DIR to import those of one:\n{}",
-                dirs.join("\n")
-            ),
+        out.line(
+            "Claude Code has servers for single projects too; add --project=DIR to import those of one:",
         );
+        discovery.other_projects.iter().for_each(|dir| out.line(format_args!("  {dir}")));
     }
     out
 }
 
 /// Lists the servers that are new, and names those that servers.json has.
-pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> String {
-    let mut out = String::new();
+pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> VisibleText {
+    let mut out = VisibleText::default();
     let (known, new): (Vec<_>, Vec<_>) = servers.iter().partition(|server| server.is_known);
-    let target = visible(&short_path(target, env));
+    let target = short_path(target, env);
     if !new.is_empty() {
-        push(&mut out, format_args!("\n{} for {target}:", counted(new.len(), "server")));
+        out.paragraph(format_args!("{} for {target}:", counted(new.len(), "server")));
     }
     for server in new {
         describe(&mut out, server);
     }
     let known: Vec<_> = known.into_iter().filter(|server| !server.origins.is_empty()).collect();
     if !known.is_empty() {
-        push(&mut out, format_args!("\nAlready in {target}, and left as they are:"));
+        out.paragraph(format_args!("Already in {target}, and left as they are:"));
     }
     for server in known {
-        push(&mut out, format_args!("  {}: in {}", name(&server.name), origins(server)));
+        out.line(format_args!("  {}: in {}", name(&server.name), origins(server)));
         for conflict in &server.conflicts {
-            push(&mut out, format_args!("    {}", describe_conflict(conflict, &target)));
+            out.line(format_args!("    {}", describe_conflict(conflict, &target)));
         }
     }
     out
 }
 
-fn describe(out: &mut String, server: &PlannedServer) {
+fn describe(out: &mut VisibleText, server: &PlannedServer) {
     let is_off = server.entry.get("enabled") == Some(&Value::Bool(false));
     let state = if is_off { " (disabled)" } else { "" };
-    push(out, format_args!("  {}{state}", name(&server.name)));
-    push(out, format_args!("    {}", program(&server.entry)));
-    push(out, format_args!("    from {}", origins(server)));
+    out.line(format_args!("  {}{state}", name(&server.name)));
+    out.line(format_args!("    {}", program(&server.entry)));
+    out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {
         let members = server.entry.get(field).and_then(Value::as_object);
         let names: Vec<_> = members.into_iter().flatten().map(|(member, _)| name(member)).collect();
         if !names.is_empty() {
-            push(out, format_args!("    {field}: {}", names.join(", ")));
+            out.line(format_args!("    {field}: {}", names.join(", ")));
         }
     }
     match server.entry.get("inherit_env") {
         Some(Value::Bool(true)) => {
-            push(out, format_args!("    gets your whole environment, as with that client"));
+            out.line(format_args!("    gets your whole environment, as with that client"));
         }
         Some(Value::Array(names)) => {
             let names: Vec<_> = names.iter().filter_map(Value::as_str).map(name).collect();
-            push(out, format_args!("    gets these variables of yours: {}", names.join(", ")));
+            out.line(format_args!("    gets these variables of yours: {}", names.join(", ")));
         }
         _ => {}
     }
     let first = server.origins.first().map_or("the first", |origin| origin.app.label());
     for conflict in &server.conflicts {
-        push(out, format_args!("    {}", describe_conflict(conflict, first)));
+        out.line(format_args!("    {}", describe_conflict(conflict, first)));
     }
     for note in &server.notes {
-        push(out, format_args!("    note: {}", visible(note)));
+        out.line(format_args!("    note: {}", visible(note)));
     }
     for origin in &server.origins {
         for (variable, text) in &origin.variables.client {
             let app = origin.app.label();
-            push(
-                out,
-                format_args!(
-                    "    {} is known to {app} only: {variable} here, which {app}'s entry for dynamic-mcp sets",
-                    visible(text)
-                ),
-            );
+            out.line(format_args!(
+                "    {} is known to {app} only: {variable} here, which {app}'s entry for dynamic-mcp sets",
+                visible(text)
+            ));
         }
     }
 }
@@ -123,7 +116,7 @@ fn origins(server: &PlannedServer) -> String {
             text.push_str(" (project)");
         }
         if origin.name != server.name {
-            write!(text, " (as {})", name(&origin.name)).ok();
+            text.push_str(&format!(" (as {})", name(&origin.name)));
         }
         if !texts.contains(&text) {
             texts.push(text);
@@ -150,13 +143,14 @@ pub(super) fn program(entry: &Map<String, Value>) -> String {
 }
 
 /// The difference between two texts of a file, without the values that are probably secrets.
-pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<String>) -> String {
-    let file = path.display().to_string();
+pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<String>) -> VisibleText {
+    let file = text::path(path);
     let diff =
         TextDiff::from_lines(before, after).unified_diff().context_radius(2).header(&file, &file).to_string();
     // `lines` leaves out the carriage returns of line breaks. Tabs only lay a file out.
-    let shown = |line: &str| hide(line, secrets).split('\t').map(visible).collect::<Vec<_>>().join("\t");
-    diff.lines().map(|line| shown(line) + "\n").collect()
+    let mut out = VisibleText::default();
+    diff.lines().for_each(|line| out.lines("", hide(line, secrets)));
+    out
 }
 
 /// A number with its noun.
@@ -167,11 +161,6 @@ pub(in crate::cli) fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    writeln!(out, "{line}").ok();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +169,7 @@ mod tests {
     fn a_difference_shows_backslashes_tabs_and_hidden_characters() {
         let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"key\": \"s3cret\u{202e}\"\r\n}\r\n";
         let secrets = BTreeSet::from(["s3cret".to_owned()]);
-        let shown = diff(Path::new(r"C:\temp\x.json"), "", after, &secrets);
+        let shown = diff(Path::new(r"C:\temp\x.json"), "", after, &secrets).to_string();
         assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
         assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
         assert!(!shown.contains("s3cret") && shown.contains("\\u{202e}\"\n"), "{shown}");

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::apps::{ClientApp, TimeoutMeaning, is_windows_path};
-use super::variables::{UsedVariables, VariableTranslator};
+use super::apps::{ClientApp, is_windows_path};
+use super::timeouts;
+use super::variables::{StringTranslator, UsedVariables};
 use crate::config::fields;
 use crate::config::glob::Glob;
+use crate::config::notation::{StringPart, escape, literal, write};
 use crate::config::vars::Env;
 
 /// A server's entry in our form.
@@ -31,6 +33,13 @@ pub(super) struct EntryContext<'a> {
     pub(super) project: Option<&'a Path>,
     /// The environment.
     pub(super) env: &'a Env,
+}
+
+impl<'a> EntryContext<'a> {
+    fn translator(&self) -> StringTranslator<'a> {
+        let Self { app, dir, env, project } = *self;
+        StringTranslator { rules: app.string_rules(), env, dir, project }
+    }
 }
 
 /// Packages whose servers keep state between calls: browsers, terminals, debuggers.
@@ -105,17 +114,17 @@ impl Translation<'_> {
             Some("command") => self.command(value),
             Some("args") => {
                 let mut args = self.take_list("args");
-                args.extend(self.strings(value).as_array().cloned().unwrap_or_default());
+                args.extend(self.strings("args", value).as_array().cloned().unwrap_or_default());
                 self.set("args", Value::Array(args));
             }
             Some("env") => self.env(value),
             Some("env_file" | "cwd") => self.path(known.unwrap_or(name), value),
             Some("url") => {
-                let url = self.strings(value);
+                let url = self.strings("url", value);
                 self.set("url", url);
             }
             Some("httpUrl") => {
-                let url = self.strings(value);
+                let url = self.strings("url", value);
                 self.set("url", url);
                 self.set("type", json!("http"));
             }
@@ -128,11 +137,17 @@ impl Translation<'_> {
             }
             Some("timeout") => self.timeout(value),
             Some("tools") => self.tools(value),
-            Some("includeTools") => self.allow.extend(globs(value)),
-            Some("excludeTools") => self.deny.extend(globs(value)),
+            Some("includeTools") => {
+                let globs = self.globs("includeTools", value);
+                self.allow.extend(globs);
+            }
+            Some("excludeTools") => {
+                let globs = self.globs("excludeTools", value);
+                self.deny.extend(globs);
+            }
             Some(known) => {
                 if !is_empty(value) {
-                    let value = self.strings(value);
+                    let value = self.strings(known, value);
                     self.set(known, value);
                 }
             }
@@ -144,26 +159,39 @@ impl Translation<'_> {
 
     /// A list is the program and its first arguments.
     fn command(&mut self, value: &Value) {
-        let value = self.strings(value);
-        let Value::Array(mut words) = value else { return self.set("command", value) };
-        if words.is_empty() {
-            return;
-        }
-        self.set("command", words.remove(0));
+        let Value::Array(words) = value else {
+            let command = self.program(value);
+            return self.set("command", command);
+        };
+        let Some((program, words)) = words.split_first() else { return };
+        let program = self.program(program);
+        self.set("command", program);
+        let mut words: Vec<_> = words.iter().map(|word| self.strings("command", word)).collect();
         words.extend(self.take_list("args"));
         if !words.is_empty() {
             self.set("args", Value::Array(words));
         }
     }
 
+    /// A program. We take a leading `~` for the home directory, and few clients do.
+    fn program(&mut self, value: &Value) -> Value {
+        match self.strings("command", value) {
+            Value::String(program) if Path::new(&program).starts_with("~") => format!("./{program}").into(),
+            program => program,
+        }
+    }
+
     fn env(&mut self, value: &Value) {
-        let Value::Object(members) = value else { return self.set("env", value.clone()) };
+        let Value::Object(members) = value else {
+            let value = self.strings("env", value);
+            return self.set("env", value);
+        };
         let mut env = Map::new();
         for (name, value) in members {
             match value {
                 Value::Null => self.note(format!("`env.{name}` is null, which unsets the variable")),
                 Value::Number(_) | Value::Bool(_) => drop(env.insert(name.clone(), json!(value.to_string()))),
-                other => drop(env.insert(name.clone(), self.strings(other))),
+                other => drop(env.insert(name.clone(), self.strings("env", other))),
             }
         }
         if !env.is_empty() {
@@ -173,14 +201,21 @@ impl Translation<'_> {
 
     /// A relative path starts at our config file's directory, which is not where it starts for the client.
     fn path(&mut self, name: &str, value: &Value) {
-        let value = self.strings(value);
-        let path = value.as_str().unwrap_or_default();
-        let is_fixed = path.starts_with(['~', '$', '{']) || Path::new(path).is_absolute() || path.is_empty();
+        let text = value.as_str().unwrap_or_default();
+        let parts = self.context.translator().parts(name, text, &mut self.out.variables);
+        let is_fixed = match parts.first() {
+            Some(StringPart::Text(start)) => Path::new(&**start).is_absolute(),
+            Some(_) | None => true,
+        };
         match self.context.project {
-            _ if is_fixed => self.set(name, value),
+            _ if is_fixed => self.set(name, write(&parts).into()),
             Some(project) => {
-                let path = normal_path(&project.join(path));
-                self.set(name, json!(literal(&path)));
+                let [StringPart::Text(first), rest @ ..] = &parts[..] else { return };
+                let path = normal_path(&project.join(&**first)).to_string_lossy().into_owned();
+                // A separator at the end stays, because a variable may follow.
+                let end = if first.ends_with('/') && !rest.is_empty() { "/" } else { "" };
+                let path = [StringPart::Text(path.into()), StringPart::Text(end.into())];
+                self.set(name, write(path.iter().chain(rest)).into());
             }
             None => self.note(format!(
                 "`{name}` is relative to where {} runs; write it as an absolute path",
@@ -210,7 +245,7 @@ impl Translation<'_> {
         for (name, value) in members {
             let lower = if field == "auth" { name.to_lowercase() } else { name.clone() };
             match fields::find(fields::of_type("OAuthEntry"), &lower) {
-                Some(known) => drop(oauth.insert(known.name.to_owned(), self.strings(value))),
+                Some(known) => drop(oauth.insert(known.name.to_owned(), self.strings("oauth", value))),
                 None if name == "enabled" && *value == json!(true) => {}
                 None => self.note(format!("`{field}.{name}` has no counterpart here")),
             }
@@ -221,42 +256,10 @@ impl Translation<'_> {
     }
 
     fn timeout(&mut self, value: &Value) {
-        let mut timeouts = Map::new();
-        match (self.context.app.timeout(), value) {
-            (TimeoutMeaning::Ours, value) => return self.set("timeout", value.clone()),
-            (TimeoutMeaning::Calls, Value::Number(_)) => self.limits(&["tools"], value, &mut timeouts),
-            (TimeoutMeaning::Everything, Value::Number(_)) => {
-                self.limits(&["initialize", "list", "tools"], value, &mut timeouts);
-            }
-            (TimeoutMeaning::Everything, Value::Object(members)) => {
-                for (name, value) in members {
-                    match name.as_str() {
-                        "startup" => self.limits(&["initialize"], value, &mut timeouts),
-                        "catalog" => self.limits(&["list"], value, &mut timeouts),
-                        "request" | "execution" => self.limits(&["tools"], value, &mut timeouts),
-                        _ => self.note(format!("`timeout.{name}` has no counterpart here")),
-                    }
-                }
-            }
-            _ => self.note("`timeout` has no meaning to this client".to_owned()),
-        }
-        if !timeouts.is_empty() {
-            self.set("timeout", Value::Object(timeouts));
-        }
-    }
-
-    /// Sets timeouts to a number of milliseconds.
-    fn limits(&mut self, names: &[&str], milliseconds: &Value, timeouts: &mut Map<String, Value>) {
-        let limit = milliseconds.as_f64().filter(|limit| (1.0..3.0e10).contains(limit));
-        let is_ignored =
-            self.context.app == ClientApp::ClaudeCode && limit.is_some_and(|limit| limit < 1000.0);
-        let Some(limit) = limit.filter(|_| !is_ignored) else {
-            return self.note("`timeout` has a value that the client ignores".to_owned());
-        };
-        let seconds =
-            if limit % 1000.0 == 0.0 { json!((limit / 1000.0) as u64) } else { json!(limit / 1000.0) };
-        for name in names {
-            timeouts.insert((*name).to_owned(), seconds.clone());
+        let (timeouts, notes) = timeouts::translate(self.context.app, value);
+        notes.into_iter().for_each(|note| self.note(note));
+        if let Some(timeouts) = timeouts {
+            self.set("timeout", timeouts);
         }
     }
 
@@ -265,8 +268,14 @@ impl Translation<'_> {
         match value {
             Value::Array(names) if names.iter().any(|name| name == "*") => {}
             Value::Array(names) if names.is_empty() => self.deny.push(json!("*")),
-            Value::Array(_) => self.allow.extend(globs(value)),
-            other => self.set("tools", other.clone()),
+            Value::Array(_) => {
+                let globs = self.globs("tools", value);
+                self.allow.extend(globs);
+            }
+            other => {
+                let rules = self.strings("tools", other);
+                self.set("tools", rules);
+            }
         }
     }
 
@@ -295,8 +304,8 @@ impl Translation<'_> {
             self.out.entry.shift_remove("type");
             self.local_defaults();
         }
-        if self.out.variables.has_accidental {
-            self.note("a text `{env:…}` or `{file:…}` in it is a variable here".to_owned());
+        if let Some(reason) = self.out.variables.unusable_file {
+            return Err(reason.to_owned());
         }
         let mut ordered = Map::new();
         for name in ORDER {
@@ -329,15 +338,22 @@ impl Translation<'_> {
             self.set("inherit_env", json!(true));
         }
         if let Some(project) = self.context.project.filter(|_| !has_cwd) {
-            self.set("cwd", json!(literal(project)));
+            self.set("cwd", json!(escape(&project.to_string_lossy())));
         }
     }
 
-    /// Translates the variables in every string of a value.
-    fn strings(&mut self, value: &Value) -> Value {
-        let EntryContext { app, dir, env, .. } = self.context;
-        let translator = VariableTranslator { syntax: app.variables(), env, dir };
-        translate_strings(value, &translator, &mut self.out.variables)
+    /// Translates every string of a value that stands in this field.
+    fn strings(&mut self, field: &str, value: &Value) -> Value {
+        self.context.translator().translate_all(field, value, &mut self.out.variables)
+    }
+
+    /// Names as globs that match only them.
+    fn globs(&mut self, field: &str, names: &Value) -> Vec<Value> {
+        let Value::Array(names) = self.strings(field, names) else { return Vec::new() };
+        let names = names.iter().filter_map(Value::as_str);
+        let glob =
+            |name: &str| literal(name).map_or_else(|| name.to_owned(), |name| escape(&Glob::escape(&name)));
+        names.map(|name| glob(name).into()).collect()
     }
 
     fn take_list(&mut self, name: &str) -> Vec<Value> {
@@ -358,36 +374,12 @@ impl Translation<'_> {
     }
 }
 
-fn translate_strings(value: &Value, translator: &VariableTranslator<'_>, used: &mut UsedVariables) -> Value {
-    match value {
-        Value::String(text) => translator.translate(text, used).into(),
-        Value::Array(list) => list.iter().map(|value| translate_strings(value, translator, used)).collect(),
-        Value::Object(members) => {
-            let member =
-                |(name, value): (&String, &Value)| (name.clone(), translate_strings(value, translator, used));
-            Value::Object(members.iter().map(member).collect())
-        }
-        other => other.clone(),
-    }
-}
-
-/// Names as globs that match only them.
-fn globs(names: &Value) -> Vec<Value> {
-    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-    names.map(|name| Glob::escape(name).into()).collect()
-}
-
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Array(list) => list.is_empty(),
         Value::Object(members) => members.is_empty(),
         _ => false,
     }
-}
-
-/// A path as a string of a config, where a dollar sign may begin a variable.
-fn literal(path: &Path) -> String {
-    path.to_string_lossy().replace('$', "$$")
 }
 
 /// The path without `.` in it.

@@ -5,7 +5,7 @@
 //! since, only our entry is removed, and the servers that it replaced are put back unless they are there again.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -20,7 +20,7 @@ use super::edit::{ObjectEdit, edit};
 use super::mode::ImportMode;
 use super::source::{literal, value_at};
 use super::{report, secrets, write};
-use crate::cli::stderr;
+use crate::cli::terminal;
 use crate::config::vars::Env;
 use crate::files::{MAX_CONFIG_BYTES, read_regular};
 use crate::{dirs, private_files, text};
@@ -102,7 +102,7 @@ impl ChangeRecords {
         let path = dir.join("changes.json");
         let records = match private_files::read_private(&path, MAX_RECORDS_BYTES) {
             Ok(bytes) => {
-                serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?
+                serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", text::path(&path)))?
             }
             Err(error) if error.is_missing() => Vec::new(),
             Err(error) => return Err(error.into()),
@@ -190,17 +190,18 @@ impl ChangeRecord {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(UndoStep { file, now: None, then: None, outcome: Undone::Gone });
             }
-            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", file.display())),
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", text::path(&file))),
         };
         let is_as_left = digest(&now) == self.after;
-        let now = String::from_utf8(now).with_context(|| format!("{} is not UTF-8 text", file.display()))?;
+        let now =
+            String::from_utf8(now).with_context(|| format!("{} is not UTF-8 text", text::path(&file)))?;
         if is_as_left {
             let then = self.text_before().context("the record is damaged")?;
             let outcome = if then.is_some() { Undone::Restored } else { Undone::Removed };
             return Ok(UndoStep { file, now: Some(now), then, outcome });
         }
         let (then, back) = self.without_own_entries(&now).map_err(|reason| {
-            anyhow::anyhow!("{} was changed since, and {reason}; it is left as it is", file.display())
+            anyhow::anyhow!("{} was changed since, and {reason}; it is left as it is", text::path(&file))
         })?;
         Ok(UndoStep { file, now: Some(now), then: Some(then), outcome: Undone::Reverted(back) })
     }
@@ -264,7 +265,7 @@ impl UndoStep {
             (Some(now), Some(then)) => write::replace(&self.file, Some(now.as_bytes()), then.as_bytes()),
             (Some(now), None) => write::remove(&self.file, now.as_bytes()),
         };
-        result.with_context(|| format!("{} cannot be written", self.file.display()))
+        result.with_context(|| format!("{} cannot be written", text::path(&self.file)))
     }
 }
 
@@ -274,32 +275,31 @@ impl UndoStep {
 ///
 /// Fails if stdout, the records or a file cannot be written.
 pub(super) async fn undo_changes(mode: &ImportMode, env: &Env) -> anyhow::Result<bool> {
-    let mut out = io::stdout();
     let mut records = ChangeRecords::read(&records_dir(env)?)?;
     let changes = records.of(&mode.apps);
     if changes.is_empty() {
-        writeln!(out, "There is nothing to take back.")?;
+        terminal::line("There is nothing to take back.")?;
     }
     let mut is_complete = true;
     for change in changes {
         let step = match change.undo_step() {
             Ok(step) => step,
             Err(error) => {
-                stderr::message(format_args!("{error:#}"));
+                terminal::message(format_args!("{error:#}"));
                 is_complete = false;
                 continue;
             }
         };
         let what = step.describe(env);
         if mode.dry_run {
-            writeln!(out, "{what}")?;
+            terminal::line(&what)?;
             let secrets = secrets_in([&step.now, &step.then], &step.file);
             let (now, then) = (step.now.unwrap_or_default(), step.then.unwrap_or_default());
-            write!(out, "{}", report::diff(&step.file, &now, &then, &secrets))?;
+            terminal::print(&report::diff(&step.file, &now, &then, &secrets))?;
         } else if mode.answers.confirm(&format!("{what}. Do it?")).await? {
             step.apply()?;
             records.forget(&change)?;
-            writeln!(out, "{what}.")?;
+            terminal::line(format_args!("{what}."))?;
         }
     }
     Ok(is_complete)

@@ -1,9 +1,12 @@
-//! Variables in the strings of a client, in our notation.
+//! The strings of a client, in our notation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{MAIN_SEPARATOR, Path};
+use std::path::{Component, MAIN_SEPARATOR, Path};
 
-use super::apps::VariableSyntax;
+use serde_json::Value;
+
+use super::string_rules::{Braces, StringRules, VariableForm};
+use crate::config::notation::{Malformed, StringPart, is_env_name, parts, push, write};
 use crate::config::vars::Env;
 
 /// The variables that a server uses.
@@ -13,140 +16,212 @@ pub(super) struct UsedVariables {
     pub(super) env: BTreeSet<String>,
     /// Those that only the client knows: our name for each, and what the client writes.
     pub(super) client: BTreeMap<String, String>,
-    /// Whether some text has become a variable by our notation that is none in the client's, and cannot be escaped.
-    pub(super) has_accidental: bool,
+    /// Why a file that one of them names cannot be named here.
+    pub(super) unusable_file: Option<&'static str>,
 }
 
 /// Translates the strings of one file.
-pub(super) struct VariableTranslator<'a> {
-    /// How the client writes variables.
-    pub(super) syntax: VariableSyntax,
+pub(super) struct StringTranslator<'a> {
+    /// What the client makes of strings.
+    pub(super) rules: &'static StringRules,
     /// The environment, which decides whether `$name` is a variable.
     pub(super) env: &'a Env,
     /// The directory of the file, where relative paths of `{file:…}` start.
     pub(super) dir: &'a Path,
+    /// The project's directory, if the file belongs to one. Its servers name no files elsewhere.
+    pub(super) project: Option<&'a Path>,
 }
 
-/// What a variable of the client stands for.
-enum Piece {
-    /// A variable of the environment, with a default.
-    Env(String, Option<String>),
-    /// A variable that only the client knows.
-    Client(String),
-    /// Text that needs no escape.
-    Text(String),
-}
-
-impl VariableTranslator<'_> {
-    /// Returns the string in our notation, and notes the variables in it.
-    pub(super) fn translate(&self, text: &str, used: &mut UsedVariables) -> String {
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(at) = rest.find(['$', '{']) {
-            out.push_str(&rest[..at]);
-            rest = &rest[at..];
-            if let Some((piece, after)) = self.variable(rest) {
-                out.push_str(&our_notation(piece, used));
-                rest = after;
-                continue;
-            }
-            used.has_accidental |= rest.starts_with("{env:") || rest.starts_with("{file:");
-            let (first, after) = rest.split_at(1);
-            out.push_str(first);
-            if first == "$" && after.starts_with(['$', '{']) {
-                out.push('$');
-            }
-            rest = after;
-        }
-        out.push_str(rest);
-        out
+impl StringTranslator<'_> {
+    /// Returns a string of this field in our notation, and notes the variables in it.
+    pub(super) fn translate(&self, field: &str, text: &str, used: &mut UsedVariables) -> String {
+        write(&self.parts(field, text, used))
     }
 
-    /// The variable that the text starts with, and the text after it.
-    fn variable<'t>(&self, text: &'t str) -> Option<(Piece, &'t str)> {
-        match self.syntax {
-            VariableSyntax::Literal => None,
-            VariableSyntax::Ours => ours(text),
-            VariableSyntax::Braces => braces(text),
-            VariableSyntax::Dollar => braces(text).or_else(|| self.dollar(text)),
-            VariableSyntax::Editor => self.editor(text),
-            VariableSyntax::OpenCode => self.opencode(text),
+    /// Does the same with every string in a value.
+    pub(super) fn translate_all(&self, field: &str, value: &Value, used: &mut UsedVariables) -> Value {
+        match value {
+            Value::String(text) => self.translate(field, text, used).into(),
+            Value::Array(list) => list.iter().map(|value| self.translate_all(field, value, used)).collect(),
+            Value::Object(members) => {
+                let member =
+                    |(name, value): (&String, _)| (name.clone(), self.translate_all(field, value, used));
+                Value::Object(members.iter().map(member).collect())
+            }
+            other => other.clone(),
         }
+    }
+
+    /// Returns its parts.
+    pub(super) fn parts<'t>(
+        &self,
+        field: &str,
+        text: &'t str,
+        used: &mut UsedVariables,
+    ) -> Vec<StringPart<'t>> {
+        let forms = self.rules.forms_in(field);
+        let mut found = match forms {
+            [VariableForm::Ours] => ours(text),
+            forms => self.split(forms, text, used),
+        };
+        let is_alone = found.len() == 1;
+        if self.rules.home_fields.contains(&field)
+            && let Some(StringPart::Text(first)) = found.first_mut()
+            && let Some(rest) = first.strip_prefix('~').map(str::to_owned)
+            && (rest.starts_with(['/', '\\']) || (rest.is_empty() && is_alone))
+        {
+            *first = rest.into();
+            found.insert(0, home());
+        }
+        for part in &found {
+            if let StringPart::Env { name, .. } = part
+                && !name.is_empty()
+                && !used.client.contains_key(&**name)
+            {
+                used.env.insert(name.to_string());
+            }
+        }
+        found
+    }
+
+    /// Splits a string into text and the variables of these notations.
+    fn split<'t>(
+        &self,
+        forms: &[VariableForm],
+        text: &'t str,
+        used: &mut UsedVariables,
+    ) -> Vec<StringPart<'t>> {
+        let (mut found, mut rest) = (Vec::new(), text);
+        while let Some(at) = rest.find(['$', '{']) {
+            push(&mut found, StringPart::Text(rest[..at].into()));
+            rest = &rest[at..];
+            let variable = self.variable(forms, rest, used);
+            let (part, after) = variable.unwrap_or_else(|| (StringPart::Text(rest[..1].into()), &rest[1..]));
+            push(&mut found, part);
+            rest = after;
+        }
+        push(&mut found, StringPart::Text(rest.into()));
+        found
+    }
+
+    /// The variable that the text starts with, or the braces that only look like one, and the text after it.
+    fn variable<'t>(
+        &self,
+        forms: &[VariableForm],
+        text: &'t str,
+        used: &mut UsedVariables,
+    ) -> Option<(StringPart<'t>, &'t str)> {
+        if let Some((body, after)) = self.body(text).filter(|_| !forms.is_empty()) {
+            let mut parts = forms.iter().filter_map(|form| match form {
+                VariableForm::Braces => braces(body),
+                VariableForm::Editor => editor(body, used),
+                VariableForm::ClientOnly(names) => client_only(body, names, used),
+                VariableForm::Ours | VariableForm::BareName | VariableForm::OpenCode => None,
+            });
+            let unknown = || StringPart::Text(text[..text.len() - after.len()].into());
+            return Some((parts.next().unwrap_or_else(unknown), after));
+        }
+        forms.iter().find_map(|form| match form {
+            VariableForm::BareName => self.bare_name(text),
+            VariableForm::OpenCode => self.opencode(text, used),
+            _ => None,
+        })
+    }
+
+    /// What stands in the braces of a `${…}`, and the text after it.
+    fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let inner = text.strip_prefix("${")?;
+        let end = match self.rules.braces {
+            Braces::None => return None,
+            Braces::First => inner.find('}').filter(|end| *end > 0)?,
+            Braces::Balanced => {
+                let mut depth = 1;
+                inner.find(|c| {
+                    depth += i32::from(c == '{') - i32::from(c == '}');
+                    depth == 0
+                })?
+            }
+        };
+        Some((&inner[..end], &inner[end + 1..]))
     }
 
     /// `$NAME`. A lower-case name, as a password may have, is a variable only if it is defined.
-    fn dollar<'t>(&self, text: &'t str) -> Option<(Piece, &'t str)> {
+    fn bare_name<'t>(&self, text: &'t str) -> Option<(StringPart<'t>, &'t str)> {
         let rest = text.strip_prefix('$')?;
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
         let is_constant = !name.contains(|c: char| c.is_ascii_lowercase());
         let is_variable = is_name(name) && (is_constant || self.env.get(name).is_some());
-        is_variable.then(|| (Piece::Env(name.to_owned(), None), after))
+        is_variable.then(|| (env(name), after))
     }
 
-    fn editor<'t>(&self, text: &'t str) -> Option<(Piece, &'t str)> {
-        let (body, after) = text.strip_prefix("${")?.split_once('}')?;
-        let piece = match body {
-            "userHome" => {
-                let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-                Piece::Env(name.to_owned(), None)
-            }
-            "pathSeparator" | "/" => Piece::Text(MAIN_SEPARATOR.to_string()),
-            "" => return None,
-            _ => match body.strip_prefix("env:") {
-                Some(name) if is_name(name) => Piece::Env(name.to_owned(), None),
-                _ => Piece::Client(format!("${{{body}}}")),
-            },
-        };
-        Some((piece, after))
-    }
-
-    fn opencode<'t>(&self, text: &'t str) -> Option<(Piece, &'t str)> {
+    fn opencode<'t>(&self, text: &'t str, used: &mut UsedVariables) -> Option<(StringPart<'t>, &'t str)> {
         if let Some((name, after)) = text.strip_prefix("{env:").and_then(|rest| rest.split_once('}')) {
-            return is_name(name).then(|| (Piece::Env(name.to_owned(), None), after));
+            // What can be no name is no variable of the environment, and so it is empty.
+            let part = if is_env_name(name) { env(name) } else { StringPart::Text("".into()) };
+            return (!name.is_empty()).then_some((part, after));
         }
-        let (path, after) = text.strip_prefix("{file:")?.split_once('}')?;
-        let path = if path.starts_with('~') { path.into() } else { self.dir.join(path) };
-        Some((Piece::Text(format!("{{file:{}}}", path.display())), after))
+        let (path, after) =
+            text.strip_prefix("{file:")?.split_once('}').filter(|(path, _)| !path.is_empty())?;
+        let is_of_home = path.starts_with('~');
+        let path = if is_of_home { path.to_owned() } else { self.dir.join(path).display().to_string() };
+        if path.contains('}') {
+            used.unusable_file = Some("its file in `{file:…}` is in a directory with `}` in its name");
+        }
+        if self.project.is_some_and(|project| is_of_home || !is_inside(Path::new(&path), project)) {
+            used.unusable_file = Some("its file in `{file:…}` is not in the directory of the project");
+        }
+        Some((StringPart::File(path.into()), after))
     }
 }
 
-fn our_notation(piece: Piece, used: &mut UsedVariables) -> String {
-    match piece {
-        Piece::Env(name, default) => {
-            let text = match default {
-                Some(default) => format!("${{{name}:-{default}}}"),
-                None => format!("${{{name}}}"),
-            };
-            used.env.insert(name);
-            text
-        }
-        Piece::Client(original) => {
-            let name = own_name(&original, used);
-            let text = format!("${{{name}}}");
-            used.client.insert(name, original);
-            text
-        }
-        Piece::Text(text) => text,
+/// Returns whether a path leads into a directory, after links.
+fn is_inside(path: &Path, dir: &Path) -> bool {
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    match (path.canonicalize(), dir.canonicalize()) {
+        (Ok(path), Ok(dir)) => path.starts_with(dir),
+        _ => !has_parent && path.starts_with(dir),
     }
 }
 
-/// A variable in our own notation. A doubled dollar sign stays as it is.
-fn ours(text: &str) -> Option<(Piece, &str)> {
-    if let Some(after) = text.strip_prefix("$$") {
-        return Some((Piece::Text("$$".to_owned()), after));
-    }
-    braces(text)
+/// The parts of a string that is in our notation already.
+fn ours(text: &str) -> Vec<StringPart<'_>> {
+    // What is malformed is an error of the server, once it is read.
+    parts(text).unwrap_or_else(|Malformed| vec![env("")])
 }
 
-/// `${NAME}` or `${NAME:-default}`.
-fn braces(text: &str) -> Option<(Piece, &str)> {
-    let (body, after) = text.strip_prefix("${")?.split_once('}')?;
+fn env(name: &str) -> StringPart<'_> {
+    StringPart::Env { name: name.into(), default: None }
+}
+
+fn home() -> StringPart<'static> {
+    env(if cfg!(windows) { "USERPROFILE" } else { "HOME" })
+}
+
+/// `NAME` or `NAME:-default`.
+fn braces(body: &str) -> Option<StringPart<'_>> {
     let (name, default) = match body.split_once(":-") {
-        Some((name, default)) => (name, Some(default.to_owned())),
+        Some((name, default)) => (name, Some(default.into())),
         None => (body, None),
     };
-    is_name(name).then(|| (Piece::Env(name.to_owned(), default), after))
+    is_name(name).then(|| StringPart::Env { name: name.into(), default })
+}
+
+fn editor<'t>(body: &'t str, used: &mut UsedVariables) -> Option<StringPart<'t>> {
+    Some(match body {
+        "userHome" => home(),
+        "pathSeparator" | "/" => StringPart::Text(MAIN_SEPARATOR.to_string().into()),
+        _ => match body.strip_prefix("env:")? {
+            name if is_name(name) => env(name),
+            _ => used.add_client(body),
+        },
+    })
+}
+
+/// A variable with one of these names.
+fn client_only(body: &str, names: &[&str], used: &mut UsedVariables) -> Option<StringPart<'static>> {
+    let name = body.find(':').map_or(body, |colon| &body[..=colon]);
+    names.contains(&name).then(|| used.add_client(body))
 }
 
 fn is_name(name: &str) -> bool {
@@ -154,9 +229,18 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_word)
 }
 
+impl UsedVariables {
+    /// Adds a variable that only the client knows, by what stands in its braces.
+    fn add_client(&mut self, body: &str) -> StringPart<'static> {
+        let original = format!("${{{body}}}");
+        let name = own_name(body, &original, self);
+        self.client.insert(name.clone(), original);
+        StringPart::Env { name: name.into(), default: None }
+    }
+}
+
 /// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`.
-fn own_name(original: &str, used: &UsedVariables) -> String {
-    let body = original.trim_start_matches("${").trim_end_matches('}');
+fn own_name(body: &str, original: &str, used: &UsedVariables) -> String {
     let body = body.strip_prefix("input:").unwrap_or(body);
     let mut name = "DYN".to_owned();
     let (mut begins_word, mut before_is_lower) = (true, false);
@@ -181,31 +265,46 @@ fn own_name(original: &str, used: &UsedVariables) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::import::apps::ClientApp;
 
-    fn translated(syntax: VariableSyntax, text: &str) -> (String, UsedVariables) {
+    /// A string in `args` of a client.
+    fn translated(app: ClientApp, text: &str) -> (String, UsedVariables) {
         let env = Env::new([("word", "x")], "/");
         let mut used = UsedVariables::default();
-        let text = VariableTranslator { syntax, env: &env, dir: Path::new("/c") }.translate(text, &mut used);
+        let translator =
+            StringTranslator { rules: app.string_rules(), env: &env, dir: Path::new("/c"), project: None };
+        let text = translator.translate("args", text, &mut used);
         (text, used)
     }
 
     #[test]
     fn every_notation_becomes_ours_and_all_else_stands_for_itself() {
-        use VariableSyntax::{Braces, Dollar, Editor, Literal, OpenCode, Ours};
-        for (syntax, text, wanted) in [
-            (Literal, "${A} $A $$ $", "$${A} $A $$$ $"),
-            (Braces, "x${A}y${B:-c d}", "x${A}y${B:-c d}"),
-            (Braces, "$A ${a b} ${env:A} $${A}", "$A $${a b} $${env:A} $$${A}"),
-            (Dollar, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN}, ${A}"),
-            (Dollar, "pa$sword$word$$5", "pa$sword${word}$$$5"),
+        use ClientApp::{ClaudeCode, ClaudeDesktop, Codex, Cursor, Gemini, Opencode, Vscode};
+        for (app, text, wanted) in [
+            (ClaudeDesktop, "${A} $A $$ $", "$${A} $A $$$ $"),
+            (ClaudeDesktop, "{env:A} {file:~/x} {command:id}", "{{env:A} {{file:~/x} {{command:id}"),
+            (ClaudeCode, "x${A}y${B:-c d}", "x${A}y${B:-c d}"),
+            (ClaudeCode, "$A ${a b} ${env:A} $${A} ${x${A}", "$A $${a b} $${env:A} $$${A} $${x$${A}"),
+            (Gemini, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN}, ${A}"),
+            (Gemini, "pa$sword$word$$5", "pa$sword${word}$$$5"),
             (
-                Editor,
+                Cursor,
                 "${env:A}:${userHome}${/}x",
                 if cfg!(windows) { r"${A}:${USERPROFILE}\x" } else { "${A}:${HOME}/x" },
             ),
-            (Editor, "${input:api-key} ${workspaceFolder}", "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER}"),
             (
-                OpenCode,
+                Cursor,
+                "${workspaceFolder} ${input:a} ${A} ~/x",
+                "${DYN_WORKSPACE_FOLDER} $${input:a} $${A} ~/x",
+            ),
+            (
+                Vscode,
+                "${input:api-key} ${workspaceFolder:a} ${A}",
+                "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER_A} $${A}",
+            ),
+            (Vscode, "~/x", if cfg!(windows) { "${USERPROFILE}/x" } else { "${HOME}/x" }),
+            (
+                Opencode,
                 "{env:A} {file:./t} {file:~/t} ${A} {a}",
                 if cfg!(windows) {
                     r"${A} {file:/c\./t} {file:~/t} $${A} {a}"
@@ -213,31 +312,20 @@ mod tests {
                     "${A} {file:/c/./t} {file:~/t} $${A} {a}"
                 },
             ),
-            (Ours, "$$ ${A}", "$$ ${A}"),
+            (Opencode, "{{env:A} ${file:~/t} {{file:~/t}", "{${A} ${:-$}{file:~/t} {{{file:~/t}"),
+            (Codex, "$$ ${A} {{file:x}", "$ ${A} {{file:x}"),
         ] {
-            assert_eq!(translated(syntax, text).0, wanted, "{syntax:?} {text}");
-        }
-    }
-
-    /// What a client takes literally has to be the same text for us.
-    #[test]
-    fn literal_text_expands_to_itself() {
-        use crate::config::referenced::ReferencedFiles;
-        use crate::config::vars::{ExpandContext, expand};
-        let (env, files) = (Env::default(), ReferencedFiles::default());
-        let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false };
-        for text in ["$", "$$", "$$$", "${A}", "$${A}", "$$${A}$", "a${b}{c}$d$", "{$}${"] {
-            let (ours, _) = translated(VariableSyntax::Literal, text);
-            assert_eq!(expand(&ours, context).unwrap(), text, "{ours}");
+            assert_eq!(translated(app, text).0, wanted, "{app:?} {text}");
         }
     }
 
     #[test]
     fn the_variables_in_use_are_known() {
-        let (_, used) = translated(VariableSyntax::Editor, "${env:A}${input:a-b}${input:a_b}${input:a-b}");
+        let (_, used) =
+            translated(ClientApp::Vscode, "${env:A}${input:a-b}${input:a_b}${input:a-b}${env:a b}");
         assert_eq!(used.env, BTreeSet::from(["A".to_owned()]));
-        let client = [("DYN_A_B", "${input:a-b}"), ("DYN_A_B_2", "${input:a_b}")];
+        let client =
+            [("DYN_A_B", "${input:a-b}"), ("DYN_A_B_2", "${input:a_b}"), ("DYN_ENV_A_B", "${env:a b}")];
         assert_eq!(used.client, client.map(|(name, text)| (name.to_owned(), text.to_owned())).into());
-        assert!(translated(VariableSyntax::Literal, "{env:A}").1.has_accidental);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] keeps the position of every value, so that the errors in a TOML file point into it. A server's table is
 //! translated: what Codex writes under names of its own gets ours (`env_http_headers` becomes variables in `headers`).
-//! Codex expands no variables in strings, so their dollar signs are doubled. Fields without a counterpart stay, and
+//! Codex expands no variables in strings, so these are escaped. Fields without a counterpart stay, and
 //! `fields` has them as ignored.
 
 use std::borrow::Cow;
@@ -15,6 +15,7 @@ use toml_edit::{Document, Item, TableLike};
 use super::source_text::SourceText;
 use crate::config::ConfigError;
 use crate::config::glob::Glob;
+use crate::config::notation::{StringPart, escape, is_env_name, literal, write};
 
 /// The key of the servers.
 const SERVERS: &str = "mcp_servers";
@@ -74,7 +75,7 @@ impl<'t> Converter<'t> {
         let value = item.as_value()?;
         let range = range(span.clone());
         Some(match value {
-            toml_edit::Value::String(text) => string(range, text.value().replace('$', "$$")),
+            toml_edit::Value::String(text) => string(range, escape(text.value())),
             toml_edit::Value::Boolean(bool) => Value::BooleanLit(BooleanLit { range, value: *bool.value() }),
             toml_edit::Value::Integer(_) | toml_edit::Value::Float(_) => {
                 Value::NumberLit(NumberLit { range, value: self.text.get(span).unwrap_or_default() })
@@ -140,7 +141,7 @@ fn translate_headers(server: &mut Object<'_>) {
         if let Value::Object(object) = member.value {
             headers.extend(object.properties.into_iter().map(|mut header| {
                 if let Value::StringLit(name) = &header.value {
-                    header.value = string(name.range, format!("${{{}}}", name.value));
+                    header.value = string(name.range, variable("", &name.value));
                 }
                 header
             }));
@@ -149,13 +150,23 @@ fn translate_headers(server: &mut Object<'_>) {
     if let Some(member) = server.take("bearer_token_env_var") {
         at = at.or(Some(member.range));
         if let Value::StringLit(name) = &member.value {
-            let value = string(name.range, format!("Bearer ${{{}}}", name.value));
+            let value = string(name.range, variable("Bearer ", &name.value));
             headers.push(property(member.range, "Authorization".to_owned(), value));
         }
     }
     if let Some(range) = at {
         let headers = Value::Object(Object { range, properties: headers });
         server.properties.push(property(range, "headers".to_owned(), headers));
+    }
+}
+
+/// The text, and the value of the variable whose name is in `escaped`. What can be no name is an error of the server.
+fn variable(text: &str, escaped: &str) -> String {
+    match literal(escaped).filter(|name| is_env_name(name)) {
+        Some(name) => {
+            write(&[StringPart::Text(text.into()), StringPart::Env { name: name.into(), default: None }])
+        }
+        None => "${}".to_owned(),
     }
 }
 
@@ -200,7 +211,7 @@ fn translate_approvals(server: &mut Object<'_>) {
         for tool in modes.properties {
             let mode = tool.value.as_object().and_then(|tool| tool.get("approval_mode"));
             if mode.is_some_and(|mode| asks(&mode.value)) {
-                asked.push(string(tool.range, Glob::escape(tool.name.as_str())));
+                asked.push(string(tool.range, escape(&Glob::escape(tool.name.as_str()))));
             }
         }
     }
@@ -251,7 +262,7 @@ notifications = true
 
 [mcp_servers.files]
 command = "npx"
-args = ["-y", "files", "pa$$word ${NO}"]
+args = ["-y", "files", "pa$$word ${NO}", "{env:TOKEN} {file:/etc/passwd} {command:id}"]
 env_vars = ["TOKEN", { name = "ORG", source = "local" }]
 startup_timeout_sec = 20.5
 tool_timeout_sec = 1_000
@@ -282,7 +293,8 @@ enabled = false
         let servers: Vec<_> = config.servers.iter().map(|(_, server)| server.as_ref().unwrap()).collect();
         let [files, wiki] = servers.as_slice() else { panic!("{} servers", servers.len()) };
         let Endpoint::Stdio(stdio) = &files.endpoint else { panic!("files is remote") };
-        assert_eq!(stdio.args, ["-y", "files", "pa$$word ${NO}"], "Codex expands nothing");
+        let literal = "{env:TOKEN} {file:/etc/passwd} {command:id}";
+        assert_eq!(stdio.args, ["-y", "files", "pa$$word ${NO}", literal], "Codex expands nothing");
         assert_eq!(stdio.env["A"], "b");
         assert_eq!(stdio.inherit_env, InheritEnv::Named(vec!["TOKEN".to_owned(), "ORG".to_owned()]));
         assert_eq!(files.timeout.initialize, Some(Duration::from_millis(20_500)));
@@ -294,6 +306,18 @@ enabled = false
         assert_eq!(["X-Region", "X-Org", "Authorization"].map(header), ["eu$", "acme", "Bearer t0k3n"]);
         assert_eq!(http.oauth.as_ref().unwrap().scopes, ["read"]);
         assert_eq!(wiki.timeout.initialize, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn the_name_of_a_variable_is_only_a_name() {
+        for field in ["bearer_token_env_var = 'NAME'", "env_http_headers = { X = 'NAME' }"] {
+            for name in ["TOKEN}{file:secret", "A:-x", "", "{env:ORG", "$"] {
+                let text = field.replace("NAME", name);
+                let config = load_toml(&format!("[mcp_servers.a]\nurl = 'https://example.com'\n{text}\n"));
+                let error = config.servers[0].1.as_ref().unwrap_err();
+                assert!(error.message.contains("is not followed by a variable name"), "{text}: {error}");
+            }
+        }
     }
 
     #[test]

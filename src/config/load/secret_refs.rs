@@ -145,7 +145,7 @@ impl Finder<'_> {
         for piece in pieces {
             match piece {
                 ExpandedPart::Text(text) => parts.push(SecretPart::Text(text)),
-                ExpandedPart::Secret(body) => match source(body, self.context) {
+                ExpandedPart::Secret(body) => match source(&body, self.context) {
                     Ok(source) => parts.push(SecretPart::Fetched(source)),
                     Err(message) => {
                         let message = format!("`{path}`: {message}");
