@@ -12,18 +12,19 @@
 //! - `passthrough` forwards requests to the group that they belong to, and merges the lists of all groups;
 //! - `interaction` asks the client for input, and sends it progress and notifications, while its requests are served.
 //!
-//! `errors` and `tool_errors` have all errors of the proxy itself. `lookup`, `exposed_names` and `uri_origins` find
+//! `errors` and `tool_errors` have all errors of the proxy itself. `lookup`, `exposed_names`, `known_names` and `origins` find
 //! what a name or a URI belongs to. `results` keeps results that are too large for the client.
 
 pub mod changed_tools;
 pub mod errors;
 pub mod exposed_names;
 pub mod interaction;
+pub mod known_names;
 pub mod lookup;
+pub mod origins;
 pub mod passthrough;
 pub mod results;
 pub mod session;
 pub mod spelling;
 pub mod tool_errors;
 pub mod tools;
-pub mod uri_origins;

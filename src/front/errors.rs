@@ -8,6 +8,7 @@ use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
 use crate::wire::budget::BUDGET_BYTES;
+use crate::wire::object::AmbiguousMember;
 use crate::wire::peer::CallError;
 use crate::wire::{MessageError, Raw, error_object};
 use serde_json::{Value, json};
@@ -31,6 +32,9 @@ pub const LACKS_CAPABILITY: i64 = -31005;
 
 /// How long to wait before a request to a group whose failure may pass, in milliseconds.
 const RETRY_AFTER_MS: u32 = 5000;
+
+/// The text where work on what servers list took too long.
+pub const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
 
 /// A JSON-RPC error of the proxy itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +117,11 @@ pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
     RpcError::new(code::INVALID_PARAMS, what)
 }
 
+/// Params that servers may read in another way than dynamic-mcp does.
+pub fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
+    invalid_params(format!("params are ambiguous: {member}"))
+}
+
 /// A tool that is neither one of `ours` nor an upstream's.
 pub fn unknown_tool(name: &str, ours: &[&str]) -> RpcError {
     let (name, ours) = (quoted(name), ours.join(", "));
@@ -125,6 +134,14 @@ pub fn unknown_tool(name: &str, ours: &[&str]) -> RpcError {
 /// A resource that no group has.
 pub fn resource_not_found(uri: &str) -> RpcError {
     RpcError::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(json!({ "uri": uri }))
+}
+
+/// A resource that several groups named in results, and none lists.
+/// `explicit` are the URIs that name one of the groups each.
+pub fn ambiguous_resource(uri: &str, explicit: &[String]) -> RpcError {
+    let choice = explicit.join(" or ");
+    invalid_params(format!("several groups named this resource, and none lists it: request {choice}"))
+        .with_data(json!({ "uri": uri, "candidates": explicit }))
 }
 
 /// A group that could not be connected for a request other than `tools/call`.
@@ -205,6 +222,11 @@ pub fn too_many_questions(group: &GroupName) -> RpcError {
 /// A subscription that the upstream did not confirm in time.
 pub fn subscription_timed_out() -> RpcError {
     RpcError::new(TIMED_OUT, "the subscription was not confirmed in time")
+}
+
+/// Work on what servers list took too long.
+pub fn lists_took_too_long() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, LISTS_TOOK_TOO_LONG)
 }
 
 /// A bug in the proxy.

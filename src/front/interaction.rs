@@ -12,15 +12,16 @@
 //! cannot be asked that way: its call is suspended (`suspended_calls`), the answer asks for input, and the client's
 //! next request continues the call; `input_channels` finds the call that a request belongs to. `input_required` is the
 //! reverse, a stateless server behind a client of the handshake era; `era_bridge` adapts results. `question_limit`
-//! bounds how many questions are open to the user.
+//! bounds how many questions are open to the user, and `attribution` says which group asks or reports something.
 //!
 //! `approval` asks the user before a call that the config wants confirmed, and `approval_token` lets a stateless client
-//! carry the user's consent. `subscriptions` keeps what clients subscribed to alive across reconnects, with one
+//! carry the user's consent, once (`unspent_nonces`). `subscriptions` keeps what clients subscribed to alive across reconnects, with one
 //! `subscription_task` for each group; `subscription_order` lets no later request overtake them. `list_changes` decides when a client is told that a list changed.
 
 pub mod acquire;
 pub mod approval;
 pub mod approval_token;
+pub mod attribution;
 pub mod client;
 pub mod client_requests;
 pub mod context;
@@ -39,4 +40,5 @@ pub mod subscription_order;
 pub mod subscription_task;
 pub mod subscriptions;
 pub mod suspended_calls;
+pub mod unspent_nonces;
 pub mod wait_progress;

@@ -5,15 +5,15 @@
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
 //! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
-//! stateless era carries. `dispatch` routes requests to `tools`, `passthrough` and `interaction`.
+//! stateless era carries. `tools_list` answers `tools/list`. `dispatch` routes requests to `tools`, `passthrough` and `interaction`.
 
 use crate::front::errors::{self, RpcError};
+use crate::front::interaction::attribution::Attribution;
 use crate::front::interaction::client::Client;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::front_client::FrontClient;
 use crate::front::interaction::list_changes::{ListChanges, ListContents};
-use crate::front::tools::protocol_extensions;
-use crate::front::tools::tool_list::{self, ToolList};
+use crate::front::tools::tool_list::ToolList;
 use crate::groups::GroupManager;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
@@ -40,14 +40,13 @@ pub mod dispatch;
 pub mod initialize;
 pub mod phase;
 pub mod stateless;
+mod tools_list;
 
 /// How long requests are held until `notifications/initialized` comes.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many requests of the client may be open. Further ones are rejected, so that cancellations and the end of the
 /// stream are still read.
 const MAX_OPEN_REQUESTS: usize = 4096;
-/// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
-const LIST_TTL_MS: u32 = 300_000;
 /// How long open calls may take after the shutdown began.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
@@ -88,14 +87,14 @@ pub struct ClientSession {
 impl ClientSession {
     /// Creates a session, and makes its client known to the upstreams.
     pub fn new(groups: Arc<GroupManager>, front_client: &FrontClient, peer: Arc<Peer>) -> Self {
-        let client = Client::new(peer.clone());
+        let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone());
-        let list_changes = ListChanges::new(groups.list_version(), ListContents::default());
+        let (tool_list, list_changes) = tools_list::lists(&groups, false);
         Self {
             offers: initialize::offers(&groups),
             dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
             client,
-            tool_list: ToolList::new(&groups),
+            tool_list,
             list_changes,
             start_due: false,
             started: false,
@@ -181,7 +180,7 @@ impl ClientSession {
                     self.hold_until = None;
                     self.reject_held(&errors::not_initialized());
                 }
-                () = self.list_changes.changed() => self.notify_list_changes(),
+                contents = self.list_changes.changed() => self.notify_list_changes(contents),
             }
         }
     }
@@ -262,7 +261,9 @@ impl ClientSession {
                 self.phase = Phase::Operation;
                 self.client.end_handshake();
                 // A list may have changed before the client could be told.
-                self.notify_list_changes();
+                if let Some(contents) = self.list_changes.read_now() {
+                    self.notify_list_changes(contents);
+                }
                 self.hold_until = None;
                 for request in std::mem::take(&mut self.held) {
                     self.request(request);
@@ -311,16 +312,15 @@ impl ClientSession {
         if starting.as_mut().now_or_never().is_none() {
             self.starting.spawn(starting);
         }
-        (self.tool_list, self.list_changes) = lists(&self.groups);
+        (self.tool_list, self.list_changes) = tools_list::lists(&self.groups, true);
     }
 
     /// Tells the client which lists changed, if it may be told already.
-    fn notify_list_changes(&mut self) {
+    fn notify_list_changes(&mut self, contents: ListContents) {
         let is_operating = self.phase == Phase::Operation;
         if !is_operating && !self.client.has_listeners() {
             return;
         }
-        let contents = self.tool_list.contents(&self.groups);
         for method in self.list_changes.update(contents) {
             if is_operating {
                 self.peer.notify(method, None);
@@ -331,8 +331,7 @@ impl ClientSession {
 
     fn serve_request(&mut self, mut request: Request, method: Method, era: Era) {
         if method == Method::ToolsList {
-            let reply = self.list_tools(request.params.as_deref(), era);
-            return self.answer(&request, era, reply);
+            return self.list_tools(request, era);
         }
         match self.dispatcher.dispatch(&mut request, method, era) {
             Ok(answer) => {
@@ -346,23 +345,10 @@ impl ClientSession {
         }
     }
 
-    fn list_tools(&mut self, params: Option<&Raw>, era: Era) -> Reply {
-        tool_list::check_params(params)?;
-        if let Some(lazy) = protocol_extensions::parse_lazy(params)? {
-            return Ok(protocol_extensions::list(&self.groups, lazy, era));
-        }
-        let list = self.tool_list.result(&self.groups);
-        self.list_changes.tools_listed(&list);
-        Ok(list)
-    }
-
     /// Answers a request whose answer is known at once.
     fn answer(&self, request: &Request, era: Era, reply: Reply) {
         let reply = match (era, request.method.known()) {
-            (Era::Stateless, Some(method)) => {
-                let ttl_ms = if self.groups.is_discovering() { 0 } else { LIST_TTL_MS };
-                stateless::complete(method, reply, ttl_ms)
-            }
+            (Era::Stateless, Some(method)) => stateless::complete(method, reply, self.list_ttl_ms()),
             _ => reply,
         };
         self.peer.reply(&request.id, reply);
@@ -388,11 +374,4 @@ impl ClientSession {
     fn reject(&self, id: &Raw, error: &RpcError) {
         self.peer.reply(id, Err(error.clone().into()));
     }
-}
-
-/// Returns the lists as they are now, and as the client knows them.
-fn lists(groups: &GroupManager) -> (ToolList, ListChanges) {
-    let mut tool_list = ToolList::new(groups);
-    let known = tool_list.contents(groups);
-    (tool_list, ListChanges::new(groups.list_version(), known))
 }

@@ -148,15 +148,47 @@ pub fn only_for_its_app(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// An argument that the config hides, in a call that has it.
-pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str) -> String {
+/// An argument that the config hides, in a call that has it in the spelling `written`.
+pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str, written: &str) -> String {
+    let as_written = match written == argument {
+        true => String::new(),
+        false => format!(", as which some servers read {}", quoted(written)),
+    };
     format!(
-        "Tool {} of group {group} was not called: the config hides its argument {} (tools.override). Call it again \
-         without this argument.",
+        "Tool {} of group {group} was not called: the config hides its argument {}{as_written} (tools.override). Call \
+         it again without this argument.",
         quoted(tool),
         quoted(argument)
     )
 }
+
+/// A tool that is left off the list of a group whose tools are pinned.
+pub fn unlisted_pinned(group: &GroupName, tool: &str) -> String {
+    format!(
+        "Tool {} of group {group} {LEFT_OFF}. The config pins the tools of this group (pin_tools).",
+        shown(tool)
+    )
+}
+
+/// A tool that is left off the list, and whose arguments the config hides.
+pub fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String {
+    format!(
+        "Tool {} of group {group} {LEFT_OFF}. The config hides arguments of this tool (tools.override.hidden_args).",
+        shown(tool)
+    )
+}
+
+/// Why such a tool is not called.
+const LEFT_OFF: &str = "was not called: its definition is not known, because the list of tools exceeds a limit \
+    (get_status names it), and a rule of the config needs the definition";
+
+/// A name that may be long.
+fn shown(name: &str) -> String {
+    quoted(&shorten(name, MAX_SHOWN_NAME))
+}
+
+/// How many characters of a name that may be long a text shows.
+const MAX_SHOWN_NAME: usize = 80;
 
 /// A tool that needs the user's approval, and a client that cannot ask for it.
 pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
@@ -183,6 +215,26 @@ pub fn too_many_questions(group: &GroupName, tool: &str) -> String {
     format!(
         "The user has to confirm this call of tool {tool} of group {group}, but too many questions about the group \
          wait for the user, so the tool was not called. Call again when some are answered."
+    )
+}
+
+/// A stateless client's call that needs the user's approval, while as many approvals as are kept are unused.
+pub fn too_many_open_approvals(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The user has to confirm this call of tool {tool} of group {group}, but too many questions of this kind wait \
+         for an answer, so the tool was not called. Call again when the user has answered some of them, or when the \
+         oldest have expired: they do after ten minutes."
+    )
+}
+
+/// A stateless client's call with an approval that another call has used.
+pub fn approval_used(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The user's approval of this call of tool {tool} of group {group} was already used, and an approval counts \
+         once, so the tool was not called. To call it once more, make the request without requestState; the user is \
+         asked again."
     )
 }
 

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use crate::support::{InputRecord, full_upstream, merged, pure_config, scripted_upstream};
 
+mod ambiguous_keys;
 mod approval;
 mod apps;
+mod attribution;
 mod client_extensions;
 mod completions;
 mod exposed_tools;
@@ -26,6 +28,7 @@ mod tasks;
 mod tools_describe;
 mod unlisted_uris;
 mod upstream_batches;
+mod uri_owners;
 
 /// Members that must arrive unchanged. The scripted upstream has the same.
 const WEIRD: &str = r#""weird":{"minusZero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"exact":1.10,"null":null,"":"ö \u00f6 \ud83d\ude00 \/ \ud800"}, "spaced" : [ 1 , 2 ]"#;

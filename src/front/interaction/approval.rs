@@ -6,7 +6,6 @@
 
 use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
 use super::context::RequestContext;
-use super::era_bridge::name_group_in_inputs;
 use super::question_limit::TooManyQuestions;
 use crate::front::tool_errors;
 use crate::protocol::Era;
@@ -56,17 +55,29 @@ fn ask_through_result(
     params: &Raw,
     approval: &Approval<'_>,
 ) -> Result<ApprovalOutcome, String> {
-    match approval.state(params) {
-        ApprovalState::Approved => return Ok(ApprovalOutcome::Approved),
-        ApprovalState::Answered(action) => {
-            return check_action(approval, action.as_deref()).map(|()| ApprovalOutcome::Approved);
+    let Approval { group, tool, .. } = approval;
+    let nonces = &context.session.approval_nonces;
+    let nonce = match approval.state(params) {
+        ApprovalState::Approved(nonce) => Some(nonce),
+        ApprovalState::Answered(action, nonce) => {
+            check_action(approval, action.as_deref())?;
+            Some(nonce)
         }
-        ApprovalState::NotAsked => {}
+        ApprovalState::NotAsked => None,
+    };
+    if let Some(nonce) = nonce {
+        // Before anything is sent: whatever becomes of the call, the approval is used.
+        return match nonces.spend(nonce) {
+            true => Ok(ApprovalOutcome::Approved),
+            false => Err(tool_errors::approval_used(group, tool)),
+        };
     }
     let mut elicitation = elicitation(context, approval)?;
     elicitation["mode"] = json!("form");
-    let result = approval.input_required(&elicitation);
-    Ok(ApprovalOutcome::InputRequired(name_group_in_inputs(approval.group, &result)))
+    let result = approval.input_required(&elicitation, nonces);
+    let result = result.ok_or_else(|| tool_errors::too_many_open_approvals(group, tool))?;
+    let attribution = &context.session.client.attribution;
+    Ok(ApprovalOutcome::InputRequired(attribution.inputs(group, &result)?))
 }
 
 /// Returns the params of the question.

@@ -1,9 +1,11 @@
 //! The user's approval of a call, as a stateless client carries it from one request to the next.
 //!
-//! The proxy keeps nothing. `requestState` says what was asked or approved, signed with a key of this process, so that
-//! it holds only for this tool with these arguments, and for ten minutes. The upstream's own state for later rounds
-//! travels inside it.
+//! `requestState` is a token that says what was asked or approved, signed with a key of this process, so that it holds
+//! only for this tool with these arguments, and for ten minutes. The upstream's own state for later rounds travels
+//! inside it. The proxy keeps only the token's nonce (`unspent_nonces`), which is spent before the call is sent: each
+//! token lets one request pass, whatever becomes of that.
 
+use super::unspent_nonces::{Nonce, UnspentNonces};
 use crate::config::GroupName;
 use crate::digest;
 use crate::random;
@@ -12,7 +14,6 @@ use ring::hmac;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The key of our question among `inputRequests`.
@@ -25,8 +26,8 @@ const STATE: &str = "requestState";
 const ASKED: &str = "asked";
 const APPROVED: &str = "agreed";
 
-/// How long a question can be answered, and how long an approval holds between two requests.
-const VALIDITY: Duration = Duration::from_secs(600);
+/// How long a question can be answered, and how long an approval holds between two requests, in milliseconds.
+const VALIDITY_MS: u64 = 600_000;
 
 /// Times are counted from here: like the key, they mean something to this process only.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -62,46 +63,53 @@ pub struct Approval<'a> {
 pub enum ApprovalState {
     /// The user was not asked.
     NotAsked,
-    /// The user answered: the action of the elicitation, if the answer has one.
-    Answered(Option<String>),
-    /// The user approved in an earlier request.
-    Approved,
+    /// The user answered: the action of the elicitation, if the answer has one, and the nonce of the question.
+    Answered(Option<String>, Nonce),
+    /// The user approved in an earlier request, whose result has this nonce.
+    Approved(Nonce),
+}
+
+/// What a token says, once its signature and its time are checked.
+struct SignedState<'s> {
+    nonce: Nonce,
+    /// The upstream's own state, as JSON text; empty if the upstream has none.
+    upstream_state: &'s str,
 }
 
 impl Approval<'_> {
-    /// Reads the state from the params of a request.
+    /// Reads the state from the params of a request. It does not say whether the nonce is spent.
     pub fn state(&self, params: &Raw) -> ApprovalState {
         let state = raw::get_str(params, STATE).unwrap_or_default();
-        if self.verify(&state, ASKED, "") {
+        if let Some(nonce) = self.verify(&state, ASKED, "") {
             let answer = raw::get(params, RESPONSES).and_then(|responses| raw::get(&responses, QUESTION));
             return match answer {
-                Some(answer) => ApprovalState::Answered(raw::get_str(&answer, "action")),
+                Some(answer) => ApprovalState::Answered(raw::get_str(&answer, "action"), nonce),
                 None => ApprovalState::NotAsked,
             };
         }
-        match self.upstream_state(&state) {
-            Some(_) => ApprovalState::Approved,
+        match self.approved_state(&state) {
+            Some(approved) => ApprovalState::Approved(approved.nonce),
             None => ApprovalState::NotAsked,
         }
     }
 
-    /// The result that asks the user.
-    pub fn input_required(&self, elicitation: &Value) -> Raw {
+    /// The result that asks the user. `None` if too many questions are open.
+    pub fn input_required(&self, elicitation: &Value, nonces: &UnspentNonces) -> Option<Raw> {
         let result = json!({
             "resultType": "input_required",
             "inputRequests": { QUESTION: { "method": "elicitation/create", "params": elicitation } },
-            STATE: self.sign(ASKED, ""),
+            STATE: self.sign(ASKED, "", nonces.issue(now_ms(), VALIDITY_MS)?),
         });
-        result.to_string().into()
+        Some(result.to_string().into())
     }
 
     /// The params of an approved call for the upstream: with its own state and the answers to its own questions only.
     pub fn unwrap_params(&self, params: &Raw) -> Raw {
         let state = raw::get_str(params, STATE).unwrap_or_default();
-        let Some(upstream_state) = self.upstream_state(&state) else {
+        let Some(approved) = self.approved_state(&state) else {
             return raw::remove(&raw::remove(params, STATE), RESPONSES);
         };
-        let params = match upstream_state {
+        let params = match approved.upstream_state {
             "" => raw::remove(params, STATE),
             state => raw::set(params, STATE, state.as_bytes()),
         };
@@ -113,44 +121,47 @@ impl Approval<'_> {
 
     /// The result of an approved call for the client. If the upstream asks for input, its state is wrapped, so that the
     /// user is not asked again in the next round.
-    pub fn wrap_result(&self, result: &Raw) -> Raw {
+    pub fn wrap_result(&self, result: &Raw, nonces: &UnspentNonces) -> Raw {
         if raw::get_str(result, "resultType").as_deref() != Some("input_required") {
             return result.clone();
         }
         let upstream_state = raw::get(result, STATE).unwrap_or_default();
         let upstream_state = String::from_utf8_lossy(&upstream_state);
-        let state = format!("{}:{upstream_state}", self.sign(APPROVED, &upstream_state));
-        raw::set_str(result, STATE, &state)
+        let token = self.sign(APPROVED, &upstream_state, nonces.reissue(now_ms(), VALIDITY_MS));
+        raw::set_str(result, STATE, &format!("{token}:{upstream_state}"))
     }
 
-    /// The upstream's own state, as JSON text, inside a state that says that the call is approved; empty if the upstream
-    /// has none.
-    fn upstream_state<'s>(&self, state: &'s str) -> Option<&'s str> {
-        let (signature, upstream_state) = state.split_once(':')?;
-        self.verify(signature, APPROVED, upstream_state).then_some(upstream_state)
+    /// Reads a state that says that the call is approved.
+    fn approved_state<'s>(&self, state: &'s str) -> Option<SignedState<'s>> {
+        let (token, upstream_state) = state.split_once(':')?;
+        let nonce = self.verify(token, APPROVED, upstream_state)?;
+        Some(SignedState { nonce, upstream_state })
     }
 
-    /// Returns the time at which the statement expires, and the signature of both.
-    fn sign(&self, statement: &str, upstream_state: &str) -> String {
-        let expiry = now_ms() + u64::try_from(VALIDITY.as_millis()).unwrap_or(u64::MAX);
-        let tag = hmac::sign(&KEY, &self.message(statement, expiry, upstream_state));
-        format!("{expiry:x}-{}", digest::hex(tag.as_ref()))
+    /// Returns the nonce with its expiry, and the signature of everything.
+    fn sign(&self, statement: &str, upstream_state: &str, nonce: Nonce) -> String {
+        let tag = hmac::sign(&KEY, &self.message(statement, nonce, upstream_state));
+        format!("{:x}-{:x}-{}", nonce.expiry, nonce.number, digest::hex(tag.as_ref()))
     }
 
-    fn verify(&self, signed: &str, statement: &str, upstream_state: &str) -> bool {
-        let Some((expiry, tag)) = signed.split_once('-') else { return false };
-        let Ok(expiry) = u64::from_str_radix(expiry, 16) else { return false };
+    /// Returns the nonce of a token that says this and has not expired.
+    fn verify(&self, token: &str, statement: &str, upstream_state: &str) -> Option<Nonce> {
+        let (expiry, rest) = token.split_once('-')?;
+        let (number, tag) = rest.split_once('-')?;
+        let parse = |digits| u64::from_str_radix(digits, 16).ok();
+        let nonce = Nonce { expiry: parse(expiry)?, number: parse(number)? };
         let bytes: Option<Vec<u8>> =
             (0..tag.len()).step_by(2).map(|at| u8::from_str_radix(tag.get(at..at + 2)?, 16).ok()).collect();
-        let is_signed =
-            |tag: &[u8]| hmac::verify(&KEY, &self.message(statement, expiry, upstream_state), tag);
-        bytes.is_some_and(|tag| is_signed(&tag).is_ok()) && now_ms() < expiry
+        let message = self.message(statement, nonce, upstream_state);
+        let is_signed = hmac::verify(&KEY, &message, &bytes?).is_ok();
+        (is_signed && now_ms() < nonce.expiry).then_some(nonce)
     }
 
     /// What is signed. The lengths keep the parts apart.
-    fn message(&self, statement: &str, expiry: u64, upstream_state: &str) -> Vec<u8> {
+    fn message(&self, statement: &str, nonce: Nonce, upstream_state: &str) -> Vec<u8> {
         let mut message = Vec::with_capacity(self.args.len() + 128);
-        message.extend(expiry.to_le_bytes());
+        message.extend(nonce.expiry.to_le_bytes());
+        message.extend(nonce.number.to_le_bytes());
         for part in [statement.as_bytes(), self.group.as_str().as_bytes(), self.tool.as_bytes(), self.args] {
             message.extend((part.len() as u64).to_le_bytes());
             message.extend(part);
@@ -168,6 +179,7 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn raw(text: &str) -> Raw {
         Raw::copy_from_slice(text.as_bytes())
@@ -184,14 +196,16 @@ mod tests {
         let (group, other) = (GroupName::new("g"), GroupName::new("h"));
         let args = raw(r#"{"n":1}"#);
         let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
-        let question = approval.input_required(&json!({}));
+        let nonces = UnspentNonces::default();
+        let question = approval.input_required(&json!({}), &nonces).unwrap();
         let answered = next_params(&question, &json!({ QUESTION: { "action": "accept" } }).to_string());
-        let approved = next_params(&approval.wrap_result(&raw(r#"{"resultType":"input_required"}"#)), "{}");
+        let asks = raw(r#"{"resultType":"input_required"}"#);
+        let approved = next_params(&approval.wrap_result(&asks, &nonces), "{}");
         let changed = raw(r#"{"n":2}"#);
         assert!(
-            matches!(approval.state(&answered), ApprovalState::Answered(Some(action)) if action == "accept")
+            matches!(approval.state(&answered), ApprovalState::Answered(Some(action), _) if action == "accept")
         );
-        assert!(matches!(approval.state(&approved), ApprovalState::Approved));
+        assert!(matches!(approval.state(&approved), ApprovalState::Approved(_)));
         for other in [
             Approval { group: &other, ..approval },
             Approval { tool: "u", ..approval },
@@ -212,20 +226,38 @@ mod tests {
         let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
         let asks = raw(r#"{"resultType":"input_required","requestState":"s"}"#);
         let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
-        let answered = next_params(&approval.input_required(&json!({})), &accepted);
-        let approved = next_params(&approval.wrap_result(&asks), "{}");
-        tokio::time::advance(VALIDITY - Duration::from_secs(1)).await;
-        assert!(matches!(approval.state(&answered), ApprovalState::Answered(Some(_))));
-        assert!(matches!(approval.state(&approved), ApprovalState::Approved));
+        let nonces = UnspentNonces::default();
+        let answered = next_params(&approval.input_required(&json!({}), &nonces).unwrap(), &accepted);
+        let approved = next_params(&approval.wrap_result(&asks, &nonces), "{}");
+        tokio::time::advance(Duration::from_millis(VALIDITY_MS - 1000)).await;
+        assert!(matches!(approval.state(&answered), ApprovalState::Answered(Some(_), _)));
+        assert!(matches!(approval.state(&approved), ApprovalState::Approved(_)));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(matches!(approval.state(&answered), ApprovalState::NotAsked));
         assert!(matches!(approval.state(&approved), ApprovalState::NotAsked));
-        // The time is signed, too.
+    }
+
+    #[test]
+    fn neither_the_time_nor_the_nonce_of_a_token_can_be_changed() {
+        let (group, args) = (GroupName::new("g"), raw("{}"));
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
+        let nonces = UnspentNonces::default();
+        let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
+        let answered = next_params(&approval.input_required(&json!({}), &nonces).unwrap(), &accepted);
+        let ApprovalState::Answered(_, nonce) = approval.state(&answered) else { panic!("not answered") };
         let state = raw::get_str(&answered, STATE).unwrap();
-        let (expiry, tag) = state.split_once('-').unwrap();
-        let later = u64::from_str_radix(expiry, 16).unwrap() + 600_000;
-        let prolonged = raw::set(&answered, STATE, json!(format!("{later:x}-{tag}")).to_string().as_bytes());
-        assert!(matches!(approval.state(&prolonged), ApprovalState::NotAsked));
+        let tag = state.rsplit_once('-').unwrap().1;
+        let Nonce { number, expiry } = nonce;
+        assert_eq!(state, format!("{expiry:x}-{number:x}-{tag}"));
+        for (expiry, number) in [(expiry + 600_000, number), (expiry, number + 1), (number, expiry)] {
+            let changed = json!(format!("{expiry:x}-{number:x}-{tag}")).to_string();
+            let changed = raw::set(&answered, STATE, changed.as_bytes());
+            assert!(matches!(approval.state(&changed), ApprovalState::NotAsked));
+        }
+        // Another spelling of the same token has the same nonce.
+        let respelled = json!(format!("+{expiry:X}-0{number:X}-{}", tag.to_uppercase())).to_string();
+        let respelled = raw::set(&answered, STATE, respelled.as_bytes());
+        assert!(matches!(approval.state(&respelled), ApprovalState::Answered(_, same) if same == nonce));
     }
 
     #[test]
@@ -234,18 +266,19 @@ mod tests {
         let args = raw("{}");
         let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
         let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
-        let params = next_params(&approval.input_required(&json!({})), &accepted);
+        let nonces = UnspentNonces::default();
+        let params = next_params(&approval.input_required(&json!({}), &nonces).unwrap(), &accepted);
         assert_eq!(approval.unwrap_params(&params), r#"{"name":"x"}"#);
         for state in [r#""a\u00e9\ud800:/\/""#, "1e400", r#""""#] {
             let asks = raw(&format!(r#"{{"resultType":"input_required","requestState":{state}}}"#));
-            let params = next_params(&approval.wrap_result(&asks), r#"{"theirs":1e400}"#);
+            let params = next_params(&approval.wrap_result(&asks, &nonces), r#"{"theirs":1e400}"#);
             let unwrapped = approval.unwrap_params(&params);
             assert_eq!(raw::get(&unwrapped, STATE).unwrap(), state);
             assert_eq!(raw::get(&unwrapped, RESPONSES).unwrap(), r#"{"theirs":1e400}"#);
         }
-        let bare = approval.wrap_result(&raw(r#"{"resultType":"input_required"}"#));
+        let bare = approval.wrap_result(&raw(r#"{"resultType":"input_required"}"#), &nonces);
         assert_eq!(raw::get(&approval.unwrap_params(&next_params(&bare, "{}")), STATE), None);
         let done = raw(r#"{"resultType":"complete","requestState":"s"}"#);
-        assert_eq!(approval.wrap_result(&done), done);
+        assert_eq!(approval.wrap_result(&done, &nonces), done);
     }
 }

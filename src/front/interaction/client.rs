@@ -4,8 +4,9 @@
 //! client gets what it asked for: log messages while a request that wants them is open, and what its subscriptions are
 //! about. It is asked for input through the answers to its own calls.
 
+use super::attribution::Attribution;
 use super::input_channels::InputChannels;
-use super::listener::{Listener, is_at_or_below, with_uri};
+use super::listener::{Listener, SubscribedUris, with_uri};
 use super::log_level::{check_log_level, is_severe_enough};
 use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
@@ -39,6 +40,8 @@ pub(super) const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capabil
 pub struct Client {
     /// The connection to the client.
     peer: Arc<Peer>,
+    /// Says to the client which group asks or reports something.
+    pub attribution: Attribution,
     /// The open calls through which a stateless client can be asked for input.
     pub input_channels: Arc<InputChannels>,
     /// What changes while the client is attached.
@@ -62,8 +65,8 @@ struct ClientState {
     delivery: Delivery,
     /// The log level that the client asked for.
     log_level: Option<String>,
-    /// The resources that the client subscribed to by `resources/subscribe`: its URIs, by group and the group's own URI.
-    subscribed: HashMap<(GroupName, String), String>,
+    /// The resources that the client subscribed to by `resources/subscribe`.
+    subscribed: SubscribedUris,
     /// The open `subscriptions/listen` requests.
     listeners: Vec<Listener>,
     /// The open requests that want log messages of a group, by number.
@@ -104,9 +107,10 @@ impl Drop for LogInterest {
 
 impl Client {
     /// Creates the client behind this peer.
-    pub fn new(peer: Arc<Peer>) -> Arc<Self> {
+    pub fn new(peer: Arc<Peer>, attribution: Attribution) -> Arc<Self> {
         Arc::new(Self {
             peer,
+            attribution,
             input_channels: Arc::default(),
             state: Mutex::default(),
             shows_apps: AtomicBool::new(false),
@@ -209,12 +213,17 @@ impl Client {
 
     /// Notes that the client has subscribed to `uri` of `group`, which it knows as `known_as`.
     pub fn add_subscribed(&self, group: &GroupName, uri: &str, known_as: &str) {
-        self.state.lock().subscribed.insert((group.clone(), uri.to_owned()), known_as.to_owned());
+        self.state.lock().subscribed.insert(group, uri, known_as);
     }
 
     /// Notes that the client has ended that subscription.
     pub fn remove_subscribed(&self, group: &GroupName, uri: &str) {
-        self.state.lock().subscribed.remove(&(group.clone(), uri.to_owned()));
+        self.state.lock().subscribed.remove(group, uri);
+    }
+
+    /// Returns the group at which the client has subscribed to `known_as`, and the URI there.
+    pub fn subscribed_at(&self, known_as: &str) -> Option<(GroupName, String)> {
+        self.state.lock().subscribed.find(known_as).cloned()
     }
 
     /// Lets log messages of `group` from `level` on reach the client while the guard exists.
@@ -270,8 +279,11 @@ impl Client {
         }
     }
 
-    /// Passes a notification of `group` on to the client and its listeners, as far as they want it.
+    /// Passes on a notification of `group` to whom wants it, unless it poses as one of another group.
     pub fn notify_from(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
+        let named = params.map(|params| self.attribution.notification(group, method, params)).transpose();
+        let named = named.inspect_err(|why| tracing::warn!(%group, method, why, "dropped a notification"));
+        let Ok(params) = named.as_ref().map(Option::as_ref) else { return };
         let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
         if let (true, Some(task), Some(observer)) = (is_about_task, params, self.task_observer.get()) {
             observer(task);
@@ -280,14 +292,19 @@ impl Client {
         // A client of both eras gets what it asked for in one of them only in that one.
         let is_listened_to = match (method, params) {
             (notification::RESOURCES_UPDATED, Some(params)) => {
-                state.resource_updated(&self.peer, group, params) && !state.is_subscribed(group, params)
+                let uri = raw::get_str(params, "uri").unwrap_or_default();
+                if state.subscribed.is_of_another(group, &uri) {
+                    return tracing::warn!(%group, "dropped an update of a resource of another group");
+                }
+                let is_wanted = state.resource_updated(&self.peer, group, &uri, params);
+                is_wanted && !state.subscribed.contains(group, &uri)
             }
             (notification::TASKS, Some(params)) => state.task_changed(&self.peer, params),
             _ => false,
         };
         let is_log = method == notification::MESSAGE;
         let is_wanted = match state.delivery {
-            Delivery::OnRequest => is_log && state.has_log_interest(group, params),
+            Delivery::OnRequest => is_log && state.has_log_interest(Some(group), params),
             _ if is_listened_to => false,
             _ => !is_log || is_severe_enough(params, state.log_level.as_deref()),
         };
@@ -299,14 +316,12 @@ impl Client {
     }
 
     /// Sends a log message of dynamic-mcp itself, if the client wants it. A stateless client gets it if one of its open
-    /// requests wants log messages of any group.
-    pub fn log(&self, level: LogLevel, message: &str) {
+    /// requests wants log messages of the group that it is about, or of any group.
+    pub fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str) {
         let params = log_params(level, message);
         let mut state = self.state.lock();
-        let is_wanted = match state.delivery {
-            Delivery::OnRequest => {
-                state.log_interests.values().any(|(_, level)| is_severe_enough(Some(&params), Some(level)))
-            }
+        let is_wanted = match &state.delivery {
+            Delivery::OnRequest => state.has_log_interest(about, Some(&params)),
             _ => is_severe_enough(Some(&params), state.log_level.as_deref()),
         };
         if is_wanted {
@@ -339,22 +354,15 @@ impl ClientState {
             return Some(params.clone());
         }
         let Some(uri) = raw::get_str(params, "uri") else { return Some(params.clone()) };
-        let alias = self.subscribed.get(&(group.clone(), uri.clone())).filter(|alias| **alias != uri);
+        let alias = self.subscribed.alias(group, &uri);
         Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
     }
 
-    /// Returns whether the client has subscribed to the resource, or to one above it, by `resources/subscribe`.
-    fn is_subscribed(&self, group: &GroupName, params: &Raw) -> bool {
-        let Some(uri) = raw::get_str(params, "uri") else { return false };
-        self.subscribed.keys().any(|(of, above)| of == group && is_at_or_below(&uri, above))
-    }
-
     /// Tells the listeners that want it that a resource was updated. Returns whether there is one.
-    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, params: &Raw) -> bool {
-        let Some(uri) = raw::get_str(params, "uri") else { return false };
+    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, uri: &str, params: &Raw) -> bool {
         let mut is_wanted = false;
         for listener in &mut self.listeners {
-            if let Some(known_as) = listener.resource(group, &uri) {
+            if let Some(known_as) = listener.resource(group, uri) {
                 is_wanted = true;
                 let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
                 listener.notify(peer, notification::RESOURCES_UPDATED, params);
@@ -375,8 +383,10 @@ impl ClientState {
     }
 
     /// Returns whether an open request wants this log message.
-    fn has_log_interest(&self, group: &GroupName, message: Option<&Raw>) -> bool {
-        self.log_interests.values().any(|(of, level)| of == group && is_severe_enough(message, Some(level)))
+    fn has_log_interest(&self, about: Option<&GroupName>, message: Option<&Raw>) -> bool {
+        let mut interests =
+            self.log_interests.values().filter(|(of, _)| about.is_none_or(|about| of == about));
+        interests.any(|(_, level)| is_severe_enough(message, Some(level)))
     }
 }
 

@@ -55,12 +55,8 @@ pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, reque
     if !is_able {
         return Err(unsupported(&request.method));
     }
-    let params = match request.params {
-        Some(params) if needed == capability::ELICITATION => {
-            Some(with_group_name(&params, request.group.as_str()))
-        }
-        params => params,
-    };
+    let params = client.attribution.request(&request.group, &request.method, request.params);
+    let params = params.map_err(|why| error_object(code::INVALID_PARAMS, why, None))?;
     let request = ClientRequest { params, ..request };
     let requests = match channel {
         Some(channel) => Some(channel.requests.clone()),
@@ -169,13 +165,4 @@ fn own_tasks(result: &Raw, is_own: impl Fn(&str) -> bool) -> Raw {
     let Some(tasks) = raw::elements(result, "tasks") else { return result.clone() };
     let own = tasks.into_iter().filter(|task| raw::get_str(task, "taskId").is_some_and(|id| is_own(&id)));
     raw::set(result, "tasks", &raw::array(&own.collect::<Vec<_>>()))
-}
-
-/// Puts the group's name in front of an elicitation's message. The specification wants clients to show which server
-/// asks, and the client knows only the proxy.
-pub fn with_group_name(params: &Raw, group: &str) -> Raw {
-    match raw::get_str(params, "message") {
-        Some(message) => raw::set_str(params, "message", &format!("[{}] {message}", visible(group))),
-        None => params.clone(),
-    }
 }

@@ -8,9 +8,12 @@ use super::input_required::{self, InputCall};
 use super::open_tasks::OpenTasks;
 use super::question_limit::TooManyQuestions;
 use super::subscription_order::SubscriptionOrder;
+use super::unspent_nonces::UnspentNonces;
 use crate::config::GroupName;
+use crate::front::errors::{self, RpcError};
+use crate::front::known_names::KnownNames;
+use crate::front::origins::Origins;
 use crate::front::results::ResultStore;
-use crate::front::uri_origins::UriOrigins;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::jq::JqRunner;
@@ -39,18 +42,22 @@ pub struct SessionState {
     pub client: Arc<Client>,
     /// The client's tasks.
     pub open_tasks: OpenTasks,
+    /// The approvals that a stateless client may still use.
+    pub approval_nonces: UnspentNonces,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
     /// Which subscriptions were sent, so that no later request overtakes them.
     pub subscription_order: Arc<SubscriptionOrder>,
-    /// Where URIs in results came from.
-    pub uri_origins: Mutex<UriOrigins>,
+    /// Which groups named the URIs in results.
+    pub uri_origins: Mutex<Origins>,
     /// Checks arguments against the schemas of tools.
     pub validator: ArgumentValidator,
     /// The results that are read in parts.
     pub results: ResultStore,
     /// Runs the programs of `select`.
     pub jq: JqRunner,
+    /// The exposed names of all known tools.
+    pub names: KnownNames,
 }
 
 impl SessionState {
@@ -59,9 +66,11 @@ impl SessionState {
         let state = Arc::new(Self {
             results: ResultStore::new(groups.results_dir()),
             jq: JqRunner::default(),
+            names: KnownNames::default(),
             groups,
             client: client.clone(),
             open_tasks: OpenTasks::default(),
+            approval_nonces: UnspentNonces::default(),
             login_flows: LoginFlows::default(),
             subscription_order: Arc::default(),
             uri_origins: Mutex::default(),
@@ -114,6 +123,20 @@ impl RequestContext {
     /// The groups of this instance.
     pub fn groups(&self) -> &GroupManager {
         &self.session.groups
+    }
+
+    /// Does work on what the groups list: here if that is little, else on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// It took too long.
+    pub async fn run_on_lists<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SessionState) -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let session = self.session.clone();
+        let done = self.session.groups.run_on_lists(move |_| work(&session)).await;
+        done.map_err(|_| errors::lists_took_too_long())
     }
 
     /// Returns whether the client opens URLs for its user.

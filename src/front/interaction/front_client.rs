@@ -61,9 +61,9 @@ impl Clients for FrontClient {
         }
     }
 
-    fn log(&self, level: LogLevel, message: &str) {
+    fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str) {
         if let Some(client) = self.0.get() {
-            client.log(level, message);
+            client.log(about, level, message);
         }
     }
 

@@ -6,6 +6,8 @@ use crate::wire::Raw;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -16,12 +18,26 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The content of the lists at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListContents {
-    /// The result of `tools/list`.
-    pub tools: Raw,
+    /// The result of `tools/list`; `None` if it is not known.
+    pub tools: Option<Raw>,
     /// A hash of the resources and templates.
     pub resources: u64,
     /// A hash of the prompts.
     pub prompts: u64,
+}
+
+/// Reads the contents of the lists.
+pub type ReadLists = Box<dyn Fn() -> BoxFuture<'static, ListContents> + Send>;
+
+/// The contents that a client knows, for a request that lists something meanwhile. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct KnownLists(Arc<Mutex<ListContents>>);
+
+impl KnownLists {
+    /// Notes that the client receives this result of `tools/list`.
+    pub fn tools_listed(&self, tools: &Raw) {
+        self.0.lock().tools = Some(tools.clone());
+    }
 }
 
 /// The lists as one client knows them.
@@ -31,45 +47,70 @@ pub struct ListChanges {
     waiting: FuturesUnordered<BoxFuture<'static, watch::Receiver<u64>>>,
     /// What has resolved, until the client may be told.
     due: Option<watch::Receiver<u64>>,
+    /// Reads the contents of the lists.
+    read: ReadLists,
+    /// The contents that are being read.
+    reading: FuturesUnordered<BoxFuture<'static, ListContents>>,
     /// The contents that the client knows.
-    known: ListContents,
+    known: KnownLists,
     /// When the client may be told next.
     not_before: Option<Instant>,
 }
 
 impl ListChanges {
     /// `version` changes whenever a list may have changed; `known` is what the client gets if it lists now.
-    pub fn new(version: watch::Receiver<u64>, known: ListContents) -> Self {
-        let waiting = FuturesUnordered::from_iter([next_version(version).boxed()]);
-        Self { waiting, due: None, known, not_before: None }
-    }
-
-    /// Resolves when a list may have changed and the client may be told. Cancel-safe.
-    pub async fn changed(&mut self) {
-        if self.due.is_none() {
-            self.due = self.waiting.next().await;
-        }
-        if let Some(not_before) = self.not_before {
-            sleep_until(not_before).await;
-        }
-        if let Some(mut version) = self.due.take() {
-            version.mark_unchanged();
-            self.waiting.push(next_version(version).boxed());
+    pub fn new(version: watch::Receiver<u64>, known: ListContents, read: ReadLists) -> Self {
+        Self {
+            waiting: FuturesUnordered::from_iter([next_version(version).boxed()]),
+            due: None,
+            read,
+            reading: FuturesUnordered::new(),
+            known: KnownLists(Arc::new(Mutex::new(known))),
+            not_before: None,
         }
     }
 
-    /// Notes that the client received this result of `tools/list`.
-    pub fn tools_listed(&mut self, tools: &Raw) {
-        self.known.tools = tools.clone();
+    /// Resolves when a list may have changed and the client may be told, to what the lists contain. Cancel-safe.
+    pub async fn changed(&mut self) -> ListContents {
+        if self.reading.is_empty() {
+            if self.due.is_none() {
+                self.due = self.waiting.next().await;
+            }
+            if let Some(not_before) = self.not_before {
+                sleep_until(not_before).await;
+            }
+            if let Some(mut version) = self.due.take() {
+                version.mark_unchanged();
+                self.waiting.push(next_version(version).boxed());
+            }
+            self.reading.push((self.read)());
+        }
+        self.reading.next().await.unwrap_or_default()
+    }
+
+    /// Reads the contents of the lists now. `None`: that takes a while, and `changed` resolves to them.
+    pub fn read_now(&mut self) -> Option<ListContents> {
+        let mut reading = (self.read)();
+        let read = reading.as_mut().now_or_never();
+        if read.is_none() {
+            self.reading.push(reading);
+        }
+        read
+    }
+
+    /// The contents that the client knows.
+    pub fn known(&self) -> KnownLists {
+        self.known.clone()
     }
 
     /// Takes the current contents, and returns the notifications for the lists that changed.
     pub fn update(&mut self, current: ListContents) -> Vec<&'static str> {
-        let known = std::mem::replace(&mut self.known, current);
+        let known = std::mem::replace(&mut *self.known.0.lock(), current.clone());
+        let tools_differ = known.tools.is_some() && current.tools.is_some() && known.tools != current.tools;
         let changes = [
-            (known.tools != self.known.tools, notification::TOOLS_LIST_CHANGED),
-            (known.resources != self.known.resources, notification::RESOURCES_LIST_CHANGED),
-            (known.prompts != self.known.prompts, notification::PROMPTS_LIST_CHANGED),
+            (tools_differ, notification::TOOLS_LIST_CHANGED),
+            (known.resources != current.resources, notification::RESOURCES_LIST_CHANGED),
+            (known.prompts != current.prompts, notification::PROMPTS_LIST_CHANGED),
         ];
         let changed: Vec<_> =
             changes.into_iter().filter(|(changed, _)| *changed).map(|(_, method)| method).collect();
@@ -94,23 +135,43 @@ mod tests {
     use tokio::time::timeout;
 
     fn contents(tools: &'static str, prompts: u64) -> ListContents {
-        ListContents { tools: Raw::from_static(tools.as_bytes()), resources: 0, prompts }
+        ListContents { tools: Some(Raw::from_static(tools.as_bytes())), resources: 0, prompts }
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_lists_that_differ_are_reported_and_at_most_once_a_second() {
         let version = watch::Sender::new(0);
-        let mut changes = ListChanges::new(version.subscribe(), contents("a", 1));
+        let now = Arc::new(Mutex::new(contents("b", 1)));
+        let read = now.clone();
+        let read: ReadLists = Box::new(move || std::future::ready(read.lock().clone()).boxed());
+        let mut changes = ListChanges::new(version.subscribe(), contents("a", 1), read);
         version.send_replace(1);
-        changes.changed().await;
-        assert_eq!(changes.update(contents("b", 1)), ["notifications/tools/list_changed"]);
+        let current = changes.changed().await;
+        assert_eq!(changes.update(current), ["notifications/tools/list_changed"]);
         version.send_replace(2);
         let begin = Instant::now();
         assert!(timeout(MIN_INTERVAL / 2, changes.changed()).await.is_err());
-        changes.changed().await;
+        let current = changes.changed().await;
         assert_eq!(begin.elapsed(), MIN_INTERVAL);
-        assert!(changes.update(contents("b", 1)).is_empty());
-        changes.tools_listed(&Raw::from_static(b"c"));
-        assert!(changes.update(contents("c", 1)).is_empty(), "the client has that list already");
+        assert!(changes.update(current).is_empty());
+        changes.known().tools_listed(&Raw::from_static(b"c"));
+        *now.lock() = contents("c", 1);
+        let current = changes.read_now().unwrap();
+        assert!(changes.update(current).is_empty(), "the client has that list already");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_that_take_a_while_are_reported_when_they_are_read() {
+        let version = watch::Sender::new(0);
+        let slow = || async {
+            tokio::time::sleep(MIN_INTERVAL).await;
+            contents("b", 1)
+        };
+        let mut changes =
+            ListChanges::new(version.subscribe(), contents("a", 1), Box::new(move || slow().boxed()));
+        assert!(changes.read_now().is_none());
+        assert!(timeout(MIN_INTERVAL / 2, changes.changed()).await.is_err(), "it may be dropped meanwhile");
+        let current = changes.changed().await;
+        assert_eq!(changes.update(current), ["notifications/tools/list_changed"]);
     }
 }

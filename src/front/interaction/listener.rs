@@ -26,6 +26,43 @@ pub struct Listener {
     pub deferred: Option<Vec<(String, Option<Raw>)>>,
 }
 
+/// The resources that a client subscribed to by `resources/subscribe`: its own URIs, by group and the group's URI.
+#[derive(Default)]
+pub(super) struct SubscribedUris(HashMap<(GroupName, String), String>);
+
+impl SubscribedUris {
+    /// Adds a resource, which the client knows as `known_as`.
+    pub(super) fn insert(&mut self, group: &GroupName, uri: &str, known_as: &str) {
+        self.0.insert((group.clone(), uri.to_owned()), known_as.to_owned());
+    }
+
+    /// Removes a resource.
+    pub(super) fn remove(&mut self, group: &GroupName, uri: &str) {
+        self.0.remove(&(group.clone(), uri.to_owned()));
+    }
+
+    /// Returns the client's URI of a resource, if that is another one.
+    pub(super) fn alias(&self, group: &GroupName, uri: &str) -> Option<&String> {
+        self.0.get(&(group.clone(), uri.to_owned())).filter(|alias| **alias != uri)
+    }
+
+    /// Returns the group at which the client has subscribed to `known_as`, and the URI there.
+    pub(super) fn find(&self, known_as: &str) -> Option<&(GroupName, String)> {
+        self.0.iter().find(|(_, known)| *known == known_as).map(|(subscribed, _)| subscribed)
+    }
+
+    /// Returns whether the client has subscribed to the resource, or to one above it.
+    pub(super) fn contains(&self, group: &GroupName, uri: &str) -> bool {
+        self.0.keys().any(|(of, above)| of == group && is_at_or_below(uri, above))
+    }
+
+    /// Returns whether a URI of `group` is to the client one that it has subscribed to at other groups only.
+    pub(super) fn is_of_another(&self, group: &GroupName, uri: &str) -> bool {
+        let mut others = self.0.iter().filter(|((of, _), _)| of != group);
+        others.any(|(_, known_as)| is_at_or_below(uri, known_as)) && !self.contains(group, uri)
+    }
+}
+
 impl Listener {
     /// Returns the client's URI for a resource, if the listener wants that resource or one above it.
     pub(super) fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {

@@ -128,7 +128,7 @@ impl SuspendedCalls {
         let suspended = self.0.lock().calls.remove(&state);
         let (call, timer) = suspended.ok_or_else(|| {
             errors::invalid_params(
-                "unknown or expired params.requestState: make the request again without it",
+                "params.requestState is unknown, expired or already used: make the request again without it",
             )
         })?;
         timer.abort();
@@ -222,7 +222,10 @@ mod tests {
         assert!(timeout(2 * EXPIRY, dropped).await.unwrap().is_err());
         assert_eq!(start.elapsed().as_secs(), EXPIRY.as_secs());
         let error = calls.take(&continuation(&reply)).err().unwrap();
-        assert!(error.message.contains("unknown or expired params.requestState"), "{error:?}");
+        assert!(
+            error.message.contains("params.requestState is unknown, expired or already used"),
+            "{error:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,13 +1,19 @@
 //! The lists of all groups as one. Connected groups are asked; the others contribute the list of their last connection.
 //! Nothing is started for it.
 
+use crate::blocking;
 use crate::config::GroupName;
 use crate::front::errors;
+use crate::front::interaction::context::SessionState;
+use crate::front::interaction::invocation::Invocation;
 use crate::groups::GroupManager;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{self, ListEntry, OtherLists};
+use crate::upstream::catalog::OtherLists;
+use crate::upstream::entries::{ListEntries, ListEntry};
+use crate::upstream::list_limits::CatalogList;
+use crate::upstream::list_reader::ListReader;
 use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
@@ -20,44 +26,43 @@ const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
 const PAGE_SIZE: usize = 1000;
 
 /// The entries of one list, by group, in config order.
-pub type GroupEntries = Vec<(GroupName, Vec<ListEntry>)>;
+pub type GroupEntries = Vec<(GroupName, ListEntries)>;
 
 /// One of the lists that groups have beside their tools.
 pub struct ListKind {
     /// The method that lists.
     pub method: Method,
-    /// The member of the result that is the list.
-    member: &'static str,
-    /// The member of an entry that identifies it.
-    pub key: &'static str,
+    /// The list in a catalog.
+    pub list: CatalogList,
     /// Selects the list of the last connection.
-    known: fn(&OtherLists) -> &[ListEntry],
+    known: fn(&OtherLists) -> ListEntries,
 }
 
 impl ListKind {
     /// `resources/list`.
     pub const RESOURCES: Self = Self {
         method: Method::ResourcesList,
-        member: "resources",
-        key: "uri",
-        known: |lists| &lists.resources,
+        list: CatalogList::Resources,
+        known: |lists| lists.resources.clone(),
     };
     /// `resources/templates/list`.
     pub const TEMPLATES: Self = Self {
         method: Method::ResourceTemplatesList,
-        member: "resourceTemplates",
-        key: "uriTemplate",
-        known: |lists| &lists.templates,
+        list: CatalogList::Templates,
+        known: |lists| lists.templates.clone(),
     };
     /// `prompts/list`.
-    pub const PROMPTS: Self =
-        Self { method: Method::PromptsList, member: "prompts", key: "name", known: |lists| &lists.prompts };
+    pub const PROMPTS: Self = Self {
+        method: Method::PromptsList,
+        list: CatalogList::Prompts,
+        known: |lists| lists.prompts.clone(),
+    };
     /// `skills/list`.
     pub const SKILLS: Self =
-        Self { method: Method::SkillsList, member: "skills", key: "uri", known: |lists| &lists.skills };
+        Self { method: Method::SkillsList, list: CatalogList::Skills, known: |lists| lists.skills.clone() };
     /// `tasks/list`. Nothing is known without a connection, because a task does not outlive its server.
     pub const TASKS: Self =
-        Self { method: Method::TasksList, member: "tasks", key: "taskId", known: |_| &[] };
+        Self { method: Method::TasksList, list: CatalogList::Tasks, known: |_| ListEntries::default() };
 }
 
 /// The lists as they are now.
@@ -75,36 +80,53 @@ pub fn known(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     groups.all().iter().map(|group| (group.name.clone(), last_known(group, kind))).collect()
 }
 
-fn last_known(group: &Upstream, kind: &ListKind) -> Vec<ListEntry> {
+fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
     let catalog = group.snapshot().catalog.clone();
-    let lists = catalog.as_ref().and_then(|catalog| catalog.lists());
-    lists.map(|lists| (kind.known)(lists).to_vec()).unwrap_or_default()
+    catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
+}
+
+/// The bytes of the definitions in lists.
+pub fn definition_bytes(lists: &GroupEntries) -> usize {
+    lists.iter().map(|(_, entries)| entries.definition_bytes()).sum()
 }
 
 /// Asks a connected group. Returns `None` if it is not connected or does not answer with a list.
-async fn list(group: &Upstream, kind: &ListKind) -> Option<Vec<ListEntry>> {
+async fn list(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
     let lease = group.try_lease()?;
     let catalog = group.snapshot().catalog.clone()?;
     if !kind.method.info().capability.is_some_and(|capability| catalog.info.declares(capability)) {
-        return Some(Vec::new());
+        return Some(ListEntries::default());
     }
     if kind.method.extension().is_some_and(|extension| !catalog.info.has_extension(extension)) {
-        return Some(Vec::new());
+        return Some(ListEntries::default());
     }
-    let (mut entries, mut cursor) = (Vec::new(), None::<Raw>);
+    let (mut reader, mut cursor) = (ListReader::<ListEntry>::new(kind.list), None::<Raw>);
     loop {
         let params =
             cursor.as_ref().map(|cursor| raw::set(&Raw::from_static(b"{}"), "cursor", cursor).into());
         let options = CallOptions::within(GROUP_TIMEOUT);
         let call = lease.call(kind.method.name(), params.as_ref(), Era::Handshake, &options);
         let page = call.await.ok()?.ok()?;
-        entries.extend(catalog::read_entries(&page, kind.member, kind.key));
-        let next = raw::get(&page, "nextCursor").filter(|next| &next[..] != b"null");
-        if next.is_none() || next == cursor {
-            return Some(entries);
+        (reader, cursor) = reader.read(page).await.ok()?;
+        if cursor.is_none() {
+            return Some(reader.into_parts().0.into());
         }
-        cursor = next;
     }
+}
+
+/// Does work on lists with so many bytes.
+///
+/// # Errors
+///
+/// Those of the work, or it took too long.
+pub async fn run(
+    invocation: &Invocation,
+    bytes: usize,
+    work: impl FnOnce(&SessionState) -> Reply + Send + 'static,
+) -> Reply {
+    let session = invocation.context.session.clone();
+    let done = blocking::run_on(bytes, move || work(&session)).await;
+    done.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
 }
 
 /// Returns one page of a merged list. Our cursor is the index at which the page begins.
@@ -122,5 +144,5 @@ pub fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
     let end = entries.len().min(begin + PAGE_SIZE);
     let page = raw::array(&entries[begin..end]);
     let next = if end < entries.len() { format!(",\"nextCursor\":\"{end}\"") } else { String::new() };
-    Ok([format!("{{\"{}\":", kind.member).as_bytes(), &page, next.as_bytes(), b"}"].concat().into())
+    Ok([format!("{{\"{}\":", kind.list.member()).as_bytes(), &page, next.as_bytes(), b"}"].concat().into())
 }

@@ -4,6 +4,7 @@ use super::aggregate::{self, ListKind};
 use super::forward::forward_method;
 use super::{prompts, uri_lookup};
 use crate::front::errors;
+use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::methods::Method;
 use crate::text::quoted;
@@ -24,7 +25,7 @@ pub async fn complete(invocation: Invocation) -> Reply {
         Some("ref/resource") => {
             let uri = raw::get_str(&reference, "uri");
             let uri = uri.ok_or_else(|| errors::invalid_params("params.ref.uri must be a string"))?;
-            let (group, uri) = find_template_owner(&invocation, &uri)?;
+            let (group, uri) = find_template_owner(&invocation, &uri).await?;
             (group, "uri", uri)
         }
         _ => return Err(errors::invalid_params("params.ref.type must be ref/prompt or ref/resource").into()),
@@ -35,14 +36,19 @@ pub async fn complete(invocation: Invocation) -> Reply {
 }
 
 /// The group that lists exactly this template, else the owner of a URI of this form.
-fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
-    let groups = invocation.groups();
-    let lists = aggregate::known(groups, &ListKind::TEMPLATES);
-    let owner = lists.iter().find(|(_, entries)| entries.iter().any(|entry| entry.key == uri));
-    let owner = owner.filter(|_| raw::get(&invocation.params, "group").is_none()).map(|(group, _)| group);
-    if let Some(group) = owner.and_then(|group| groups.get(group)) {
-        return Ok((group, uri.to_owned()));
+async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
+    if raw::get(&invocation.params, "group").is_none() {
+        let template = uri.to_owned();
+        let find = move |session: &SessionState| {
+            let lists = aggregate::known(&session.groups, &ListKind::TEMPLATES);
+            let owner = lists.iter().find(|(_, entries)| entries.has(&template))?;
+            session.groups.get(&owner.0)
+        };
+        if let Some(group) = invocation.context.run_on_lists(find).await? {
+            return Ok((group, uri.to_owned()));
+        }
     }
-    uri_lookup::find_known_owner(invocation, uri)?
+    uri_lookup::find_known_owner(invocation, uri)
+        .await?
         .ok_or_else(|| errors::invalid_params(format!("unknown resource: {}", quoted(uri))).into())
 }

@@ -9,9 +9,9 @@ use crate::front::errors::{self, RpcError};
 use crate::front::interaction::acquire::{self, Unavailable, acquire_for_user};
 use crate::front::interaction::context::RequestContext;
 use crate::front::interaction::era_bridge;
-use crate::front::{tool_errors, uri_origins};
+use crate::front::{origins, tool_errors};
 use crate::protocol::methods::{Method, TimeoutClass};
-use crate::protocol::{Era, OLDEST_HANDSHAKE, capability};
+use crate::protocol::{OLDEST_HANDSHAKE, capability};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::ServerInfo;
 use crate::upstream::lease::Lease;
@@ -203,20 +203,16 @@ fn adapt(
     if let Ok(result) = &reply
         && members.uri
     {
-        let uris = uri_origins::uris(result);
+        let uris = origins::uris(result);
         if !uris.is_empty() {
             context.session.uri_origins.lock().record(&group.name, uris);
         }
     }
-    let reply = match (lease.era(), reply) {
-        (Era::Handshake, reply) => reply,
-        (Era::Stateless, Err(error)) => Err(era_bridge::adapt_error(method, context.era, error)),
-        (Era::Stateless, Ok(result)) => match era_bridge::adapt_result(&group.name, context.era, result) {
-            Ok(result) => Ok(result),
-            Err(why) => return Err(ForwardError::Untranslatable { group, method, why }),
-        },
-    };
-    Ok(Forwarded { group, lease, reply })
+    let (attribution, eras) = (&context.session.client.attribution, (lease.era(), context.era));
+    match era_bridge::adapt(attribution, &group.name, method, eras, reply) {
+        Ok(reply) => Ok(Forwarded { group, lease, reply }),
+        Err(why) => Err(ForwardError::Untranslatable { group, method, why }),
+    }
 }
 
 /// Returns whether the answer to a call is an error, or a result that says so.

@@ -4,8 +4,8 @@
 use super::uri_owner;
 use crate::config::GroupName;
 use crate::front::exposed_names::ExposedNames;
-use crate::front::uri_origins::{self, UriOrigins};
-use crate::upstream::catalog::ListEntry;
+use crate::front::origins::{self, Origins};
+use crate::upstream::entries::{ListEntries, ListEntry};
 use crate::upstream::task_ids;
 use crate::wire::{Raw, raw};
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ pub fn routing(data: &[u8]) {
             None => lists.push((group.clone(), vec![entry])),
         }
     }
+    let lists: Vec<_> = lists.into_iter().map(|(group, list)| (group, ListEntries::from(list))).collect();
     check_uris(&lists);
 }
 
@@ -61,14 +62,15 @@ fn check_task_id(group: &GroupName, id: &str) {
 
 /// A URI in a result is remembered as it is.
 fn check_origin(group: &GroupName, uri: &str) {
-    let mut origins = UriOrigins::default();
+    let mut origins = Origins::default();
     let result = serde_json::json!({ "content": [{ "uri": uri }] }).to_string();
-    origins.record(group, uri_origins::uris(&result.into()));
-    assert_eq!(origins.group(uri), Some(group));
+    origins.record(group, origins::uris(&result.into()));
+    let is_kept = uri.len() <= origins::MAX_LENGTH;
+    assert_eq!(origins.groups(uri).collect::<Vec<_>>(), if is_kept { vec![group] } else { vec![] });
 }
 
 /// Every listed URI leads to its group: as it is, or rewritten.
-fn check_uris(lists: &[(GroupName, Vec<ListEntry>)]) {
+fn check_uris(lists: &[(GroupName, ListEntries)]) {
     let merged = uri_owner::merge(lists, &[], "uri");
     let listed = || lists.iter().flat_map(|(group, list)| list.iter().map(move |entry| (group, entry)));
     assert_eq!(merged.len(), listed().count());

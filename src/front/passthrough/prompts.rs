@@ -3,13 +3,16 @@
 use super::aggregate::{self, GroupEntries, ListKind};
 use super::forward::forward_method;
 use crate::front::errors::{self, RpcError};
-use crate::front::exposed_names::ExposedNames;
+use crate::front::exposed_names::{self, ExposedNames};
 use crate::front::interaction::acquire::acquire_for_user;
+use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::front::lookup;
 use crate::protocol::methods::Method;
 use crate::text::quoted;
 use crate::upstream::Upstream;
+use crate::upstream::catalog::Catalog;
+use crate::upstream::list_limits::CatalogList;
 use crate::wire::{Raw, Reply, raw};
 
 /// `prompts/list`. `ours` is the definition of our own prompt, which comes first.
@@ -19,16 +22,21 @@ pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
         return forward_method(&invocation.context, &group, Method::PromptsList, params).await;
     }
     let lists = aggregate::current(invocation.groups(), &ListKind::PROMPTS).await;
-    let names = exposed_names(&lists);
-    let mut merged = vec![ours];
-    for (group, entries) in &lists {
-        for entry in entries {
-            if let Some(name) = names.exposed(group, &entry.key) {
-                merged.push(raw::set_str(&entry.definition, "name", name));
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |_: &SessionState| {
+        let names = names_of(&lists);
+        let mut merged = vec![ours];
+        for (group, entries) in &lists {
+            for entry in entries.iter() {
+                if let Some(name) = names.exposed(group, &entry.key) {
+                    merged.push(raw::set_str(&entry.definition, "name", name));
+                }
             }
         }
-    }
-    aggregate::page(&invocation.params, &ListKind::PROMPTS, merged)
+        aggregate::page(&params, &ListKind::PROMPTS, merged)
+    };
+    aggregate::run(&invocation, bytes, page).await
 }
 
 /// `prompts/get`.
@@ -49,28 +57,42 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
         return Ok((group, name.to_owned()));
     }
     let groups = invocation.groups();
-    let find_known = || {
-        let names = exposed_names(&aggregate::known(groups, &ListKind::PROMPTS));
-        let (group, name) = names.resolve(name)?;
-        Some((groups.get(&group)?, name))
-    };
-    if let Some(found) = find_known() {
+    if let Some(found) = find_known(invocation, name).await? {
         return Ok(found);
     }
     let mut error = errors::invalid_params(format!("unknown prompt: {}", quoted(name)));
+    let mut incomplete = None;
     for group in lookup::with_prefix(&groups.all(), name) {
-        match acquire_for_user(&invocation.context, group).await {
+        match acquire_for_user(&invocation.context, group.clone()).await {
             Ok((group, _lease)) => group.refresh().await,
             Err(unavailable) => error = RpcError::from(unavailable),
         }
-        if let Some(found) = find_known() {
+        if let Some(found) = find_known(invocation, name).await? {
             return Ok(found);
         }
+        let lacks_some = |catalog: &Catalog| catalog.left_off.concerns(CatalogList::Prompts);
+        if group.snapshot().catalog.as_deref().is_some_and(lacks_some) {
+            let prefix = exposed_names::plain_name(&group.name, "").len();
+            let own = || name.get(prefix..).unwrap_or_default().to_owned();
+            incomplete.get_or_insert_with(|| (group, own()));
+        }
     }
-    Err(error.into())
+    // A prompt that is left off the list can be used all the same.
+    incomplete.ok_or_else(|| error.into())
 }
 
-fn exposed_names(lists: &GroupEntries) -> ExposedNames {
+/// Finds the group of a prompt and its name there in what is known now.
+async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
+    let exposed = name.to_owned();
+    let find = move |session: &SessionState| {
+        let names = names_of(&aggregate::known(&session.groups, &ListKind::PROMPTS));
+        let (group, name) = names.resolve(&exposed)?;
+        Some((session.groups.get(&group)?, name))
+    };
+    invocation.context.run_on_lists(find).await
+}
+
+fn names_of(lists: &GroupEntries) -> ExposedNames {
     let pairs = lists
         .iter()
         .flat_map(|(group, entries)| entries.iter().map(move |entry| (group, entry.key.as_str())));

@@ -6,6 +6,7 @@ use super::uri_lookup::{self, Candidate};
 use super::{claims, uri_owner};
 use crate::config::GroupName;
 use crate::front::errors;
+use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::front::results::content::ToolResult;
 use crate::front::results::{URI_PREFIX, preview};
@@ -28,11 +29,16 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
         return forward_method(&invocation.context, &group, kind.method, params).await;
     }
     let lists = aggregate::current(invocation.groups(), kind).await;
-    let claims = match kind.method {
-        Method::ResourcesList => claims::all(invocation.groups()),
-        _ => Vec::new(),
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |session: &SessionState| {
+        let claims = match kind.method {
+            Method::ResourcesList => claims::all(&session.groups),
+            _ => Vec::new(),
+        };
+        aggregate::page(&params, kind, uri_owner::merge(&lists, &claims, kind.list.key()))
     };
-    aggregate::page(&invocation.params, kind, uri_owner::merge(&lists, &claims, kind.key))
+    aggregate::run(&invocation, bytes, page).await
 }
 
 /// `resources/read`: goes to the named group, else to the owner of the URI, else to the groups that may serve it.

@@ -8,6 +8,7 @@ use super::forward::forward_method;
 use super::uri_lookup::{self, Candidate};
 use super::{claims, uri_owner};
 use crate::config::GroupName;
+use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::groups::GroupManager;
 use crate::protocol::code;
@@ -28,18 +29,23 @@ pub async fn list(invocation: Invocation) -> Reply {
     }
     wait_for_discovery(invocation.groups()).await;
     let lists = aggregate::current(invocation.groups(), kind).await;
-    let claims = claims::with_resources(invocation.groups());
-    let mut merged = Vec::new();
-    for (group, skills) in &lists {
-        for skill in skills {
-            let is_owner = uri_owner::lister(&skill.key, &claims).is_none_or(|owner| owner == group);
-            merged.push(match is_owner {
-                true => skill.definition.clone(),
-                false => with_group(group, &skill.definition),
-            });
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |session: &SessionState| {
+        let claims = claims::with_resources(&session.groups);
+        let mut merged = Vec::new();
+        for (group, skills) in &lists {
+            for skill in skills.iter() {
+                let is_owner = uri_owner::lister(&skill.key, &claims).is_none_or(|owner| owner == group);
+                merged.push(match is_owner {
+                    true => skill.definition.clone(),
+                    false => with_group(group, &skill.definition),
+                });
+            }
         }
-    }
-    aggregate::page(&invocation.params, kind, merged)
+        aggregate::page(&params, kind, merged)
+    };
+    aggregate::run(&invocation, bytes, page).await
 }
 
 /// Waits for the groups whose catalogs are being read at start. Other lists do not, because clients are told when they

@@ -6,8 +6,7 @@ use super::forward::forward_method;
 use super::task_call;
 use crate::config::GroupName;
 use crate::front::errors;
-use crate::front::interaction::context::RequestContext;
-use crate::front::interaction::era_bridge::name_group_in_inputs;
+use crate::front::interaction::context::{RequestContext, SessionState};
 use crate::front::interaction::invocation::Invocation;
 use crate::protocol::Era;
 use crate::protocol::methods::Method;
@@ -31,7 +30,7 @@ pub async fn forward(invocation: Invocation, method: Method) -> Reply {
         context.session.open_tasks.remove(&exposed_id);
         return reply.map(|result| task_ids::expose_related(&group.name, &result));
     }
-    let result = task_ids::expose(&group.name, &name_group_in_inputs(&group.name, &reply?));
+    let result = task_ids::expose(&group.name, &reply?);
     context.session.open_tasks.update(&result);
     Ok(result)
 }
@@ -49,10 +48,15 @@ pub async fn list(invocation: Invocation) -> Reply {
         return Ok(raw::set(&page, "tasks", &raw::array(&tasks)));
     }
     let lists = aggregate::current(invocation.groups(), &ListKind::TASKS).await;
-    let tasks = lists.iter().flat_map(|(group, entries)| {
-        entries.iter().map(move |entry| task_ids::expose(group, &entry.definition))
-    });
-    aggregate::page(&invocation.params, &ListKind::TASKS, tasks.collect())
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |_: &SessionState| {
+        let tasks = lists.iter().flat_map(|(group, entries)| {
+            entries.iter().map(move |entry| task_ids::expose(group, &entry.definition))
+        });
+        aggregate::page(&params, &ListKind::TASKS, tasks.collect())
+    };
+    aggregate::run(&invocation, bytes, page).await
 }
 
 /// Returns whether the proxy has to create the task for a tool that only runs as one.

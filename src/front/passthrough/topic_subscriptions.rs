@@ -61,11 +61,20 @@ async fn subscribe_at(
 pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
     let topic = |uri: &str| Topic::Resource(uri.to_owned());
-    let mut candidates = uri_lookup::candidates(&invocation, &known_as).await?;
-    let holding = candidates.iter().position(|c| subscriptions.contains(&c.group.name, &topic(&c.uri)));
-    let asked = holding.or_else(|| (candidates.len() == 1).then_some(0));
-    let asked = asked.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
-    let Candidate { group, uri, .. } = candidates.swap_remove(asked);
+    // Meanwhile the URI may belong to another group, or to none.
+    let held = subscriptions.client().subscribed_at(&known_as).filter(|_| !invocation.params.has("group"));
+    let held = held.and_then(|(group, uri)| Some((invocation.groups().get(&group)?, uri)));
+    let (group, uri) = match held {
+        Some(held) => held,
+        None => {
+            let mut candidates = uri_lookup::candidates(&invocation, &known_as).await?;
+            let holds = |c: &Candidate| subscriptions.contains(&c.group.name, &topic(&c.uri));
+            let asked = candidates.iter().position(holds).or_else(|| (candidates.len() == 1).then_some(0));
+            let asked = asked.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
+            let Candidate { group, uri, .. } = candidates.swap_remove(asked);
+            (group, uri)
+        }
+    };
     let params = invocation.params_with("uri", &uri);
     subscriptions.client().remove_subscribed(&group.name, &uri);
     if !subscriptions.contains(&group.name, &topic(&uri)) {

@@ -1,9 +1,10 @@
 //! Finds the groups that a URI may belong to.
 //!
-//! A URI that a group lists, or that a template covers, belongs to that group, and so does one that a result of the
-//! group named. But a server may serve what it does not list. Any other URI is tried at the groups that offer
-//! resources, in turn: first where the scheme and the authority are those of what the group lists. With one group there
-//! is nothing to find: it gets every request, and its answer is the answer.
+//! A URI that a group lists, or that a template covers, belongs to that group. If neither is so, the scheme and the
+//! authority decide: where a group lists others with the same ones, it does not help another group to name the URI in a
+//! result. Otherwise the URI goes to the group that did; if several did, the request is refused. But a server may serve what it does not list or name. Any other URI is tried at the groups that
+//! offer resources, in turn: first where the scheme and the authority are those of what the group lists. With one group
+//! there is nothing to find: it gets every request, and its answer is the answer.
 
 use super::aggregate::{self, GroupEntries, ListKind};
 use super::claims;
@@ -11,7 +12,9 @@ use super::uri_owner::{self, Affinity};
 use crate::config::GroupName;
 use crate::front::errors::{self, LACKS_CAPABILITY, RpcError, UNAVAILABLE};
 use crate::front::interaction::acquire::acquire;
+use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
+use crate::groups::GroupManager;
 use crate::protocol::{capability, code};
 use crate::upstream::Upstream;
 use crate::wire::{Raw, Reply, raw};
@@ -35,6 +38,12 @@ pub(super) struct Candidate {
     claim: Claim,
 }
 
+impl Candidate {
+    fn owner(group: Upstream, uri: &str) -> Self {
+        Self { group, uri: uri.to_owned(), claim: Claim::Owner }
+    }
+}
+
 /// Why a group may have a resource.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claim {
@@ -48,39 +57,47 @@ enum Claim {
     None,
 }
 
-/// Returns the groups to ask for a URI, in this order; one if its owner is known.
+/// Returns the groups to ask for a URI, in this order; one if its owner is known. If no group is known to have it, the
+/// groups that connect for the first time are awaited: at start, one of them may have it.
 ///
 /// # Errors
 ///
-/// `params.group` names a group that does not exist.
+/// `params.group` names a group that does not exist, or several groups named the URI.
 pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec<Candidate>, RpcError> {
-    if let Some((group, uri)) = find_owner(invocation, uri).await? {
-        return Ok(vec![Candidate { group, uri, claim: Claim::Owner }]);
+    if let Some(group) = invocation.group()? {
+        return Ok(vec![Candidate::owner(group, uri)]);
     }
-    Ok(unlisted(invocation, uri))
+    let mut owner = find_owner(invocation, uri).await?;
+    for group in invocation.groups().all() {
+        if owner.is_none() && await_catalog(invocation, &group).await {
+            owner = find_owner(invocation, uri).await?;
+        }
+    }
+    if let Some(owner) = owner {
+        return Ok(vec![owner]);
+    }
+    let uri = uri.to_owned();
+    let find = move |session: &SessionState| KnownUris::new(&session.groups).unlisted(session, &uri);
+    invocation.context.run_on_lists(find).await?
 }
 
-/// Returns the groups to ask for a URI without an owner: those that list similar ones, then the others that offer
-/// resources, then those of which nothing is known.
-fn unlisted(invocation: &Invocation, uri: &str) -> Vec<Candidate> {
-    if uri_owner::is_rewritten(uri) {
-        // It names a group that does not exist.
-        return Vec::new();
+/// Finds the group that lists a URI or has a template for it, in what is known now.
+async fn find_owner(invocation: &Invocation, uri: &str) -> Result<Option<Candidate>, RpcError> {
+    let uri = uri.to_owned();
+    let find = move |session: &SessionState| KnownUris::new(&session.groups).owner(session, &uri);
+    invocation.context.run_on_lists(find).await
+}
+
+/// Waits for the first catalog of a group, if that is coming. Returns whether it was.
+async fn await_catalog(invocation: &Invocation, group: &Upstream) -> bool {
+    let groups = invocation.groups();
+    let is_expected = groups.expects_catalog(group);
+    if is_expected {
+        let progress = invocation.context.progress.as_ref();
+        // Only what is known afterwards matters.
+        drop(acquire(groups, group, progress).await.map(|(_, lease)| lease));
     }
-    let groups = invocation.groups().all().into_iter().filter(may_offer_resources);
-    let known = KnownUris::new(invocation);
-    let mut ranked: Vec<_> = groups.map(|group| (known.affinity(&group.name, uri), group)).collect();
-    ranked.sort_by_key(|(affinity, group)| Reverse((*affinity, group.snapshot().catalog.is_some())));
-    let is_only = ranked.len() == 1;
-    let claim = |affinity| match affinity {
-        _ if is_only => Claim::Sole,
-        Affinity::None => Claim::None,
-        Affinity::Scheme | Affinity::Authority => Claim::Similar,
-    };
-    let candidates = ranked.into_iter();
-    candidates
-        .map(|(affinity, group)| Candidate { group, uri: uri.to_owned(), claim: claim(affinity) })
-        .collect()
+    is_expected
 }
 
 /// Returns whether a group can be asked for resources, as far as is known.
@@ -151,71 +168,96 @@ fn weight(error: &Raw, claim: Claim) -> Option<Weight> {
     }
 }
 
-/// Finds the group that a URI belongs to, and the URI there. If no group is known to have it, the groups that connect
-/// for the first time are awaited: at start, one of them may have it.
-///
-/// # Errors
-///
-/// `params.group` names a group that does not exist.
-async fn find_owner(invocation: &Invocation, uri: &str) -> Result<Option<(Upstream, String)>, RpcError> {
-    if let Some(found) = find_known_owner(invocation, uri)? {
-        return Ok(Some(found));
-    }
-    let groups = invocation.groups();
-    for group in groups.all() {
-        if groups.expects_catalog(&group) {
-            let progress = invocation.context.progress.as_ref();
-            // Only what is known afterwards matters.
-            drop(acquire(groups, &group, progress).await.map(|(_, lease)| lease));
-            if let Some(found) = find_known_owner(invocation, uri)? {
-                return Ok(Some(found));
-            }
-        }
-    }
-    Ok(None)
-}
-
 /// Finds the owner of a URI in what is known now.
 ///
 /// # Errors
 ///
-/// `params.group` names a group that does not exist.
-pub(super) fn find_known_owner(
+/// `params.group` names a group that does not exist, or several groups named the URI.
+pub(super) async fn find_known_owner(
     invocation: &Invocation,
     uri: &str,
 ) -> Result<Option<(Upstream, String)>, RpcError> {
     if let Some(group) = invocation.group()? {
         return Ok(Some((group, uri.to_owned())));
     }
-    Ok(KnownUris::new(invocation).owner(invocation, uri))
+    let uri = uri.to_owned();
+    let find = move |session: &SessionState| {
+        let known = KnownUris::new(&session.groups);
+        let owner = match known.owner(session, &uri) {
+            Some(owner) => Some(owner),
+            None => known.unlisted(session, &uri)?.into_iter().find(|found| found.claim == Claim::Owner),
+        };
+        Ok(owner.map(|Candidate { group, uri, .. }| (group, uri)))
+    };
+    invocation.context.run_on_lists(find).await?
 }
 
 /// Finds the groups to ask for each of several URIs. Only so many that have no owner are searched for; further ones are
-/// left out. The known lists are read once for all.
+/// left out, as are those that several groups named. The known lists are read once for all.
 pub(super) async fn candidates_of_all(
     invocation: &Invocation,
     uris: Vec<String>,
 ) -> Vec<(String, Vec<Candidate>)> {
-    let known = KnownUris::new(invocation);
-    let named = invocation.group().ok().flatten();
-    let mut found = Vec::new();
-    let mut searches = 0;
-    for uri in uris {
-        let owner = match &named {
-            Some(group) => Some((group.clone(), uri.clone())),
-            None => known.owner(invocation, &uri),
-        };
-        let candidates = match owner {
-            Some((group, uri)) => vec![Candidate { group, uri, claim: Claim::Owner }],
-            None if searches < MAX_SEARCHES => {
-                searches += 1;
-                candidates(invocation, &uri).await.unwrap_or_default()
-            }
-            None => Vec::new(),
-        };
-        found.push((uri, candidates));
+    if let Ok(Some(group)) = invocation.group() {
+        let owned = |uri: String| (uri.clone(), vec![Candidate::owner(group.clone(), &uri)]);
+        return uris.into_iter().map(owned).collect();
     }
-    found
+    let unfound = uris.clone();
+    let lacks_owner = {
+        let uris = uris.clone();
+        move |session: &SessionState| {
+            let known = KnownUris::new(&session.groups);
+            uris.iter().any(|uri| known.owner(session, uri).is_none())
+        }
+    };
+    if invocation.context.run_on_lists(lacks_owner).await.unwrap_or_default() {
+        for group in invocation.groups().all() {
+            await_catalog(invocation, &group).await;
+        }
+    }
+    let find = move |session: &SessionState| find_all(session, uris);
+    let found = invocation.context.run_on_lists(find).await;
+    found.unwrap_or_else(|_| unfound.into_iter().map(|uri| (uri, Vec::new())).collect())
+}
+
+fn find_all(session: &SessionState, uris: Vec<String>) -> Vec<(String, Vec<Candidate>)> {
+    let known = KnownUris::new(&session.groups);
+    let mut searches = 0;
+    let find = |uri: String| {
+        let found = match known.owner(session, &uri) {
+            Some(owner) => vec![owner],
+            None => known.unlisted(session, &uri).unwrap_or_default(),
+        };
+        let is_search = found.first().is_some_and(|first| first.claim != Claim::Owner);
+        searches += usize::from(is_search);
+        let found = if is_search && searches > MAX_SEARCHES { Vec::new() } else { found };
+        (uri, found)
+    };
+    uris.into_iter().map(find).collect()
+}
+
+/// A group that may have a URI that no group lists.
+struct Contender {
+    group: Upstream,
+    /// How much the URI resembles what the group lists.
+    affinity: Affinity,
+    /// Whether a result of the group named the URI.
+    has_named: bool,
+    /// Whether a template of the group covers this URI and those of every other scheme.
+    is_catch_all: bool,
+}
+
+impl Contender {
+    /// Whether the group lists others with the same scheme and authority.
+    fn has_claim(&self) -> bool {
+        self.affinity == Affinity::Authority
+    }
+
+    /// The place in the order in which groups are asked.
+    fn rank(&self) -> impl Ord + use<> {
+        let is_known = self.group.snapshot().catalog.is_some();
+        Reverse((self.has_claim(), self.has_named, self.is_catch_all, self.affinity, is_known))
+    }
 }
 
 /// The resources and templates that the groups are known to have.
@@ -229,41 +271,107 @@ struct KnownUris {
 }
 
 impl KnownUris {
-    fn new(invocation: &Invocation) -> Self {
+    fn new(groups: &GroupManager) -> Self {
         Self {
             claimed: OnceLock::new(),
-            resources: aggregate::known(invocation.groups(), &ListKind::RESOURCES),
-            templates: aggregate::known(invocation.groups(), &ListKind::TEMPLATES),
+            resources: aggregate::known(groups, &ListKind::RESOURCES),
+            templates: aggregate::known(groups, &ListKind::TEMPLATES),
         }
     }
 
-    /// Returns the group that a URI belongs to, and the URI there.
-    fn owner(&self, invocation: &Invocation, uri: &str) -> Option<(Upstream, String)> {
-        let (group, uri) = self.owner_name(invocation, uri)?;
-        Some((invocation.groups().get(&group)?, uri))
+    /// Returns the group that lists a URI or has a template for it, and the URI there.
+    fn owner(&self, session: &SessionState, uri: &str) -> Option<Candidate> {
+        let (group, uri) = self.owner_name(session, uri)?;
+        Some(Candidate::owner(session.groups.get(&group)?, &uri))
     }
 
-    fn owner_name(&self, invocation: &Invocation, uri: &str) -> Option<(GroupName, String)> {
+    fn owner_name(&self, session: &SessionState, uri: &str) -> Option<(GroupName, String)> {
         if let Some((group, original)) = uri_owner::parse_rewritten(uri) {
             return Some((GroupName::new(&group), original));
         }
         if uri_owner::keeps_scheme(uri) {
-            let all = self.claimed.get_or_init(|| claims::with_resources(invocation.groups()));
+            let all = self.claimed(session);
             let own = uri_owner::lister(uri, all).map(|group| (group.clone(), uri.to_owned()));
             let prefixed = || uri_owner::parse_prefixed(uri, all).map(|(group, own)| (group.clone(), own));
             if let Some(found) = own.or_else(prefixed) {
                 return Some(found);
             }
         }
-        let owner = uri_owner::owner(uri, &self.resources, &self.templates).cloned();
-        let origin = || invocation.context.session.uri_origins.lock().group(uri).cloned();
-        owner.or_else(origin).map(|group| (group, uri.to_owned()))
+        let owner = uri_owner::owner(uri, &self.resources, &self.templates);
+        owner.map(|group| (group.clone(), uri.to_owned()))
+    }
+
+    fn claimed(&self, session: &SessionState) -> &GroupEntries {
+        self.claimed.get_or_init(|| claims::with_resources(&session.groups))
+    }
+
+    /// Returns the groups to ask for a URI that no group lists: the one that named it, else those that list similar ones,
+    /// then the others that offer resources, then those of which nothing is known.
+    ///
+    /// # Errors
+    ///
+    /// Several groups named the URI.
+    fn unlisted(&self, session: &SessionState, uri: &str) -> Result<Vec<Candidate>, RpcError> {
+        if uri_owner::is_rewritten(uri) {
+            // It names a group that does not exist.
+            return Ok(Vec::new());
+        }
+        let mut groups = self.contenders(session, uri);
+        let is_claimed = groups.iter().any(Contender::has_claim);
+        let is_entitled = |group: &&Contender| group.has_named && (!is_claimed || group.has_claim());
+        let entitled: Vec<_> = groups.iter().filter(is_entitled).collect();
+        let catch_all = || groups.iter().find(|group| group.is_catch_all).filter(|_| !is_claimed);
+        match entitled[..] {
+            [Contender { group, .. }] => return Ok(vec![Candidate::owner(group.clone(), uri)]),
+            [_, _, ..] => {
+                let explicit = entitled.iter().map(|entitled| uri_owner::explicit(&entitled.group.name, uri));
+                return Err(errors::ambiguous_resource(uri, &explicit.collect::<Vec<_>>()));
+            }
+            [] => {
+                if let Some(Contender { group, .. }) = catch_all() {
+                    return Ok(vec![Candidate::owner(group.clone(), uri)]);
+                }
+            }
+        }
+        let is_reserved = is_claimed && uri_owner::has_authority(uri);
+        let is_ambiguous = groups.iter().filter(|group| group.has_named).count() > 1;
+        groups.retain(|group| {
+            let merely_named = group.has_named && !group.has_claim() && !group.is_catch_all;
+            !merely_named || !is_reserved && !is_ambiguous
+        });
+        groups.sort_by_cached_key(Contender::rank);
+        let is_only = groups.len() == 1;
+        let candidate = |Contender { group, affinity, .. }| {
+            let claim = match affinity {
+                _ if is_only => Claim::Sole,
+                Affinity::None => Claim::None,
+                Affinity::Scheme | Affinity::Authority => Claim::Similar,
+            };
+            Candidate { group, uri: uri.to_owned(), claim }
+        };
+        Ok(groups.into_iter().map(candidate).collect())
+    }
+
+    /// The groups that offer resources, with what speaks for them as the owner of a URI.
+    fn contenders(&self, session: &SessionState, uri: &str) -> Vec<Contender> {
+        let origins = session.uri_origins.lock();
+        let named: Vec<_> = origins.groups(uri).collect();
+        let catch_alls: Vec<_> = uri_owner::catch_alls(uri, &self.templates).collect();
+        let groups = session.groups.all().into_iter().filter(may_offer_resources);
+        let contender = |group: Upstream| Contender {
+            affinity: self.affinity(session, &group.name, uri),
+            has_named: named.contains(&&group.name),
+            is_catch_all: catch_alls.contains(&&group.name),
+            group,
+        };
+        groups.map(contender).collect()
     }
 
     /// How much a URI resembles what a group lists.
-    fn affinity(&self, group: &GroupName, uri: &str) -> Affinity {
-        let lists = [&self.resources, &self.templates].into_iter();
-        let entries = lists.flatten().filter(|(name, _)| name == group).flat_map(|(_, list)| list);
+    fn affinity(&self, session: &SessionState, group: &GroupName, uri: &str) -> Affinity {
+        let resources = if uri_owner::keeps_scheme(uri) { self.claimed(session) } else { &self.resources };
+        let lists = [resources, &self.templates].into_iter();
+        let entries = lists.flatten().filter(|(name, _)| name == group).flat_map(|(_, list)| list.iter());
         entries.map(|entry| Affinity::between(&entry.key, uri)).max().unwrap_or(Affinity::None)
     }
 }

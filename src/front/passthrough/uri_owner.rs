@@ -5,22 +5,17 @@
 //! `skill://GROUP/…`: hosts look for the first scheme, and the path of a skill has a meaning.
 
 use crate::config::GroupName;
-use crate::upstream::catalog::ListEntry;
+use crate::upstream::claims::APP_SCHEME;
+use crate::upstream::entries::{ListEntries, ListEntry, SKILL_SCHEME};
 use crate::wire::percent::{decode, encode};
 use crate::wire::{Raw, raw};
 use std::collections::HashSet;
 
 /// The scheme of rewritten URIs.
 const SCHEME: &str = "dynamic-mcp://";
-/// The scheme of MCP Apps, which hosts look for.
-pub const APP_SCHEME: &str = "ui://";
 
 /// The schemes that rewritten URIs keep: those of MCP Apps and of skills.
 const KEPT_SCHEMES: [&str; 2] = [APP_SCHEME, SKILL_SCHEME];
-/// The conventional scheme of skills.
-const SKILL_SCHEME: &str = "skill://";
-/// The name of the file that makes a directory a skill.
-const SKILL_FILE: &str = "/SKILL.md";
 
 /// Returns whether a URI has a scheme that rewritten ones keep.
 pub fn keeps_scheme(uri: &str) -> bool {
@@ -33,27 +28,25 @@ fn split_kept_scheme(uri: &str) -> Option<(&str, &str)> {
 }
 
 /// Merges the lists of all groups, in config order. A URI that an earlier group lists or claims is rewritten.
-pub fn merge(
-    lists: &[(GroupName, Vec<ListEntry>)],
-    claims: &[(GroupName, Vec<ListEntry>)],
-    key: &str,
-) -> Vec<Raw> {
+pub fn merge(lists: &[(GroupName, ListEntries)], claims: &[(GroupName, ListEntries)], key: &str) -> Vec<Raw> {
     let mut claimed = HashSet::new();
     let mut merged = Vec::new();
     for (index, (group, list)) in lists.iter().enumerate() {
         let earlier = &lists[..index];
+        let names: HashSet<_> = earlier.iter().map(|(group, _)| group).collect();
+        let earlier_claims: Vec<_> = claims.iter().filter(|(name, _)| names.contains(name)).collect();
         let is_of_earlier_skill = |uri: &str| {
-            let claims = claims.iter().filter(|(name, _)| earlier.iter().any(|(group, _)| group == name));
-            uri.starts_with(SKILL_SCHEME) && earlier.iter().chain(claims).any(|(_, list)| has(list, uri))
+            let earlier = || earlier.iter().chain(earlier_claims.iter().copied());
+            uri.starts_with(SKILL_SCHEME) && earlier().any(|(_, list)| has(list, uri))
         };
-        for listed in list {
+        for listed in list.iter() {
             merged.push(if claimed.insert(listed.key.clone()) && !is_of_earlier_skill(&listed.key) {
                 listed.definition.clone()
             } else {
                 raw::set_str(&listed.definition, key, &rewrite(group, &listed.key))
             });
         }
-        let of_group = claims.iter().filter(|(name, _)| name == group).flat_map(|(_, list)| list);
+        let of_group = claims.iter().filter(|(name, _)| name == group).flat_map(|(_, list)| list.iter());
         claimed.extend(of_group.map(|claim| claim.key.clone()));
     }
     merged
@@ -64,12 +57,21 @@ pub fn rewrite(group: &GroupName, uri: &str) -> String {
     let group = encode(group.as_str());
     match split_kept_scheme(uri) {
         Some((scheme, rest)) => format!("{scheme}{group}/{rest}"),
-        None => format!("{SCHEME}{group}/{}", encode(uri)),
+        None => at_group(&group, uri),
     }
 }
 
+/// Returns the URI that means `uri` of `group`, whatever groups list. Clients may use it for every URI.
+pub fn explicit(group: &GroupName, uri: &str) -> String {
+    at_group(&encode(group.as_str()), uri)
+}
+
+fn at_group(encoded_group: &str, uri: &str) -> String {
+    format!("{SCHEME}{encoded_group}/{}", encode(uri))
+}
+
 /// Returns the URI under which clients see `uri` of `group`.
-pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, Vec<ListEntry>)]) -> String {
+pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, ListEntries)]) -> String {
     match lister(uri, resources) {
         Some(owner) if owner != group => rewrite(group, uri),
         _ => uri.to_owned(),
@@ -77,30 +79,25 @@ pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, Vec<Lis
 }
 
 /// Returns the first group that lists `uri`.
-pub fn lister<'a>(uri: &str, resources: &'a [(GroupName, Vec<ListEntry>)]) -> Option<&'a GroupName> {
+pub fn lister<'a>(uri: &str, resources: &'a [(GroupName, ListEntries)]) -> Option<&'a GroupName> {
     resources.iter().find(|(_, list)| has(list, uri)).map(|(group, _)| group)
 }
 
 /// Returns whether a list has a URI, or a skill to whose directory the URI belongs.
-fn has(list: &[ListEntry], uri: &str) -> bool {
-    let is_in = |directory: &str| {
-        uri.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let is_of_skill = |listed: &ListEntry| listed.key.strip_suffix(SKILL_FILE).is_some_and(is_in);
-    list.iter().any(|listed| listed.key == uri)
-        || (uri.starts_with(SKILL_SCHEME) && list.iter().any(is_of_skill))
+fn has(list: &ListEntries, uri: &str) -> bool {
+    list.has(uri) || list.has_skill_of(uri)
 }
 
 /// Parses a rewritten URI of an MCP App or a skill: the group and its own URI, if the group lists that.
 pub fn parse_prefixed<'a>(
     uri: &str,
-    resources: &'a [(GroupName, Vec<ListEntry>)],
+    resources: &'a [(GroupName, ListEntries)],
 ) -> Option<(&'a GroupName, String)> {
     let (scheme, rest) = split_kept_scheme(uri)?;
     let (group, rest) = rest.split_once('/')?;
     let (group, original) = (decode(group)?, format!("{scheme}{rest}"));
-    let (group, list) = resources.iter().find(|(name, _)| name.as_str() == group)?;
-    has(list, &original).then_some((group, original))
+    let mut lists = resources.iter().filter(|(name, _)| name.as_str() == group);
+    lists.find(|(_, list)| has(list, &original)).map(|(group, _)| (group, original))
 }
 
 /// Returns whether a URI has the scheme of rewritten ones.
@@ -131,6 +128,12 @@ impl Affinity {
     }
 }
 
+/// Returns whether a URI has an authority, which is not empty. `file:///x` and `memo:1` have none that could belong to
+/// somebody.
+pub fn has_authority(uri: &str) -> bool {
+    scheme_and_authority(uri).is_some_and(|(_, authority)| !authority.is_empty())
+}
+
 /// Splits the scheme and the authority off a URI. The authority is empty if there is none.
 fn scheme_and_authority(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
@@ -145,15 +148,29 @@ pub fn parse_rewritten(uri: &str) -> Option<(String, String)> {
     Some((decode(group)?, decode(uri)?))
 }
 
-/// Returns the group that lists `uri`, else the first one with a template that matches it.
+/// Returns the group that lists `uri`, else the first one with a template of its scheme that matches it.
 pub fn owner<'a>(
     uri: &str,
-    resources: &'a [(GroupName, Vec<ListEntry>)],
-    templates: &'a [(GroupName, Vec<ListEntry>)],
+    resources: &'a [(GroupName, ListEntries)],
+    templates: &'a [(GroupName, ListEntries)],
 ) -> Option<&'a GroupName> {
-    let by_template =
-        || templates.iter().find(|(_, list)| list.iter().any(|listed| matches_template(&listed.key, uri)));
+    let covers = |listed: &ListEntry| !is_catch_all(&listed.key) && matches_template(&listed.key, uri);
+    let by_template = || templates.iter().find(|(_, list)| list.iter().any(covers));
     lister(uri, resources).or_else(|| by_template().map(|(group, _)| group))
+}
+
+/// Returns the groups with a template that names no scheme and matches `uri`. They take what belongs to no other group.
+pub fn catch_alls<'a>(
+    uri: &str,
+    templates: &'a [(GroupName, ListEntries)],
+) -> impl Iterator<Item = &'a GroupName> {
+    let covers = |listed: &ListEntry| is_catch_all(&listed.key) && matches_template(&listed.key, uri);
+    templates.iter().filter(move |(_, list)| list.iter().any(covers)).map(|(group, _)| group)
+}
+
+/// Returns whether a template names no scheme, so that it covers URIs of other groups too.
+fn is_catch_all(template: &str) -> bool {
+    template.split_once(':').is_none_or(|(scheme, _)| scheme.contains('{'))
 }
 
 /// Returns whether `uri` may be an expansion of the template (RFC 6570): it has the literals in order, and a value for
@@ -191,9 +208,10 @@ fn matches_template(template: &str, uri: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::entries::ListEntry;
     use proptest::prelude::*;
 
-    fn list(group: &str, uris: &[&str]) -> (GroupName, Vec<ListEntry>) {
+    fn list(group: &str, uris: &[&str]) -> (GroupName, ListEntries) {
         let listed = uris.iter().map(|uri| ListEntry {
             key: (*uri).to_owned(),
             definition: format!(r#"{{"uri":"{uri}","x":1.0}}"#).into(),
@@ -210,6 +228,19 @@ mod tests {
         assert_eq!(parse_rewritten(&ours), Some(("b".to_owned(), "file:///x".to_owned())));
         assert_eq!(owner("file:///x", &lists, &[]).unwrap().as_str(), "a");
         assert_eq!(owner("nope", &lists, &[]), None);
+    }
+
+    #[test]
+    fn a_template_without_a_scheme_owns_nothing() {
+        let templates = [
+            list("evil", &["{+uri}", "b{+x}", "{scheme}://{+rest}", "{a:4}://doc/{id}"]),
+            list("bank", &["bank://doc/{id}"]),
+        ];
+        assert_eq!(owner("bank://doc/1", &[], &templates).unwrap().as_str(), "bank");
+        assert_eq!(owner("bank://other/1", &[], &templates), None);
+        let catch_all: Vec<_> = catch_alls("bank://other/1", &templates).map(GroupName::as_str).collect();
+        assert_eq!(catch_all, ["evil"]);
+        assert!(has_authority("bank://doc/1") && !has_authority("file:///x") && !has_authority("memo:1"));
     }
 
     #[test]

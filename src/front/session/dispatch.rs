@@ -15,7 +15,7 @@ use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::search::ToolSearch;
 use crate::front::tools::{
-    definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt, tool_list,
+    definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt,
 };
 use crate::front::{lookup, tool_errors};
 use crate::protocol::methods::Method;
@@ -28,7 +28,6 @@ use crate::wire::peer::CallOptions;
 use crate::wire::{Raw, Request, raw};
 use futures_util::future::join_all;
 use serde_json::json;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,8 +59,6 @@ enum CalledTool {
     OfUpstream {
         /// The name under which it is called.
         name: String,
-        /// Its owner.
-        target: DirectTarget,
     },
 }
 
@@ -102,6 +99,7 @@ impl Dispatcher {
         if params.object().is_none() {
             return Err(errors::invalid_params("params must be an object"));
         }
+        params.check_spelling().map_err(|member| errors::ambiguous_params(&member))?;
         if may_suspend && let Some(mut suspended) = self.suspended.take(&params)? {
             suspended.resume(&params);
             return Ok(Box::pin(self.suspended.clone().run(suspended)));
@@ -178,7 +176,7 @@ impl Dispatcher {
         let name = invocation.params.object().and_then(|params| params.value("name"));
         let tool = match name.is_some_and(|name| name.is_plain_str(definitions::CALL_DYNAMIC_TOOL)) {
             true => CalledTool::CallDynamicTool { read_only: false },
-            false => self.called_tool(invocation.str("name")?)?,
+            false => called_tool(&invocation.str("name")?),
         };
         let Invocation { context, params } = invocation;
         Ok(match tool {
@@ -199,56 +197,8 @@ impl Dispatcher {
                 })
             }
             CalledTool::GetStatus => Box::pin(async move { Ok(get_status(&context, &params).await) }),
-            CalledTool::OfUpstream { name, target } => Box::pin(call_directly(context, params, name, target)),
+            CalledTool::OfUpstream { name } => Box::pin(call_directly(context, params, name)),
         })
-    }
-
-    fn called_tool(&self, name: Cow<'_, str>) -> Result<CalledTool, RpcError> {
-        Ok(match &*name {
-            definitions::GET_DYNAMIC_TOOLS => CalledTool::GetDynamicTools,
-            definitions::CALL_DYNAMIC_TOOL => CalledTool::CallDynamicTool { read_only: false },
-            definitions::CALL_DYNAMIC_TOOL_READONLY => CalledTool::CallDynamicTool { read_only: true },
-            definitions::SEARCH_DYNAMIC_TOOLS => CalledTool::SearchDynamicTools,
-            definitions::GET_STATUS => CalledTool::GetStatus,
-            _ => {
-                let target = self.find_direct_target(&name)?;
-                CalledTool::OfUpstream { name: name.into_owned(), target }
-            }
-        })
-    }
-
-    /// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name in any spelling if only
-    /// one group has it.
-    fn find_direct_target(&self, name: &str) -> Result<DirectTarget, RpcError> {
-        let groups = &self.state.groups;
-        let all = groups.all();
-        if let Some((group, tool)) = tool_list::exposed_names(groups).resolve(name) {
-            return Ok(DirectTarget::Known(group.as_str().to_owned(), tool));
-        }
-        let candidates = lookup::with_prefix(&all, name);
-        if !candidates.is_empty() {
-            return Ok(DirectTarget::Candidates(candidates));
-        }
-        let split = lookup::split(&all, name).map(|(group, tool)| (group, tool.to_owned()));
-        match (split, &lookup::owners(&all, name)[..]) {
-            (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
-            (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
-            (None, []) => match lookup::misspelled(&all, name) {
-                Ok(Some((group, tool))) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
-                Ok(None) => Err(errors::unknown_tool(name, &definitions::NAMES)),
-                Err(text) => Ok(DirectTarget::Ambiguous(text)),
-            },
-            (None, several) => {
-                // An app names the tools of its server without the group.
-                let for_apps: Vec<_> =
-                    several.iter().filter(|group| lookup::is_for_apps(group, name)).collect();
-                if let [group] = for_apps[..] {
-                    return Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned()));
-                }
-                let names = several.iter().map(|group| &group.name);
-                Ok(DirectTarget::Ambiguous(tool_errors::ambiguous(name, names)))
-            }
-        }
     }
 
     /// `logging/setLevel`: remembers the level for groups that connect later, and tells the connected ones.
@@ -294,14 +244,59 @@ impl Dispatcher {
     }
 }
 
+fn called_tool(name: &str) -> CalledTool {
+    match name {
+        definitions::GET_DYNAMIC_TOOLS => CalledTool::GetDynamicTools,
+        definitions::CALL_DYNAMIC_TOOL => CalledTool::CallDynamicTool { read_only: false },
+        definitions::CALL_DYNAMIC_TOOL_READONLY => CalledTool::CallDynamicTool { read_only: true },
+        definitions::SEARCH_DYNAMIC_TOOLS => CalledTool::SearchDynamicTools,
+        definitions::GET_STATUS => CalledTool::GetStatus,
+        name => CalledTool::OfUpstream { name: name.to_owned() },
+    }
+}
+
+/// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name in any spelling if only one
+/// group has it.
+async fn find_direct_target(context: &RequestContext, name: &str) -> Result<DirectTarget, RpcError> {
+    let names = context.session.names.get(&context.session.groups).await;
+    let names = names.map_err(|_| errors::lists_took_too_long())?;
+    if let Some((group, tool)) = names.resolve(name) {
+        return Ok(DirectTarget::Known(group.as_str().to_owned(), tool));
+    }
+    let name = name.to_owned();
+    context.run_on_lists(move |session| direct_target(&session.groups.all(), &name)).await?
+}
+
+/// Finds the owner of a tool whose exposed name is not known.
+fn direct_target(all: &[Upstream], name: &str) -> Result<DirectTarget, RpcError> {
+    let candidates = lookup::with_prefix(all, name);
+    if !candidates.is_empty() {
+        return Ok(DirectTarget::Candidates(candidates));
+    }
+    let split = lookup::split(all, name).map(|(group, tool)| (group, tool.to_owned()));
+    match (split, &lookup::owners(all, name)[..]) {
+        (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
+        (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
+        (None, []) => match lookup::misspelled(all, name) {
+            Ok(Some((group, tool))) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
+            Ok(None) => Err(errors::unknown_tool(name, &definitions::NAMES)),
+            Err(text) => Ok(DirectTarget::Ambiguous(text)),
+        },
+        (None, several) => {
+            // An app names the tools of its server without the group.
+            let for_apps: Vec<_> = several.iter().filter(|group| lookup::is_for_apps(group, name)).collect();
+            if let [group] = for_apps[..] {
+                return Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned()));
+            }
+            let names = several.iter().map(|group| &group.name);
+            Ok(DirectTarget::Ambiguous(tool_errors::ambiguous(name, names)))
+        }
+    }
+}
+
 /// Calls a tool of an upstream by a name of its own.
-async fn call_directly(
-    context: RequestContext,
-    params: Params,
-    name: String,
-    target: DirectTarget,
-) -> crate::wire::Reply {
-    let found = match target {
+async fn call_directly(context: RequestContext, params: Params, name: String) -> crate::wire::Reply {
+    let found = match Box::pin(find_direct_target(&context, &name)).await? {
         DirectTarget::Known(group, tool) => Ok((group, tool)),
         DirectTarget::Ambiguous(text) => Err(text),
         DirectTarget::Candidates(candidates) => {
@@ -334,7 +329,9 @@ async fn find_by_connecting(
     for group in candidates {
         let prefix = exposed_names::plain_name(&group.name, "").len();
         let outcome = acquire_for_user(context, group.clone()).await.map(|_lease| ());
-        if let Some((group, tool)) = tool_list::exposed_names(context.groups()).resolve(name) {
+        let names = context.session.names.get(&context.session.groups).await;
+        let names = names.map_err(|_| errors::LISTS_TOOK_TOO_LONG.to_owned())?;
+        if let Some((group, tool)) = names.resolve(name) {
             return Ok((group.as_str().to_owned(), tool));
         }
         let tool = name.get(prefix..).unwrap_or_default().to_owned();

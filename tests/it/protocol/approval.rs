@@ -333,6 +333,106 @@ fn declined_forged_or_reused_approvals_do_not_run_the_call() {
     assert_eq!(record.lines_of("tools/call").len(), 0);
 }
 
+/// The answers to the same request, sent several times: how many are results, and how many are refused as used.
+fn outcomes(answers: impl IntoIterator<Item = Value>) -> (usize, usize) {
+    let (mut made, mut refused) = (0, 0);
+    for answer in answers {
+        let text = text_of(&answer["result"]);
+        made += usize::from(text == r#"{"n":1}"#);
+        let is_error = answer["result"]["isError"] == true;
+        refused += usize::from(is_error && text.contains("already used") && text.contains("asked again"));
+    }
+    (made, refused)
+}
+
+/// The answers to a call that is sent several times before any is read.
+fn call_at_once(proxy: &mut Proxy, params: &Value, times: usize) -> Vec<Value> {
+    let sent: Vec<_> = (0..times).map(|_| proxy.send_request("tools/call", params.clone())).collect();
+    sent.into_iter().map(|call| proxy.response(call).json()).collect()
+}
+
+#[test]
+fn an_approval_counts_once_in_a_row_and_at_once() {
+    let record = InputRecord::new();
+    let mut proxy = stateless_proxy_with_approval(&record, &[]);
+    let params = stateless_params("generated_0", &json!({"n": 1}), &json!({"elicitation": {}}));
+    let question = proxy.request("tools/call", params.clone())["result"].take();
+    let approved = retry_params(&params, &question, "accept");
+    let in_a_row: Vec<_> = (0..5).map(|_| proxy.request("tools/call", approved.clone())).collect();
+    assert_eq!(outcomes(in_a_row), (1, 4));
+    let question = proxy.request("tools/call", params.clone())["result"].take();
+    let approved = retry_params(&params, &question, "accept");
+    assert_eq!(outcomes(call_at_once(&mut proxy, &approved, 20)), (1, 19));
+    assert_eq!(record.lines_of("tools/call").len(), 2);
+}
+
+#[test]
+fn an_approval_is_used_whatever_becomes_of_the_call() {
+    let record = InputRecord::new();
+    let entry = record.attached_to(scripted_upstream(&["--tools", "1"]));
+    let entry = merged(entry, json!({"tools": {"ask": ["crash"]}}));
+    let mut proxy = ProxyCommand::new().config(&pure_config([("g", entry)])).start();
+    let params = stateless_params("crash", &json!({}), &json!({"elicitation": {}}));
+    let question = proxy.request("tools/call", params.clone())["result"].take();
+    let approved = retry_params(&params, &question, "accept");
+    let lost = proxy.request("tools/call", approved.clone());
+    assert!(text_of(&lost["result"]).contains("was lost while"), "{lost}");
+    assert_eq!(outcomes([proxy.request("tools/call", approved)]), (0, 1));
+    assert_eq!(record.lines_of("tools/call").len(), 1);
+}
+
+#[test]
+fn each_round_of_an_approved_call_counts_once() {
+    let record = InputRecord::new();
+    let mut proxy = stateless_proxy_with_approval(&record, &["--stateless", "--protocol"]);
+    let capabilities = json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}});
+    let params = stateless_params("asks", &json!({"rounds": 2}), &capabilities);
+    let mut last = proxy.request("tools/call", params.clone())["result"].take();
+    for round in 0..3 {
+        let next = retry_params(&params, &last, "accept");
+        let answers = call_at_once(&mut proxy, &next, 4).into_iter();
+        let (refused, made): (Vec<_>, Vec<_>) =
+            answers.partition(|answer| answer["result"]["isError"] == true);
+        assert_eq!((made.len(), outcomes(refused)), (1, (0, 3)), "{round}");
+        last = made[0]["result"].clone();
+    }
+    assert_eq!(last["resultType"], "complete", "{last}");
+    assert_eq!(record.lines_of("tools/call").len(), 3);
+}
+
+#[test]
+fn what_continues_a_suspended_call_counts_once() {
+    let record = InputRecord::new();
+    let mut proxy = stateless_proxy_with_approval(&record, &["--protocol"]);
+    let params =
+        stateless_params("asks", &json!({"kinds": ["roots"]}), &json!({"elicitation": {}, "roots": {}}));
+    let question = proxy.request("tools/call", params.clone())["result"].take();
+    let suspended = proxy.request("tools/call", retry_params(&params, &question, "accept"))["result"].take();
+    let next = retry_params(&params, &suspended, "accept");
+    let answers = call_at_once(&mut proxy, &next, 5);
+    let is_refused = |answer: &&Value| {
+        answer["error"]["message"].as_str().is_some_and(|message| message.contains("already used"))
+    };
+    assert_eq!(answers.iter().filter(is_refused).count(), 4, "{answers:?}");
+    assert_eq!(record.lines_of("tools/call").len(), 1);
+}
+
+#[test]
+fn as_many_questions_as_are_kept_can_be_unused_and_no_more_are_asked() {
+    let record = InputRecord::new();
+    let mut proxy = stateless_proxy_with_approval(&record, &[]);
+    let params = stateless_params("generated_0", &json!({"n": 1}), &json!({"elicitation": {}}));
+    let first = proxy.request("tools/call", params.clone())["result"].take();
+    for _ in 1..1024 {
+        assert_eq!(proxy.request("tools/call", params.clone())["result"]["resultType"], "input_required");
+    }
+    let refused = proxy.request("tools/call", params.clone())["result"].take();
+    assert!(refused["isError"] == true && text_of(&refused).contains("after ten minutes"), "{refused}");
+    // A question that was asked can be answered, and leaves its place.
+    assert_eq!(outcomes([proxy.request("tools/call", retry_params(&params, &first, "accept"))]), (1, 0));
+    assert_eq!(proxy.request("tools/call", params)["result"]["resultType"], "input_required");
+}
+
 #[test]
 fn later_input_requests_of_the_upstream_need_no_second_approval() {
     let record = InputRecord::new();

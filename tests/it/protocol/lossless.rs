@@ -229,11 +229,21 @@ fn quoted(text: &str) -> String {
 #[test]
 fn requests_to_the_client_and_their_responses_pass_byte_for_byte() {
     for_all((body(), body()), |proxy, (params, outcome)| {
-        for method in ["roots/list", "sampling/createMessage", "elicitation/create"] {
+        let inner = params.strip_prefix("{").unwrap().strip_suffix('}').unwrap();
+        let separator = if inner.is_empty() { "" } else { "," };
+        for (method, group) in [
+            ("roots/list", ""),
+            ("sampling/createMessage", r#""_meta":{"dynamic-mcp/group":"g"}"#),
+            ("elicitation/create", r#""message":"[g] asks for input""#),
+        ] {
+            let named = match group {
+                "" => params.clone(),
+                _ => format!("{{{inner}{separator}{group}}}"),
+            };
             let args = format!(r#"{{"method":"{method}","params":{params}}}"#);
             let call = proxy.send_raw_call("g", "ask", &args);
             let request = proxy.wait_for_message(method);
-            assert_eq!(request.raw("params"), Some(&*params), "{method}");
+            assert_eq!(request.raw("params"), Some(&*named), "{method}");
             proxy.respond(&request, &format!(r#""result":{outcome}"#));
             let response = proxy.response(call).json();
             let line = text_of(&response["result"]);

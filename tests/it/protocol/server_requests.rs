@@ -74,7 +74,13 @@ fn requests_without_the_clients_capability_are_refused_by_the_program() {
 fn requests_and_responses_pass_byte_for_byte() {
     let mut proxy = Proxy::with_capabilities(&full_config(&[]), all_capabilities());
     let members = r#""x":{"huge":1e400,"big":123456789012345678901234567890,"m":-0.0,"null":null,"e":"\u00e9 é \ud800"}"#;
-    for method in ["roots/list", "sampling/createMessage", ELICIT] {
+    let asked = r#""message":"?","#;
+    let named = r#""message":"[g] ?","#;
+    for (method, given, sent, group) in [
+        ("roots/list", "", "", ""),
+        ("sampling/createMessage", "", "", r#","dynamic-mcp/group":"g""#),
+        (ELICIT, asked, named, ""),
+    ] {
         for outcome in [
             format!(r#""result":{{"action":"accept","content":{{"n":1.10}},{members}}}"#),
             format!(
@@ -83,9 +89,10 @@ fn requests_and_responses_pass_byte_for_byte() {
             r#""error":{"code":123456789012,"message":"","data":null}"#.to_owned(),
             r#""result":null"#.to_owned(),
         ] {
-            let params = format!("{{{members},\"_meta\":{{\"a\":[1E+2]}}}}");
-            let (call, request) = make_upstream_request(&mut proxy, "g", method, &params);
-            assert_eq!(request.raw("params"), Some(&*params), "{method}");
+            let params =
+                |own: &str, group: &str| format!("{{{own}{members},\"_meta\":{{\"a\":[1E+2]{group}}}}}");
+            let (call, request) = make_upstream_request(&mut proxy, "g", method, &params(given, ""));
+            assert_eq!(request.raw("params"), Some(&*params(sent, group)), "{method}");
             proxy.respond(&request, &outcome);
             let line = upstream_response(&mut proxy, call);
             assert!(line.ends_with(&format!("{outcome}}}")), "{outcome} in {line}");
@@ -100,6 +107,9 @@ fn the_message_of_an_elicitation_begins_with_its_group() {
     for (sent, expected) in [
         (r#"{"mode":"form","message":"Caf\u00e9 \"now\"?","x":1e400}"#, "[my group] Café \"now\"?"),
         (r#"{"mode":"url","url":"https://e","message":"","elicitationId":"1"}"#, "[my group] "),
+        (r#"{"mode":"form","requestedSchema":{},"x":1e400}"#, "[my group] asks for input"),
+        (r#"{"mode":"form","message":["Pin?"]}"#, r#"[my group] ["Pin?"]"#),
+        (r#"{"message":"a\n\u001b[2K\r[bank] \u202epin"}"#, "[my group] a\n\\u{1b}[2K\\r[bank] \\u{202e}pin"),
     ] {
         let (call, request) = make_upstream_request(&mut proxy, "my group", ELICIT, sent);
         let params = request.raw("params").unwrap();
@@ -126,7 +136,8 @@ fn concurrent_requests_of_upstreams_may_have_the_same_ids() {
                 "sampling/createMessage",
                 &format!(r#"{{"n":{n}}}"#),
             );
-            assert_eq!(request.raw("params"), Some(&*format!(r#"{{"n":{n}}}"#)));
+            let named = format!(r#"{{"n":{n},"_meta":{{"dynamic-mcp/group":"{group}"}}}}"#);
+            assert_eq!(request.raw("params"), Some(&*named));
             (n, call, request)
         })
         .collect();
