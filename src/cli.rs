@@ -4,14 +4,13 @@
 //! and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
 //! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`], and
 //! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
-//! exit code, or an error that `main` prints.
+//! exit code, or an error that `main` prints. [`terminal`] is the only one that writes to stdout and stderr.
 
 use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
 use crate::config::{Mode, Overrides, SurfaceKind, duration};
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -36,7 +35,7 @@ pub mod servers;
 pub mod shell;
 mod signals;
 pub mod status;
-pub mod stderr;
+pub mod terminal;
 pub mod usage;
 mod wiring;
 
@@ -230,6 +229,6 @@ pub enum CacheCommand {
 ///
 /// Fails if stdout cannot be written.
 pub fn schema() -> anyhow::Result<ExitCode> {
-    std::io::stdout().write_all(SCHEMA.as_bytes())?;
+    terminal::payload(SCHEMA.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

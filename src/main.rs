@@ -6,7 +6,7 @@ use dynamic_mcp::cli::paths::expand_home;
 use dynamic_mcp::cli::serve::ServeOutcome;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers, stderr};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers, terminal};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::transport::launch::ProcessEnv;
@@ -42,12 +42,15 @@ fn main() -> ExitCode {
     match usage::parse(std::env::args_os()) {
         Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {
             if !outcome::is_end_of_reader(&error) {
-                stderr::message(format_args!("{error:#}"));
+                terminal::message(format_args!("{error:#}"));
             }
             error.downcast_ref::<CommandError>().map_or(ExitCode::FAILURE, CommandError::exit_code)
         }),
-        // It prints its text and exits, with 0 for help and the version.
-        Err(answer) => answer.exit(),
+        // 0 for help and the version.
+        Err(answer) => {
+            usage::print(&answer);
+            u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
     }
 }
 
@@ -133,7 +136,7 @@ async fn run_command(
         CliCommand::Prompts(args) => cli::shell::prompts(args, cli, env, process_env).await,
         CliCommand::Status(args) => cli::status::status(args, env).await,
         CliCommand::Logs(args) => cli::logs::logs(args, env).await,
-        CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env),
+        CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env).await,
         CliCommand::Schema => cli::schema(),
         CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
         CliCommand::Completions(args) => cli::completions::print_script(args),

@@ -61,6 +61,7 @@ pub struct Log {
 const SECRET_TARGET: &str = "rmcp::transport::auth";
 
 /// Starts the log of this process. An option that is wrong is replaced by its default.
+#[expect(clippy::disallowed_methods, reason = "every field of an event is escaped")]
 pub fn init(options: Options<'_>) -> Log {
     let (filter, error) = filter(options);
     let mut log = Log { _guards: Vec::new(), file: Arc::default(), errors: Vec::from_iter(error) };

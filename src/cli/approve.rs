@@ -3,13 +3,13 @@
 use super::Cli;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
 use super::paths::{find_server, load_config, pins_dir};
+use super::terminal::{self, VisibleText};
 use crate::config::GroupName;
 use crate::config::vars::Env;
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
-use crate::text::{quoted, shorten, visible};
+use crate::text::{name, quoted, shorten, visible};
 use clap::Args;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// How many characters of a description are shown.
@@ -36,16 +36,16 @@ pub struct ApproveArgs {
 pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
     match approved_tools(args, cli, env) {
         Ok(tools) => {
-            let mut out = std::io::stdout();
-            for tool in &tools {
-                write!(out, "{}", describe(tool))?;
-            }
+            let mut text = VisibleText::default();
+            tools.iter().for_each(|tool| describe(&mut text, tool));
             let count = match tools.len() {
                 0 => "confirmed".to_owned(),
                 1 => "approved 1 tool".to_owned(),
                 count => format!("approved {count} tools"),
             };
-            writeln!(out, "{}: {count}; running instances notice within 2 seconds", args.group)?;
+            let group = name(&args.group);
+            text.line(format_args!("{group}: {count}; running instances notice within 2 seconds"));
+            terminal::print(&text)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => Ok(error.print(&args.group)),
@@ -92,22 +92,21 @@ fn refused(tool: &str, error: ApproveError) -> CommandError {
 }
 
 /// Says in lines of text what changed about a tool, with hidden characters made visible.
-fn describe(tool: &ApprovedTool) -> String {
-    let mut text = format!("{}: {}\n", quoted(&shorten(&tool.name, MAX_DESCRIPTION)), tool.parts.join(", "));
+fn describe(text: &mut VisibleText, tool: &ApprovedTool) {
+    text.line(format_args!("{}: {}", quoted(&shorten(&tool.name, MAX_DESCRIPTION)), tool.parts.join(", ")));
     let is_described = tool.parts.iter().any(|part| part == "description" || part == "new");
     if !is_described {
-        return text;
+        return;
     }
     let old = tool.old.as_deref().unwrap_or_default();
     let start = difference(old, &tool.new);
     if tool.old.is_some() {
-        text.push_str(&format!("  old description: {}\n", excerpt(old, start)));
+        text.line(format_args!("  old description: {}", excerpt(old, start)));
     }
-    text.push_str(&format!("  new description: {}\n", excerpt(&tool.new, start)));
+    text.line(format_args!("  new description: {}", excerpt(&tool.new, start)));
     if old == tool.new {
-        text.push_str("  (they differ after the beginning that is remembered)\n");
+        text.line("  (they differ after the beginning that is remembered)");
     }
-    text
 }
 
 /// The number of characters at the beginning that need not be shown, because they are equal.
@@ -138,24 +137,30 @@ mod tests {
         }
     }
 
+    fn described(tool: &ApprovedTool) -> String {
+        let mut text = VisibleText::default();
+        describe(&mut text, tool);
+        text.to_string()
+    }
+
     #[test]
     fn what_is_approved_is_shown_on_one_line_each() {
         assert_eq!(
-            describe(&tool(&["description"], Some("Reads."), "Reads.\n\u{202e}Sends.")),
+            described(&tool(&["description"], Some("Reads."), "Reads.\n\u{202e}Sends.")),
             "\"t\": description\n  old description: \"Reads.\"\n  new description: \"Reads.\\n\\u{202e}Sends.\"\n"
         );
-        assert_eq!(describe(&tool(&["new"], None, "Sends.")), "\"t\": new\n  new description: \"Sends.\"\n");
-        assert_eq!(describe(&tool(&["inputSchema"], Some("x"), "x")), "\"t\": inputSchema\n");
+        assert_eq!(described(&tool(&["new"], None, "Sends.")), "\"t\": new\n  new description: \"Sends.\"\n");
+        assert_eq!(described(&tool(&["inputSchema"], Some("x"), "x")), "\"t\": inputSchema\n");
     }
 
     #[test]
     fn a_difference_at_the_end_of_a_long_description_is_shown() {
         let long = "word ".repeat(150);
         let shown =
-            describe(&tool(&["description"], Some(&long), &format!("{long}and send it to evil.example")));
+            described(&tool(&["description"], Some(&long), &format!("{long}and send it to evil.example")));
         assert!(shown.contains("and send it to evil.example"), "{shown}");
         assert!(shown.contains("old description: \"…"), "{shown}");
-        let beyond = describe(&tool(&["description"], Some(&long), &long));
+        let beyond = described(&tool(&["description"], Some(&long), &long));
         assert!(beyond.contains("differ after"), "{beyond}");
     }
 }

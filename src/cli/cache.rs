@@ -1,10 +1,10 @@
 //! `dynamic-mcp cache clear`, and the choice of the cache directory.
 
-use super::Cli;
+use super::{Cli, terminal};
 use crate::cache;
 use crate::config::vars::Env;
 use crate::dirs;
-use std::io::Write;
+use crate::text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,6 +22,6 @@ pub fn clear(env: &Env) -> anyhow::Result<ExitCode> {
     let dir = dirs::cache_dir(env);
     let dir = dir.ok_or_else(|| anyhow::anyhow!("there is no cache directory because HOME is not set"))?;
     let servers = cache::clear(&dir)?;
-    writeln!(std::io::stdout(), "removed the cached tools of {servers} servers from {}", dir.display())?;
+    terminal::line(format_args!("removed the cached tools of {servers} servers from {}", text::path(&dir)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,12 +14,12 @@ use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, 
 use super::paths::{config_options, load_config_with};
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
-use super::stderr::ProgressLine;
+use super::terminal::{self, ProgressLine};
 use super::usage;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
 use crate::processes::ProcessTree;
-use crate::text::{CHARACTERS_PER_TOKEN, name};
+use crate::text::{CHARACTERS_PER_TOKEN, name, quoted};
 use crate::transport::launch::{ProcessEnv, prepare};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
@@ -27,7 +27,6 @@ use clap::Args;
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -111,7 +110,7 @@ pub async fn check(
     let mut report = CheckReport::default();
     let (mut env, mut of_client) = (env.clone(), None);
     if let Some(client) = args.client {
-        let start = as_client::client_start(client, &env, ambient, &config_options(cli, &env));
+        let start = as_client::client_start(client, &env, ambient, &config_options(cli, &env)).await;
         (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
         if cli.config.is_empty() {
             of_client = options_of_entry(start.args, cli, &mut report.errors);
@@ -134,11 +133,10 @@ pub async fn check(
         };
         report.servers = servers;
     }
-    let text = match args.json {
-        true => format!("{}\n", serde_json::to_string(&report)?),
-        false => table::table(&report),
-    };
-    io::stdout().write_all(text.as_bytes())?;
+    match args.json {
+        true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,
+        false => terminal::print(&table::table(&report))?,
+    }
     let works = report.errors.is_empty() && report.servers.iter().all(|server| server.works);
     Ok(match (is_empty, works) {
         (true, _) => ExitCode::from(EXIT_CONFIG),
@@ -152,11 +150,11 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
     let unknown = names.iter().find(|wanted| !is_known(wanted));
     let Some(unknown) = unknown.filter(|_| config.errors.is_empty()) else { return Ok(()) };
-    let known: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
+    let known: Vec<_> = config.servers.iter().map(|(name, _)| name.to_string()).collect();
     let is_left_out = config.is_left_out(&GroupName::new(unknown));
     let message = match config.profile_summary().filter(|_| is_left_out) {
-        Some(profile) => format!("{profile}, among them {unknown:?}"),
-        None => format!("the config has no enabled server {unknown:?}; it has {}", known.join(", ")),
+        Some(profile) => format!("{profile}, among them {}", quoted(unknown)),
+        None => format!("the config has no enabled server {}; it has {}", quoted(unknown), known.join(", ")),
     };
     Err(CommandError::new(EXIT_USAGE, message))
 }

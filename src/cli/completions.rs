@@ -10,11 +10,10 @@
 //! The answer has one candidate per line, followed by a tab and what it is about. Without one the shell completes the
 //! names of files.
 
-use super::Cli;
+use super::{Cli, terminal};
 use crate::config::vars::Env;
 use crate::transport::launch::ProcessEnv;
 use clap::{Args, CommandFactory, ValueEnum};
-use std::io::{self, Write};
 use std::process::ExitCode;
 use typed_line::TypedLine;
 
@@ -57,7 +56,7 @@ pub fn print_script(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
         CompletedShell::Fish => include_str!("completions/dynamic-mcp.fish"),
         CompletedShell::PowerShell => include_str!("completions/dynamic-mcp.ps1"),
     };
-    io::stdout().write_all(script.as_bytes())?;
+    terminal::payload(script.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -81,6 +80,6 @@ pub async fn complete(
     for candidate in candidates::of(&line, env, ambient).await {
         text.push_str(&format!("{}\t{}\n", candidate.word, candidate.about));
     }
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::payload(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,12 +10,12 @@
 
 use super::outcome::{CommandError, EXIT_INTERRUPTED, is_end_of_reader};
 use super::signals::interrupted;
+use super::terminal;
 use crate::config::vars::Env;
 use crate::dirs;
 use anyhow::{Context, bail};
 use printer::Printer;
 use sandbox::Sandbox;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 pub(super) mod client;
@@ -31,10 +31,9 @@ mod walkthrough;
 /// Fails if a step has another outcome than its text promises, and if a signal interrupts it. A reader that closes the
 /// pipe early (`dynamic-mcp demo | head`) is no error.
 pub async fn demo(env: &Env) -> anyhow::Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
-    let has_color = stdout.is_terminal() && env.get("NO_COLOR").is_none_or(str::is_empty);
-    let width = terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
-    let mut printer = Printer::new(&mut stdout, has_color, width);
+    let has_color = terminal::is_stdout_shown() && env.get("NO_COLOR").is_none_or(str::is_empty);
+    let mut print = terminal::print;
+    let mut printer = Printer::new(&mut print, has_color, terminal::width());
     let sandbox = Sandbox::create()?;
     let outcome = tokio::select! {
         // The signal comes first, so that it is handled before a server starts.

@@ -73,10 +73,10 @@ pub struct InstanceStatus {
     pub version: String,
     /// How long it has run, in seconds.
     pub up_s: u64,
-    /// Its working directory.
-    pub cwd: PathBuf,
+    /// Its working directory. A path that is not UTF-8 is here as nearly as UTF-8 can say it.
+    pub cwd: String,
     /// Its config files.
-    pub config: Vec<PathBuf>,
+    pub config: Vec<String>,
     /// What `get_status` reports.
     pub status: Value,
 }

@@ -4,7 +4,7 @@ use super::Cli;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_USAGE, report};
 use super::paths::{find_server, load_config, secret_keyring, token_store};
 use super::signals::interrupted;
-use super::stderr;
+use super::terminal::{self, VisibleText};
 use crate::auth::{Account, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
 use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
@@ -14,7 +14,6 @@ use crate::transport::secrets::SecretResolver;
 use crate::transport::warden::Warden;
 use clap::Args;
 use std::cell::Cell;
-use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -51,7 +50,8 @@ pub async fn login(
         () = interrupted() => match is_redeeming.get() {
             // The code is used up, and the server may have issued tokens already. This takes some seconds at most.
             true => {
-                stderr::message(format_args!("{}: finishing the login, which takes 10 s at most", args.name));
+                let name = text::name(&args.name);
+                terminal::message(format_args!("{name}: finishing the login, which takes 10 s at most"));
                 outcome.await
             }
             false => Err(CommandError::new(EXIT_LOGIN_NEEDED, "cancelled")),
@@ -142,15 +142,12 @@ async fn log_in(
 fn present(args: &LoginArgs, login: &BrowserLogin, env: &Env) {
     let url = login.url();
     let is_opened = !args.no_browser && browser::open(url, env.get("BROWSER"));
-    let written = match is_opened {
-        true => {
-            writeln!(
-                std::io::stdout(),
-                "The login opens in your browser. If it does not, open this URL:\n{url}"
-            )
-        }
-        false => writeln!(std::io::stdout(), "Open this URL in a browser on this machine:\n{url}"),
-    };
+    let mut text = VisibleText::default();
+    text.line(match is_opened {
+        true => "The login opens in your browser. If it does not, open this URL:",
+        false => "Open this URL in a browser on this machine:",
+    });
+    text.line(url);
     // If stdout is closed, the browser may still have been opened.
-    drop(written);
+    terminal::print(&text).ok();
 }

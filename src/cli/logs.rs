@@ -3,11 +3,11 @@
 use super::instances::query::{self, LogReply, RunningInstance};
 use super::instances::selection;
 use super::signals::EndSignals;
-use super::stderr;
+use super::terminal;
 use crate::config::vars::Env;
+use crate::text::name;
 use crate::transport::server_log::{LogCursor, LogPage};
 use clap::Args;
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ struct ReadInstance {
 /// Fails if no instance is meant, signals cannot be handled, the directory of the endpoints cannot be used, or stdout
 /// cannot be written.
 pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
-    let chosen = selection::choose(query::all(env)?, &args.group, args.all, env)?;
+    let chosen = selection::choose(query::all(env).await?, &args.group, args.all, env)?;
     let mut servers = Vec::new();
     let mut read: Vec<ReadInstance> = Vec::new();
     for instance in chosen {
@@ -54,28 +54,38 @@ pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let names = read.len() > 1;
     let mut signals = EndSignals::listen()?;
     loop {
-        read.retain_mut(|read| match read.instance.log(&args.group, read.cursor) {
-            Ok(LogReply::Page(page)) => {
-                let prefix = names.then_some(read.instance.status.pid);
-                let is_printed = print(&page, prefix).is_ok();
-                read.cursor = Some(page.cursor);
-                is_printed
+        let mut still_read = Vec::new();
+        for mut read in read {
+            if print_next(&mut read, &args.group, names).await {
+                still_read.push(read);
             }
-            Ok(LogReply::NoSuchGroup) => {
-                stderr::message(format_args!("pid {} has {} no more", read.instance.status.pid, args.group));
-                false
-            }
-            Err(error) => {
-                stderr::message(format_args!("pid {} does not answer: {error}", read.instance.status.pid));
-                false
-            }
-        });
+        }
+        read = still_read;
         if !args.follow || read.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
         tokio::select! {
             _ = signals.next() => return Ok(ExitCode::SUCCESS),
             () = tokio::time::sleep(FOLLOW_INTERVAL) => {}
+        }
+    }
+}
+
+/// Prints the lines that are new. `names`: after the pid of the instance. Returns whether there may be more later.
+async fn print_next(read: &mut ReadInstance, group: &str, names: bool) -> bool {
+    let pid = read.instance.status.pid;
+    match read.instance.log(group, read.cursor).await {
+        Ok(LogReply::Page(page)) => {
+            read.cursor = Some(page.cursor);
+            print(&page, names.then_some(pid)).is_ok()
+        }
+        Ok(LogReply::NoSuchGroup) => {
+            terminal::message(format_args!("pid {pid} has {} no more", name(group)));
+            false
+        }
+        Err(error) => {
+            terminal::message(format_args!("pid {pid} does not answer: {error}"));
+            false
         }
     }
 }
@@ -90,7 +100,5 @@ fn print(page: &LogPage, pid: Option<u32>) -> std::io::Result<()> {
     for line in &page.lines {
         text.push_str(&format!("{prefix}{line}\n"));
     }
-    let mut stdout = std::io::stdout();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+    terminal::payload(text.as_bytes())
 }

@@ -8,6 +8,7 @@
 use crate::digest;
 use crate::protocol::methods::Method;
 use crate::protocol::{CLIENT_NAME, code, meta};
+use crate::text;
 use crate::transport::launch::ANCESTORS_VAR;
 use crate::wire::lines::LineReader;
 use crate::wire::output::Output;
@@ -46,7 +47,7 @@ impl Nesting {
             hash.update([0]);
         }
         let own = digest::hex(&hash.finalize()[..8]);
-        let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+        let names: Vec<_> = files.iter().map(|file| text::path(file)).collect();
         Self { own, ancestors, files: names.join(", ") }
     }
 

@@ -1,10 +1,10 @@
 //! How a command ends: the exit codes, and the error that has one.
 
-use super::stderr;
+use super::terminal;
 use crate::auth::AuthError;
 use crate::text;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 /// The command failed for a reason without a code of its own.
@@ -43,7 +43,7 @@ impl CommandError {
 
     /// Prints the error on stderr, after the name of what it is about, and returns the exit code.
     pub(super) fn print(&self, name: &str) -> ExitCode {
-        stderr::message(format_args!("{}: {self}", text::name(name)));
+        terminal::message(format_args!("{}: {self}", text::name(name)));
         self.exit_code()
     }
 }
@@ -82,7 +82,7 @@ pub fn is_end_of_reader(error: &anyhow::Error) -> bool {
 pub(super) fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(message) => {
-            writeln!(io::stdout(), "{}: {message}", text::name(name))?;
+            terminal::line(format_args!("{}: {message}", text::name(name)))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => Ok(error.print(name)),

@@ -79,7 +79,7 @@ pub(super) fn find_server<'c>(
 
 /// The error of a name that no server has. `known`: the names of the servers.
 pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> CommandError {
-    let known: Vec<_> = known.collect();
+    let known: Vec<_> = known.map(text::name).collect();
     let known = match known.is_empty() {
         true => "there are no servers in the config".to_owned(),
         false => format!("the config has {}", known.join(", ")),

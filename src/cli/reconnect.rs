@@ -2,10 +2,10 @@
 
 use super::instances::query::{self, Reconnected};
 use super::instances::selection;
-use super::stderr;
+use super::terminal;
 use crate::config::vars::Env;
+use crate::text::name;
 use clap::Args;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Connect a server of a running instance again
@@ -24,14 +24,16 @@ pub struct ReconnectArgs {
 ///
 /// Fails if no instance is meant or one does not answer, the directory of the endpoints cannot be used, or stdout cannot
 /// be written.
-pub fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
-    let chosen = selection::choose(query::all(env)?, &args.group, args.all, env)?;
+pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
+    let chosen = selection::choose(query::all(env).await?, &args.group, args.all, env)?;
     for instance in chosen {
         let pid = instance.status.pid;
-        match instance.reconnect(&args.group)? {
-            Reconnected::Yes => writeln!(std::io::stdout(), "{}: reconnecting in pid {pid}", args.group)?,
+        match instance.reconnect(&args.group).await? {
+            Reconnected::Yes => {
+                terminal::line(format_args!("{}: reconnecting in pid {pid}", name(&args.group)))?;
+            }
             Reconnected::NoSuchGroup => {
-                stderr::message(format_args!("pid {pid} has {} no more", args.group));
+                terminal::message(format_args!("pid {pid} has {} no more", name(&args.group)));
             }
         }
     }

@@ -4,14 +4,15 @@ use super::hidden_input::HiddenInput;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::paths::secret_store;
 use super::signals::EndSignals;
-use super::stderr;
+use super::terminal::{self, VisibleText};
 use crate::auth::Secret;
 use crate::auth::secret_store::{SecretStore, SecretStoreError};
 use crate::blocking;
 use crate::config::secrets::is_secret_name;
 use crate::config::vars::Env;
+use crate::text;
 use clap::Subcommand;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -54,18 +55,19 @@ pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode>
         SecretCommand::Set { name } => set(&store, name).await,
         SecretCommand::List => store.names().await.map(|names| {
             if names.is_empty() {
-                stderr::message("there are no secrets; `dynamic-mcp secret set NAME` keeps one");
+                terminal::message("there are no secrets; `dynamic-mcp secret set NAME` keeps one");
             }
-            let lines = names.iter().map(|name| format!("{name}\n"));
-            Some(lines.collect())
+            Some(names)
         }),
         SecretCommand::Remove { name } => store.remove(name).await.map(|was_stored| match was_stored {
-            true => Some(format!("{name}: removed\n")),
-            false => Some(format!("{name}: there was no such secret\n")),
+            true => Some(vec![format!("{}: removed", text::name(name))]),
+            false => Some(vec![format!("{}: there was no such secret", text::name(name))]),
         }),
     };
-    let Some(text) = outcome.map_err(failed)? else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
-    io::stdout().write_all(text.as_bytes())?;
+    let Some(lines) = outcome.map_err(failed)? else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
+    let mut text = VisibleText::default();
+    lines.iter().for_each(|line| text.line(line));
+    terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,16 +80,16 @@ fn failed(error: SecretStoreError) -> CommandError {
 }
 
 /// Reads a value and stores it. `None` if a signal came.
-async fn set(store: &SecretStore, name: &str) -> Result<Option<String>, SecretStoreError> {
+async fn set(store: &SecretStore, name: &str) -> Result<Option<Vec<String>>, SecretStoreError> {
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));
     }
     let value = read_value(name).await.map_err(|error| SecretStoreError::Value(error.to_string()))?;
     let Some(value) = value else { return Ok(None) };
     store.set(name, value).await?;
-    Ok(Some(format!(
-        "{name}: stored in the system's keyring; write {{keyring:{name}}} in env, headers or oauth of servers.json\n"
-    )))
+    Ok(Some(vec![format!(
+        "{name}: stored in the system's keyring; write {{keyring:{name}}} in env, headers or oauth of servers.json"
+    )]))
 }
 
 /// Reads the value of a secret: what the user types, which is not shown, or all of stdin without the line breaks at its
@@ -107,7 +109,7 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     let hidden = match is_typed {
         true => {
             let hidden = HiddenInput::start()?;
-            stderr::print(format_args!("Value of {name} (not shown): "));
+            terminal::to_stderr(format_args!("Value of {name} (not shown): "));
             Some(hidden)
         }
         false => None,
@@ -118,7 +120,7 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     };
     if hidden.is_some() {
         // Fails if the terminal is gone.
-        stderr::print("\n");
+        terminal::to_stderr("\n");
     }
     drop(hidden);
     let Some(text) = text.transpose()? else { return Ok(None) };

@@ -13,7 +13,7 @@ use super::instances::{self, socket, socket::InstanceInfo};
 use super::nesting::{self, Nesting};
 use super::paths::config_files;
 use super::signals::EndSignals;
-use super::stderr;
+use super::terminal;
 use super::wiring::InstanceParts;
 use crate::blocking;
 use crate::cache::Cache;
@@ -64,7 +64,7 @@ pub async fn serve(
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
     if io::stdin().is_terminal() {
-        stderr::print(format_args!("{TERMINAL_HINT}\n"));
+        terminal::to_stderr(format_args!("{TERMINAL_HINT}\n"));
     }
     let files = config_files(cli, env);
     let nesting = Nesting::new(ambient.var(ANCESTORS_VAR), &files, env.cwd());
@@ -218,7 +218,7 @@ async fn run_session(
     let served = tokio::select! {
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),
-        () = socket::serve(info, &groups) => Ok(ServeOutcome::Served),
+        () = socket::serve(info, groups.clone()) => Ok(ServeOutcome::Served),
         () = follow_config(watcher, files, &groups, cli, env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;
@@ -283,7 +283,7 @@ async fn follow_config(
     }
 }
 
-/// Logs the errors and warnings of the config. Entries that are valid are used even if others are not.
+/// Logs the errors and warnings of the config. ListEntries that are valid are used even if others are not.
 fn log_config(config: &Config) {
     for error in &config.errors {
         tracing::error!("{error}");

@@ -9,7 +9,7 @@ use super::import::source::{literal, read_text, servers_keys, value_at};
 use super::import::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
 use super::paths::{config_files, config_options, load_all_servers, no_such_server};
-use super::stderr;
+use super::terminal;
 use crate::config::vars::Env;
 use crate::config::{ConfigError, Overrides};
 use crate::text;
@@ -101,7 +101,7 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
         let shown = text::shell_word(name).unwrap_or_default();
         let message = format!(
             "{} has a server of this name already; `dynamic-mcp remove {shown}{options}` removes it",
-            file.path.display()
+            text::path(&file.path)
         );
         return Err(CommandError::new(EXIT_USAGE, message));
     }
@@ -114,10 +114,10 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
     let config = load_all_servers(Overrides::default(), cli, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
-        stderr::message(format_args!("it does not work yet: {error}"));
+        terminal::message(format_args!("it does not work yet: {error}"));
     }
     let shown = text::shell_word(name).unwrap_or_default();
-    Ok(format!("added to {}; `dynamic-mcp check {shown}{options}` starts it", file.path.display()))
+    Ok(format!("added to {}; `dynamic-mcp check {shown}{options}` starts it", text::path(&file.path)))
 }
 
 /// The entry of a server that is added.
@@ -160,7 +160,7 @@ fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result
         let known = files.iter().filter_map(ServersFile::servers).flat_map(Map::keys);
         return Err(no_such_server(known.map(String::as_str)));
     };
-    let path = file.path.display();
+    let path = text::path(&file.path);
     let is_disabled = is_disabled(entry);
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     let of_entry = |remove: &[&str], set| {
@@ -232,7 +232,7 @@ impl ServersFile {
     /// Edits the file.
     fn write(&self, change: &ObjectEdit) -> Result<(), CommandError> {
         let failed = |why: String| {
-            CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", self.path.display()))
+            CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", text::path(&self.path)))
         };
         let text = self.text.as_deref().unwrap_or_default();
         let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;

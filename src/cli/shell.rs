@@ -16,14 +16,14 @@ use super::outcome::{
 };
 use super::paths::{config_options, load_config_with};
 use super::signals::interrupted;
-use super::stderr;
+use super::terminal;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
+use crate::front::known_names::exposed_names;
 use crate::front::tools::arguments::without_line_ends;
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
 use crate::front::tools::large_results::{self, SelectError};
 use crate::front::tools::status_prompt;
-use crate::front::tools::tool_list::exposed_names;
 use crate::jq::JqRunner;
 use crate::protocol::methods::Method;
 use crate::transport::launch::ProcessEnv;
@@ -135,7 +135,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
             }
             (false, None) => {
                 let groups = instance.groups.all();
-                Ok(Printout::text(print::overview(&groups)).with_failures(&groups))
+                Ok(Printout::text(print::overview(&groups).to_string()).with_failures(&groups))
             }
             (false, Some(group)) => {
                 let arguments = match &args.tool {
@@ -210,7 +210,7 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
             // The text is for a model, which may wait and call again.
             let group = instance.groups.get_by_name(&args.group);
             return Ok(match group.filter(|group| matches!(group.snapshot().state, State::Failed(_))) {
-                Some(group) => Printout::failure(String::new()).with_failures(&[group]),
+                Some(group) => Printout::default().with_failures(&[group]),
                 None => Printout::result(&result, false, error_code).for_people(&config_options(cli, env)),
             });
         }
@@ -221,7 +221,7 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
             Ok(Some(derived)) => Printout::lines(derived.outputs),
             Ok(None) => Printout::result(&result, args.json, error_code),
             Err(SelectError { why, shape }) => Printout::failure(format!(
-                "dynamic-mcp: --select: {why}\nThe tool was called. The shape of its result: {shape}\n"
+                "--select: {why}\nThe tool was called. The shape of its result: {shape}"
             )),
         })
     })
@@ -274,7 +274,7 @@ async fn list(
             prompts.retain(|prompt| prompt["name"] != status_prompt::NAME);
         }
         let all = Value::Object(lists);
-        let text = if args.json { format!("{all}\n") } else { print::entries(&all) };
+        let text = if args.json { format!("{all}\n") } else { print::entries(&all).to_string() };
         Ok(Printout::text(text).with_failures(&instance.groups.all()))
     })
     .await
@@ -317,7 +317,7 @@ fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Resu
     let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
     servers.for_each(|server| Arc::make_mut(server).store_above = None);
     for error in &config.errors {
-        stderr::message(error);
+        terminal::message(error);
     }
     if config.servers.is_empty() {
         let message = match (config.profile_summary(), config.errors.is_empty()) {

@@ -3,26 +3,28 @@
 use super::import::report::counted;
 use super::instances::query;
 use super::signals::EndSignals;
+use super::terminal::{self, VisibleText};
 use crate::config::Share;
 use crate::config::vars::Env;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
+use crate::text::{name, visible};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// The interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
-/// Moves the cursor of a terminal to the top and clears the screen.
-const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 /// How many of the windows that share a server the table names.
 const MAX_NAMED_WINDOWS: usize = 5;
 
 /// How many lines of a longer error follow its first one, the last of them.
 const MAX_ERROR_LINES: usize = 4;
+
+/// The widest column, in characters: one long name does not make every line as long.
+const MAX_COLUMN: usize = 60;
 
 /// Show the running instances of dynamic-mcp and their servers
 #[derive(Args, Debug)]
@@ -43,15 +45,12 @@ pub struct StatusArgs {
 pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let mut signals = EndSignals::listen()?;
     loop {
-        let report = report(env)?;
-        let text = match args.json {
-            true => format!("{report}\n"),
-            false => table(&report),
-        };
-        let start = if args.watch && !args.json { CLEAR_SCREEN } else { "" };
-        let mut stdout = std::io::stdout();
-        write!(stdout, "{start}{text}")?;
-        stdout.flush()?;
+        let report = report(env).await?;
+        match (args.json, args.watch) {
+            (true, _) => terminal::payload(format!("{report}\n").as_bytes())?,
+            (false, true) => terminal::redraw(&table(&report))?,
+            (false, false) => terminal::print(&table(&report))?,
+        }
         if !args.watch {
             return Ok(ExitCode::SUCCESS);
         }
@@ -63,8 +62,8 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
-fn report(env: &Env) -> std::io::Result<Value> {
-    let (instances, tree) = (query::all(env)?, ProcessTree::read());
+async fn report(env: &Env) -> std::io::Result<Value> {
+    let (instances, tree) = (query::all(env).await?, ProcessTree::read());
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for instance in &instances {
         for group in instance.status.groups().iter().filter(|group| group["shared"] == true) {
@@ -84,21 +83,9 @@ fn report(env: &Env) -> std::io::Result<Value> {
         .iter()
         .map(|instance| {
             let status = &instance.status;
-            let groups: Vec<Value> = status
-                .groups()
-                .iter()
-                .map(|group| {
-                    let pid = group["pid"].as_u64();
-                    let mut group = group.clone();
-                    let memory = pid.and_then(|pid| tree.memory(u32::try_from(pid).ok()?));
-                    group["memoryBytes"] = json!(memory);
-                    let others = pid
-                        .and_then(|pid| users.get(&pid))
-                        .map(|users| users.iter().filter(|user| **user != status.pid).collect::<Vec<_>>());
-                    group["sharedWith"] = json!(others.unwrap_or_default());
-                    group
-                })
-                .collect();
+            let groups = status.groups().iter().filter(|group| group.is_object());
+            let groups: Vec<Value> =
+                groups.map(|group| group_report(group, status.pid, &users, &tree)).collect();
             let client = processes::parent(status.pid);
             json!({
                 "pid": status.pid,
@@ -126,10 +113,26 @@ fn report(env: &Env) -> std::io::Result<Value> {
     }))
 }
 
+/// A group of the instance `instance`, with memory and the other instances that use its process. `users`: the instances
+/// that use each shared process.
+fn group_report(
+    group: &Value,
+    instance: u32,
+    users: &BTreeMap<u64, BTreeSet<u32>>,
+    tree: &ProcessTree,
+) -> Value {
+    let (mut group, pid) = (group.clone(), group["pid"].as_u64());
+    group["memoryBytes"] = json!(pid.and_then(|pid| tree.memory(u32::try_from(pid).ok()?)));
+    let users = pid.and_then(|pid| users.get(&pid)).into_iter().flatten();
+    group["sharedWith"] = json!(users.filter(|user| **user != instance).collect::<Vec<_>>());
+    group
+}
+
 /// The servers that do not run, and the memory that they had when they ran last, as far as that is known.
 fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
     let groups: Vec<_> = groups.filter(|group| group["state"] != "connected").collect();
-    let bytes: u64 = groups.iter().filter_map(|group| group["closedMemoryBytes"].as_u64()).sum();
+    let bytes: u64 =
+        groups.iter().filter_map(|group| group["closedMemoryBytes"].as_u64()).fold(0, u64::saturating_add);
     json!({"processes": groups.len(), "bytes": bytes})
 }
 
@@ -145,17 +148,18 @@ fn private_server(group: &Value) -> Option<PrivateServer> {
 }
 
 /// Formats the report for a terminal.
-fn table(report: &Value) -> String {
-    let mut text = String::new();
+fn table(report: &Value) -> VisibleText {
+    let mut text = VisibleText::default();
     let instances = report["instances"].as_array().map(Vec::as_slice).unwrap_or_default();
     if instances.is_empty() {
-        return "no instance of dynamic-mcp is running\n".to_owned();
+        text.line("no instance of dynamic-mcp is running");
+        return text;
     }
     for instance in instances {
         let config: Vec<&str> =
             instance["config"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        text.push_str(&format!(
-            "dynamic-mcp {} (pid {}), started by {} {} ago in {}, {} with its servers, config {}\n",
+        text.line(format_args!(
+            "dynamic-mcp {} (pid {}), started by {} {} ago in {}, {} with its servers, config {}",
             instance["version"].as_str().unwrap_or_default(),
             instance["pid"],
             instance["client"].as_str().unwrap_or("an unknown client"),
@@ -165,17 +169,17 @@ fn table(report: &Value) -> String {
             if config.is_empty() { "none".to_owned() } else { config.join(", ") },
         ));
         if let Some(error) = instance["error"].as_str() {
-            text.push_str(&format!("  error: {error}\n"));
+            error.lines().for_each(|line| text.line(format_args!("  error: {line}")));
         }
         if let Some(profile) = instance["profile"].as_str() {
-            text.push_str(&format!("  {profile}\n"));
+            text.line(format_args!("  {profile}"));
         }
-        text.push_str(&groups_table(instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default()));
+        groups_table(&mut text, instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default());
     }
     for advice in report["advice"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        text.push_str(&format!("{advice}\n"));
+        text.line(advice);
     }
-    text.push_str(&savings(report));
+    text.lines("", savings(report));
     text
 }
 
@@ -200,26 +204,26 @@ fn savings(report: &Value) -> String {
         1 => savings.push(format!("sharing saves 1 process and {}", megabytes(bytes))),
         _ => savings.push(format!("sharing saves {processes} processes and {}", megabytes(bytes))),
     }
-    if savings.is_empty() { String::new() } else { savings.join("; ") + "\n" }
+    if savings.is_empty() { String::new() } else { savings.join("; ") }
 }
 
 /// The first line of an error and the last ones, which are the end of what a server wrote.
-fn error_lines(error: &str) -> String {
+fn error_lines(error: &str) -> Vec<&str> {
     let lines: Vec<_> = error.lines().collect();
     let (first, rest) = lines.split_at(lines.len().min(1));
     let last = &rest[rest.len().saturating_sub(MAX_ERROR_LINES)..];
-    first.iter().chain(last).map(|line| format!("      {line}\n")).collect()
+    first.iter().chain(last).copied().collect()
 }
 
 /// Formats the groups of an instance in columns. Below a group stands why it failed.
-fn groups_table(groups: &[Value]) -> String {
+fn groups_table(out: &mut VisibleText, groups: &[Value]) {
     const HEAD: [&str; 11] =
         ["group", "state", "mode", "pid", "memory", "calls", "failed", "p50", "p95", "idle", "closes in"];
-    let mut rows = vec![(HEAD.map(str::to_owned), String::new(), String::new())];
+    let mut rows = vec![(HEAD.map(str::to_owned), String::new(), Vec::new())];
     for group in groups {
         let text = |name: &str| match &group[name] {
             Value::Null => "-".to_owned(),
-            Value::String(text) => text.clone(),
+            Value::String(text) => visible(text),
             value => value.to_string(),
         };
         let unit = |name: &str, unit: &str| match text(name).as_str() {
@@ -234,7 +238,7 @@ fn groups_table(groups: &[Value]) -> String {
         let note = if group["shared"] == true { shared_with(windows) } else { String::new() };
         let error = group["error"].as_str().map(error_lines).unwrap_or_default();
         let row = [
-            text("group"),
+            name(group["group"].as_str().unwrap_or_default()),
             text("state"),
             text("mode"),
             text("pid"),
@@ -248,14 +252,17 @@ fn groups_table(groups: &[Value]) -> String {
         ];
         rows.push((row, note, error));
     }
-    let width = |column: usize| rows.iter().map(|(row, ..)| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        let widths = rows.iter().map(|(row, ..)| row[column].chars().count());
+        widths.max().unwrap_or(0).min(MAX_COLUMN)
+    };
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let lines = |(row, note, error): &([String; HEAD.len()], String, String)| {
+    for (row, note, error) in rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         let line = format!("  {}  {note}", cells.collect::<Vec<_>>().join("  "));
-        format!("{}\n{error}", line.trim_end())
-    };
-    rows.iter().map(lines).collect()
+        out.line(line.trim_end());
+        error.iter().for_each(|line| out.line(format_args!("      {line}")));
+    }
 }
 
 /// Names the other windows that use a shared process, by the pids of their instances.
@@ -318,12 +325,12 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
       > 5
 1 server is configured and not running, which saves 30 MB or more; sharing saves 1 process and 45 MB
 ";
-        assert_eq!(table(&report), expected);
-        assert_eq!(table(&json!({"instances": []})), "no instance of dynamic-mcp is running\n");
+        assert_eq!(table(&report).to_string(), expected);
+        assert_eq!(table(&json!({"instances": []})).to_string(), "no instance of dynamic-mcp is running\n");
         let nothing = json!({"notRunning": 0, "savedBySharing": {"processes": 0, "bytes": 0}});
         assert_eq!(savings(&nothing), "");
         let unknown = json!({"notRunning": 2, "savedByLaziness": {"bytes": 0}, "savedBySharing": {"processes": 2, "bytes": 9}});
-        let expected = "2 servers are configured and not running; sharing saves 2 processes and 1 MB\n";
+        let expected = "2 servers are configured and not running; sharing saves 2 processes and 1 MB";
         assert_eq!(savings(&unknown), expected);
     }
 

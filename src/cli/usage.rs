@@ -6,11 +6,12 @@
 //! commands.
 
 use super::Cli;
-use super::stderr;
+use super::terminal;
 use crate::config::nearest::nearest;
+use crate::text::visible;
 use crate::transport::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Command, CommandFactory, Error, FromArgMatches};
+use clap::{Arg, ArgAction, Command, CommandFactory, Error, FromArgMatches};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 
@@ -36,11 +37,36 @@ impl UsageError {
     /// Prints it on stderr.
     pub fn print(&self) {
         match &self.shown {
-            // It fails if stderr is closed.
-            Some(error) => drop(error.print()),
-            None => stderr::message(&self.message),
+            Some(error) => print(error),
+            None => terminal::message(&self.message),
         }
     }
+}
+
+/// Prints an error, help or the version as clap does, in its colors. It fails silently if nobody reads it.
+pub fn print(error: &Error) {
+    #[expect(clippy::disallowed_methods, reason = "`shown_error` and `shown_variables` make it visible")]
+    error.print().ok();
+}
+
+/// The error of clap for the terminal: what it says of the command line when every argument is made visible.
+fn shown_error(command: &Command, args: &[OsString], error: &Error) -> Error {
+    let args = args.iter().map(|arg| visible(&arg.to_string_lossy()));
+    let shown = command.clone().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)).err();
+    shown.unwrap_or_else(|| command.clone().error(error.kind(), describe(error, OsStr::new(""))))
+}
+
+/// Leaves values of variables out of the help that are not visible as they are.
+fn shown_variables(command: Command) -> Command {
+    let value = |name: &OsStr| std::env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
+    with_variables(command, |name| visible(&value(name)) != value(name), |arg| arg.hide_env_values(true))
+}
+
+/// Changes the options whose variable is one of these.
+fn with_variables(command: Command, is_meant: impl Fn(&OsStr) -> bool, change: fn(Arg) -> Arg) -> Command {
+    let meant = command.get_arguments().filter(|arg| arg.get_env().is_some_and(&is_meant));
+    let ids: Vec<_> = meant.map(|arg| arg.get_id().to_string()).collect();
+    ids.into_iter().fold(command, |command, id| command.mut_arg(id, change))
 }
 
 /// Parses the command line. Returns it without what is wrong, and what is wrong.
@@ -53,7 +79,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
     let mut args: Vec<OsString> = args.into_iter().collect();
     let command = Cli::command();
     let mut errors: Vec<UsageError> = misspelled_variables(&command, std::env::vars_os()).collect();
-    let mut command = without_empty_variables(command);
+    let mut command = shown_variables(without_empty_variables(command));
     let misspelled = errors.len();
     loop {
         // Each round removes an argument or a variable.
@@ -74,13 +100,14 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
         if let Some(at) = wrong_argument(&error, &args) {
             let message = describe(&error, &args[at]);
             let count = count(&command, &args, at, &error);
-            errors.push(UsageError { message, shown: Some(error), is_about_profile });
+            let shown = Some(shown_error(&command, &args, &error));
+            errors.push(UsageError { message, shown, is_about_profile });
             args.drain(at..at + count);
             continue;
         }
         let variable = option_of(&error).and_then(|option| variable_of(&command, &option));
         let variable = variable.or_else(|| variable_that_is_not_utf8(&command, &error));
-        let Some((id, variable)) = variable else { return Err(error) };
+        let Some((id, variable)) = variable else { return Err(shown_error(&command, &args, &error)) };
         let what = match error.kind() {
             ErrorKind::InvalidUtf8 => "it is not UTF-8".to_owned(),
             _ => describe(&error, OsStr::new("")),
@@ -95,9 +122,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
 /// Makes variables that are empty count as not set.
 fn without_empty_variables(command: Command) -> Command {
     let is_empty = |variable: &OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
-    let with_variable = command.get_arguments().filter(|arg| arg.get_env().is_some_and(is_empty));
-    let ids: Vec<_> = with_variable.map(|arg| arg.get_id().to_string()).collect();
-    ids.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.env(None::<&'static str>)))
+    with_variables(command, is_empty, |arg| arg.env(None::<&'static str>))
 }
 
 /// The variables that begin like ours and are none, but are probably meant as one.

@@ -12,6 +12,7 @@
 //! - `isolation`: what other processes and users can read and change;
 //! - `sharing`: servers that several windows share;
 //! - `shell`: the commands `tools`, `search`, `call`, `resources` and `prompts`;
+//! - `terminal`: what commands print of hostile names, paths and answers;
 //! - `check`: the command `check`;
 //! - `launcher`: servers of `npx` and `uvx` without these;
 //! - `completions`: what a shell completes, in bash, zsh and fish;
@@ -80,6 +81,9 @@ mod shell;
 #[cfg(unix)]
 mod soak;
 mod support;
+// Sockets and pseudoterminals. Windows has no line breaks and escape sequences in names of files.
+#[cfg(unix)]
+mod terminal;
 mod upstreams;
 // Windows has no warden: `transport/job/tests.rs` has the tests of what takes its place.
 #[cfg(unix)]

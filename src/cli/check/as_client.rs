@@ -56,13 +56,13 @@ pub(super) struct ClientStart {
 
 /// Finds out how a client starts us. `env` and `ambient` are our own environment, `options` those with which another
 /// command reads the same config.
-pub(super) fn client_start(
+pub(super) async fn client_start(
     client: ClientApp,
     env: &Env,
     mut ambient: ProcessEnv,
     options: &str,
 ) -> ClientStart {
-    let (vars, source) = client_vars(client, env, &ambient);
+    let (vars, source) = client_vars(client, env, &ambient).await;
     let (entry, mut notes) = own_entry(client, env, options);
     let utf8 = |vars: &BTreeMap<OsString, OsString>| {
         let vars = vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
@@ -89,11 +89,15 @@ fn has_window(client: ClientApp) -> bool {
 }
 
 /// The environment of the client itself, and where it is from.
-fn client_vars(client: ClientApp, env: &Env, ambient: &ProcessEnv) -> (BTreeMap<OsString, OsString>, String) {
+async fn client_vars(
+    client: ClientApp,
+    env: &Env,
+    ambient: &ProcessEnv,
+) -> (BTreeMap<OsString, OsString>, String) {
     if !has_window(client) {
         return (ambient.vars.clone(), "that of this terminal".to_owned());
     }
-    if let Some((pid, vars)) = running_client(client, env) {
+    if let Some((pid, vars)) = running_client(client, env).await {
         return (vars, format!("that of {}, which runs (process {pid})", client.label()));
     }
     let mut vars = ambient.vars.clone();
@@ -104,8 +108,8 @@ fn client_vars(client: ClientApp, env: &Env, ambient: &ProcessEnv) -> (BTreeMap<
 
 /// The process of a client that started a running instance, and its environment. Of several, the one that started the
 /// latest instance.
-fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<OsString, OsString>)> {
-    let instances = query::all(env).ok()?;
+async fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<OsString, OsString>)> {
+    let instances = query::all(env).await.ok()?;
     let parents = instances.iter().rev().filter_map(|instance| processes::parent(instance.status.pid));
     parents
         .filter(|pid| is_process_of(client, *pid))

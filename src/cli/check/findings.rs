@@ -2,10 +2,10 @@
 
 use crate::config::secrets::SecretSource;
 use crate::front::changed_tools;
-use crate::front::passthrough::claims;
 use crate::text::{quoted, shorten, visible};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
+use crate::upstream::claims::app_of;
 use crate::wire::Raw;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let config = changed_tools::config_option(server);
     let mut findings = of_definitions(group.name.as_str(), &config, &definitions);
     let hidden_apps = tools.iter().filter(|(tool, definition)| {
-        !tool.app_only && claims::app_of(definition).is_some() && !snapshot.rules.exposes(&tool.name)
+        !tool.app_only && app_of(definition).is_some() && !snapshot.rules.exposes(&tool.name)
     });
     findings.extend(named(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools, _| {
         format!(
@@ -33,6 +33,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
              `expose`, unless you use the surface `flat`"
         )
     }));
+    findings.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {

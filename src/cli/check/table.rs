@@ -1,35 +1,36 @@
 //! The report as a table.
 
 use super::{CheckReport, CheckedServer};
-use crate::text::visible;
+use crate::cli::terminal::VisibleText;
+use crate::text::{name, visible};
 
 /// The heads of the columns.
 const HEAD: [&str; 6] = ["server", "", "time", "tools", "tokens", "runs"];
 
 /// Formats the report for a terminal: a line for each server, and below it what to know.
-pub(super) fn table(report: &CheckReport) -> String {
+pub(super) fn table(report: &CheckReport) -> VisibleText {
     let mut rows = vec![(HEAD.map(str::to_owned), Vec::new())];
     rows.extend(report.servers.iter().map(|server| (row(server), notes(server))));
     let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut text: String = report.environment.iter().map(|line| visible(line) + "\n").collect();
+    let mut text = VisibleText::default();
+    report.environment.iter().for_each(|line| text.line(line));
     for (row, notes) in rows.iter().filter(|_| !report.servers.is_empty()) {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text.push_str(&format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end()));
-        for note in notes {
-            text.push_str(&format!("    {note}\n"));
-        }
+        text.line(cells.collect::<Vec<_>>().join("  ").trim_end());
+        notes.iter().for_each(|note| text.lines("    ", note));
     }
     for (kind, lines) in [("error", &report.errors), ("warning", &report.warnings)] {
         for line in lines {
-            text.push_str(&format!("config {kind}: {line}\n"));
+            // An error of a server may have a line for each of its fields.
+            line.lines().for_each(|line| text.line(format_args!("config {kind}: {line}")));
         }
     }
-    text.extend(report.profile.iter().map(|profile| format!("{profile}\n")));
+    report.profile.iter().for_each(|profile| text.line(profile));
     let working = report.servers.iter().filter(|server| server.works).count();
-    text.push_str(&match report.servers.len() {
-        0 => "the config has no server\n".to_owned(),
-        all => format!("{working} of {all} servers work\n"),
+    text.line(match report.servers.len() {
+        0 => "the config has no server".to_owned(),
+        all => format!("{working} of {all} servers work"),
     });
     text
 }
@@ -37,7 +38,7 @@ pub(super) fn table(report: &CheckReport) -> String {
 fn row(server: &CheckedServer) -> [String; 6] {
     let number = |number: Option<usize>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     [
-        visible(&server.name),
+        name(&server.name),
         if server.works { "ok" } else { "failed" }.to_owned(),
         server.connect_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
         number(server.tools),
@@ -48,8 +49,8 @@ fn row(server: &CheckedServer) -> [String; 6] {
 
 /// The lines below a server.
 fn notes(server: &CheckedServer) -> Vec<String> {
-    let errors = server.error.iter().flat_map(|error| error.lines()).map(visible);
-    errors.chain(server.findings.iter().map(|finding| format!("note: {}", visible(finding)))).collect()
+    let findings = server.findings.iter().map(|finding| format!("note: {}", visible(finding)));
+    server.error.iter().cloned().chain(findings).collect()
 }
 
 #[cfg(test)]
@@ -90,7 +91,7 @@ config warning: c.json:1:1: odd
 profile work leaves out 1 of 3 servers
 1 of 2 servers work
 ";
-        assert_eq!(table(&report), expected);
-        assert_eq!(table(&CheckReport::default()), "the config has no server\n");
+        assert_eq!(table(&report).to_string(), expected);
+        assert_eq!(table(&CheckReport::default()).to_string(), "the config has no server\n");
     }
 }

@@ -1,19 +1,16 @@
 //! The layout of the demo's output: numbered steps, and lines that fit the terminal.
 
-use std::io::{self, Write};
+use crate::cli::terminal::{TextStyle, VisibleText};
+use std::io;
 
 const MIN_WIDTH: usize = 40;
 const MAX_WIDTH: usize = 96;
 const INDENT: &str = "   ";
 
-const BOLD: &str = "\x1b[1m";
-const DIM: &str = "\x1b[2m";
-const RESET: &str = "\x1b[0m";
-
 /// Writes the demo's output.
 pub(super) struct Printer<'a> {
-    /// Where the output goes.
-    out: &'a mut dyn Write,
+    /// Prints lines.
+    print: &'a mut dyn FnMut(&VisibleText) -> io::Result<()>,
     /// Whether headings and answers are styled.
     has_color: bool,
     /// The number of characters in a line, including its indentation.
@@ -23,53 +20,73 @@ pub(super) struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    /// Creates a printer. `width` is that of the terminal, or `None` if `out` is not a terminal.
-    pub(super) fn new(out: &'a mut dyn Write, has_color: bool, width: Option<u16>) -> Self {
+    /// Creates a printer. `width` is that of the terminal, or `None` if the lines go elsewhere.
+    pub(super) fn new(
+        print: &'a mut dyn FnMut(&VisibleText) -> io::Result<()>,
+        has_color: bool,
+        width: Option<u16>,
+    ) -> Self {
         let width = width.map_or(MAX_WIDTH, |width| usize::from(width).clamp(MIN_WIDTH, MAX_WIDTH));
-        Self { out, has_color, width, step: 0 }
+        Self { print, has_color, width, step: 0 }
     }
 
     /// Writes the title of the demo.
     pub(super) fn title(&mut self, text: &str) -> io::Result<()> {
-        self.block("", text, BOLD)
+        self.print(|printer, out| printer.block(out, "", text, Some(TextStyle::Bold)))
     }
 
     /// Writes the numbered heading of the next step.
     pub(super) fn step(&mut self, text: &str) -> io::Result<()> {
         self.step += 1;
-        writeln!(self.out)?;
-        self.block(&format!("{}. ", self.step), text, BOLD)
+        self.print(|printer, out| {
+            out.line("");
+            printer.block(out, &format!("{}. ", printer.step), text, Some(TextStyle::Bold));
+        })
     }
 
     /// Writes a paragraph.
     pub(super) fn paragraph(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out)?;
-        self.block(INDENT, text, "")
+        self.print(|printer, out| {
+            out.line("");
+            printer.block(out, INDENT, text, None);
+        })
     }
 
     /// Writes what the client sends and what it receives.
     pub(super) fn exchange(&mut self, request: &str, response: &str) -> io::Result<()> {
-        writeln!(self.out)?;
-        self.block(&format!("{INDENT}→ "), request, "")?;
-        self.block(&format!("{INDENT}← "), response, DIM)
+        self.print(|printer, out| {
+            out.line("");
+            printer.block(out, &format!("{INDENT}→ "), request, None);
+            printer.block(out, &format!("{INDENT}← "), response, Some(TextStyle::Dim));
+        })
     }
 
     /// Writes lines without breaking them.
     pub(super) fn verbatim(&mut self, lines: &str) -> io::Result<()> {
-        writeln!(self.out)?;
-        lines.lines().try_for_each(|line| writeln!(self.out, "{INDENT}{line}"))
+        self.print(|_, out| {
+            out.line("");
+            out.lines(INDENT, lines);
+        })
     }
 
-    /// Writes `text` behind `prefix`, broken into lines that begin below the first one.
-    fn block(&mut self, prefix: &str, text: &str, style: &str) -> io::Result<()> {
-        let [style, reset] = if self.has_color && !style.is_empty() { [style, RESET] } else { [""; 2] };
+    fn print(&mut self, make: impl FnOnce(&Self, &mut VisibleText)) -> io::Result<()> {
+        let mut out = VisibleText::default();
+        make(self, &mut out);
+        (self.print)(&out)
+    }
+
+    /// Adds `text` behind `prefix`, broken into lines that begin below the first one.
+    fn block(&self, out: &mut VisibleText, prefix: &str, text: &str, style: Option<TextStyle>) {
         let indent = " ".repeat(prefix.chars().count());
         let lines = text.lines().flat_map(|line| wrap(line, self.width - indent.len()));
         for (n, line) in lines.enumerate() {
             let prefix = if n == 0 { prefix } else { &indent };
-            writeln!(self.out, "{style}{prefix}{}{reset}", line.trim_end())?;
+            let line = format!("{prefix}{}", line.trim_end());
+            match style.filter(|_| self.has_color) {
+                Some(style) => out.styled_line(style, line),
+                None => out.line(line),
+            }
         }
-        Ok(())
     }
 }
 
@@ -93,17 +110,24 @@ mod tests {
     #[test]
     fn output_fits_the_terminal_and_has_color_only_if_asked_for() {
         let print = |has_color| {
-            let mut out = Vec::new();
-            let mut printer = Printer::new(&mut out, has_color, Some(44));
+            let mut out = String::new();
+            let mut print = |text: &VisibleText| {
+                out.push_str(&text.to_string());
+                Ok(())
+            };
+            let mut printer = Printer::new(&mut print, has_color, Some(44));
             printer.step("first").unwrap();
             printer.exchange("ask", &"word [1,2] ".repeat(9)).unwrap();
-            String::from_utf8(out).unwrap()
+            out
         };
         let plain = print(false);
         assert!(plain.starts_with("\n1. first\n\n   → ask\n   ← word [1,2] word "), "{plain:?}");
         assert!(plain.lines().all(|line| line.chars().count() <= 44), "{plain:?}");
         let color = print(true);
         assert!(color.starts_with("\n\x1b[1m1. first\x1b[0m\n\n   → ask\n\x1b[2m   ← word"), "{color:?}");
-        assert_eq!([BOLD, DIM, RESET].iter().fold(color, |text, style| text.replace(style, "")), plain);
+        assert_eq!(
+            ["\x1b[1m", "\x1b[2m", "\x1b[0m"].iter().fold(color, |text, style| text.replace(style, "")),
+            plain
+        );
     }
 }

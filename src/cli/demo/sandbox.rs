@@ -1,5 +1,6 @@
 //! The files of the demo, in a directory that is removed at the end.
 
+use crate::text;
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -26,7 +27,7 @@ impl Sandbox {
     pub(super) fn create() -> anyhow::Result<Self> {
         let dir = std::env::temp_dir().join(format!("dynamic-mcp-demo-{}", std::process::id()));
         // This fails if the directory exists, so that no other user can have prepared it.
-        fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        fs::create_dir(&dir).with_context(|| format!("cannot create {}", text::path(&dir)))?;
         let sandbox = Self(dir);
         fs::write(sandbox.config_file(), sandbox.config()?.to_string()).context("cannot write the config")?;
         Ok(sandbox)

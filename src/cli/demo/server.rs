@@ -36,6 +36,7 @@ pub fn serve(group: &str, pid_file: Option<&Path>) -> anyhow::Result<ExitCode> {
     }
     ensure!(!notes.is_empty(), "the demo has no group {group:?}");
     pid_file.map_or(Ok(()), |file| fs::write(file, std::process::id().to_string()))?;
+    #[expect(clippy::disallowed_methods, reason = "stdout is the protocol's")]
     let mut stdout = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;

@@ -7,14 +7,12 @@
 use crate::config::vars::Env;
 use crate::dirs;
 use crate::private_files::{self, PrivateFileError, windows::OwnerOnly};
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
-use std::os::windows::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
-use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
-use tokio::time::Instant;
+use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient, NamedPipeServer, ServerOptions};
+use tokio::time::sleep;
 use windows_sys::Win32::Foundation::ERROR_PIPE_BUSY;
 use windows_sys::Win32::Storage::FileSystem::SECURITY_IDENTIFICATION;
 
@@ -113,51 +111,35 @@ pub(super) fn find(base: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     Ok(entries.flatten().map(|file| file.path()).filter(is_instance).collect())
 }
 
-/// Sends a line to the pipe that a file names and returns the line that is the answer.
+/// Connects to the pipe that a file names. Waits while other commands use it.
 ///
 /// # Errors
 ///
-/// Fails with `ConnectionRefused` if no process has the pipe, and if there is no answer within `limit`.
-pub(super) fn exchange(file: &Path, request: &str, limit: Duration) -> io::Result<String> {
+/// Fails with `ConnectionRefused` if no process has the pipe.
+pub(super) async fn connect(file: &Path) -> io::Result<NamedPipeClient> {
     let name = private_files::read_private(file, MAX_NAME_BYTES).map_err(|error| match error {
         PrivateFileError::Io { error, .. } => error,
         untrusted @ PrivateFileError::Untrusted { .. } => io::Error::other(untrusted),
     })?;
     let name = String::from_utf8(name).ok().filter(|name| name.starts_with(PREFIX));
     let name = name.ok_or(ErrorKind::InvalidData)?;
-    let (request, deadline) = (request.to_owned(), Instant::now() + limit);
-    let (sender, reply) = mpsc::channel();
-    // A read of a pipe has no deadline, so it gets a thread, which ends with this command.
-    std::thread::Builder::new().spawn(move || sender.send(exchange_blocking(&name, &request, deadline)))?;
-    reply.recv_timeout(limit).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
-}
-
-fn exchange_blocking(name: &str, request: &str, deadline: Instant) -> io::Result<String> {
-    let mut options = File::options();
-    // Whoever has the pipe may know who we are, and not act as us.
-    options.read(true).write(true).security_qos_flags(SECURITY_IDENTIFICATION);
-    let mut pipe = loop {
-        match options.open(name) {
+    loop {
+        // Whoever has the pipe may know who we are, and not act as us.
+        match ClientOptions::new().security_qos_flags(SECURITY_IDENTIFICATION).open(&name) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(ErrorKind::ConnectionRefused.into());
             }
-            Err(error)
-                if error.raw_os_error() == Some(ERROR_PIPE_BUSY.cast_signed())
-                    && Instant::now() < deadline =>
-            {
-                std::thread::sleep(BUSY_INTERVAL);
+            Err(error) if error.raw_os_error() == Some(ERROR_PIPE_BUSY.cast_signed()) => {
+                sleep(BUSY_INTERVAL).await;
             }
-            opened => break opened?,
+            opened => return opened,
         }
-    };
-    pipe.write_all(request.as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(pipe).read_line(&mut line)?;
-    Ok(line)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::query::exchange;
     use super::*;
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
     use tokio::time::timeout;
@@ -172,7 +154,7 @@ mod tests {
         assert_eq!(files, [dir.path().join("instances").join(format!("instance-{}", std::process::id()))]);
         for n in 0..3 {
             let (file, request) = (files[0].clone(), format!("question {n}\n"));
-            let asked = std::thread::spawn(move || exchange(&file, &request, DEADLINE));
+            let asked = tokio::spawn(async move { exchange(&file, request.as_bytes()).await });
             let pipe = timeout(DEADLINE, endpoint.accept()).await.unwrap().unwrap();
             let (input, mut output) = tokio::io::split(pipe);
             let mut line = String::new();
@@ -180,21 +162,20 @@ mod tests {
             assert_eq!(line, format!("question {n}\n"));
             output.write_all(b"answer\n").await.unwrap();
             output.flush().await.unwrap();
-            let answer = tokio::task::spawn_blocking(|| asked.join()).await.unwrap().unwrap();
-            assert_eq!(answer.unwrap(), "answer\n");
+            assert_eq!(timeout(DEADLINE, asked).await.unwrap().unwrap().unwrap(), b"answer\n");
         }
         drop(endpoint);
         assert_eq!(find(Some(dir.path())).unwrap(), [] as [PathBuf; 0]);
     }
 
-    #[test]
-    fn an_instance_that_was_killed_or_is_none_is_told_apart() {
+    #[tokio::test]
+    async fn an_instance_that_was_killed_or_is_none_is_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("instances").join("instance-1");
         private_files::replace(&file, format!("{PREFIX}1-0").as_bytes(), false).unwrap();
-        let kind = |file: &Path| exchange(file, "x\n", DEADLINE).unwrap_err().kind();
-        assert_eq!(kind(&file), ErrorKind::ConnectionRefused);
+        let kind = async || connect(&file).await.unwrap_err().kind();
+        assert_eq!(kind().await, ErrorKind::ConnectionRefused);
         private_files::replace(&file, br"\\.\pipe\of-another-program", false).unwrap();
-        assert_eq!(kind(&file), ErrorKind::InvalidData);
+        assert_eq!(kind().await, ErrorKind::InvalidData);
     }
 }

@@ -3,6 +3,7 @@
 use super::query::RunningInstance;
 use crate::cli::outcome::{CommandError, EXIT_USAGE};
 use crate::config::vars::Env;
+use crate::text::quoted;
 
 /// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it.
 ///
@@ -19,18 +20,19 @@ pub fn choose(
         return Err(CommandError::new(EXIT_USAGE, "no instance of dynamic-mcp is running"));
     }
     instances.retain(|instance| instance.status.has_group(group));
-    let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd();
+    let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd().to_string_lossy();
     let (count, is_any_here) = (instances.len(), instances.iter().any(is_here));
     let message = match (count, is_any_here) {
-        (0, _) => format!("no running instance has a group {group:?}"),
+        (0, _) => format!("no running instance has a group {}", quoted(group)),
         _ if all || count == 1 => return Ok(instances),
         (_, true) => {
             instances.retain(is_here);
             return Ok(instances);
         }
         (_, false) => format!(
-            "{count} instances have a group {group:?}, and none of them runs in this directory: run this in the \
-             directory of one of them, or with --all"
+            "{count} instances have a group {}, and none of them runs in this directory: run this in the \
+             directory of one of them, or with --all",
+            quoted(group)
         ),
     };
     Err(CommandError::new(EXIT_USAGE, message))

@@ -7,17 +7,22 @@ use crate::front::tools::status;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::wire::lines::LineReader;
+use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 /// A client that only probes the program has ended it before this, and no file is made.
 const START_DELAY: Duration = Duration::from_millis(200);
-/// How long a command may take to send its request and to read the reply. Commands are answered one after the other.
+/// How long a command may take to send its request and to read the reply.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many commands are answered at the same time. Another one takes the place of the one that takes longest.
+const MAX_COMMANDS: usize = 32;
 /// The largest request, in bytes.
 const MAX_REQUEST_BYTES: usize = 4096;
 /// The interval between attempts to accept after one has failed.
@@ -34,8 +39,8 @@ pub struct InstanceInfo {
 }
 
 /// Answers commands. Never completes.
-pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
-    let started = Instant::now();
+pub async fn serve(info: InstanceInfo, groups: Arc<GroupManager>) {
+    let (info, started) = (Arc::new(info), Instant::now());
     sleep(START_DELAY).await;
     let mut endpoint = match OwnEndpoint::listen(info.endpoint_base.as_deref()) {
         Ok(endpoint) => endpoint,
@@ -44,20 +49,44 @@ pub async fn serve(info: InstanceInfo, groups: &GroupManager) {
             return pending().await;
         }
     };
+    let mut commands = OpenCommands::default();
     loop {
         match endpoint.accept().await {
             Ok(socket) => {
-                let answered = async {
+                let (info, groups) = (info.clone(), groups.clone());
+                commands.add(async move {
                     check_peer(&socket)?;
-                    answer(socket, &info, groups, started).await
-                };
-                let answered = timeout(COMMAND_TIMEOUT, answered).await;
-                if let Ok(Err(error)) = answered {
-                    tracing::debug!(%error, "a command was not answered");
-                }
+                    answer(socket, &info, &groups, started).await
+                });
             }
             Err(_) => sleep(ACCEPT_RETRY_INTERVAL).await,
         }
+    }
+}
+
+/// The commands that are being answered, at most [`MAX_COMMANDS`]. Whoever only connects keeps nobody out.
+#[derive(Default)]
+struct OpenCommands {
+    tasks: JoinSet<()>,
+    /// The tasks, the oldest first.
+    oldest_first: VecDeque<AbortHandle>,
+}
+
+impl OpenCommands {
+    /// Answers a command within [`COMMAND_TIMEOUT`].
+    fn add(&mut self, answer: impl Future<Output = io::Result<()>> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.oldest_first.retain(|task| !task.is_finished());
+        if self.oldest_first.len() == MAX_COMMANDS
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            oldest.abort();
+        }
+        self.oldest_first.push_back(self.tasks.spawn(async move {
+            if let Ok(Err(error)) = timeout(COMMAND_TIMEOUT, answer).await {
+                tracing::debug!(%error, "a command was not answered");
+            }
+        }));
     }
 }
 
@@ -75,8 +104,8 @@ async fn answer(
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             up_s: started.elapsed().as_secs(),
-            cwd: info.cwd.clone(),
-            config: info.config.clone(),
+            cwd: info.cwd.to_string_lossy().into_owned(),
+            config: info.config.iter().map(|file| file.to_string_lossy().into_owned()).collect(),
             status: status::report(&groups.all(), groups, &LoginFlows::default(), &[]).json,
         })),
         InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
@@ -94,4 +123,30 @@ async fn answer(
     let line = serde_json::to_string(&reply)? + "\n";
     output.write_all(line.as_bytes()).await?;
     output.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_only_connects_keeps_nobody_out_and_does_not_stay() {
+        let mut commands = OpenCommands::default();
+        let open = Arc::new(());
+        for _ in 0..3 * MAX_COMMANDS {
+            let open = open.clone();
+            commands.add(async move {
+                let _open = open;
+                pending().await
+            });
+        }
+        let (sender, answered) = oneshot::channel();
+        commands.add(async move { sender.send(()).map_err(|()| io::ErrorKind::Other.into()) });
+        let within = timeout(Duration::from_millis(1), answered).await;
+        assert!(matches!(within, Ok(Ok(()))), "{within:?}");
+        assert!(Arc::strong_count(&open) <= MAX_COMMANDS, "{}", Arc::strong_count(&open));
+        sleep(2 * COMMAND_TIMEOUT).await;
+        assert_eq!(Arc::strong_count(&open), 1);
+    }
 }

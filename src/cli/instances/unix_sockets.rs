@@ -3,11 +3,10 @@
 use crate::config::vars::Env;
 use crate::transport::shared::runtime_dir::RuntimeDir;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
 pub(super) use SocketEndpoint as OwnEndpoint;
@@ -90,17 +89,11 @@ pub(super) fn find(base: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     Ok(files.filter(is_instance).collect())
 }
 
-/// Sends a line to a socket and returns the line that is the answer.
+/// Connects to a socket.
 ///
 /// # Errors
 ///
-/// Fails with `ConnectionRefused` if no process has the socket, and if there is no answer within `limit`.
-pub(super) fn exchange(path: &Path, request: &str, limit: Duration) -> io::Result<String> {
-    let mut socket = StdUnixStream::connect(path)?;
-    socket.set_read_timeout(Some(limit))?;
-    socket.set_write_timeout(Some(limit))?;
-    socket.write_all(request.as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(socket).read_line(&mut line)?;
-    Ok(line)
+/// Fails with `ConnectionRefused` if no process has it.
+pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path).await
 }

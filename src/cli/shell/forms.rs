@@ -4,7 +4,7 @@
 //! character visible. Each field of a form is a line; an answer that does not fit is asked for again.
 
 use crate::blocking;
-use crate::cli::stderr;
+use crate::cli::terminal;
 use crate::text::{one_line, visible};
 use serde_json::{Map, Number, Value, json};
 use std::io::{self, IsTerminal};
@@ -27,7 +27,7 @@ pub(super) struct Forms {
 impl Forms {
     /// The person at the terminal of this process, if it has one.
     pub(super) fn new() -> Self {
-        let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let has_terminal = io::stdin().is_terminal() && terminal::is_stderr_shown();
         Self { has_terminal, turn: Arc::new(Semaphore::new(1)) }
     }
 
@@ -58,7 +58,7 @@ fn question(params: &Value) -> String {
 
 /// Asks on stderr, and reads a line from stdin.
 fn ask_line(prompt: &str) -> io::Result<String> {
-    stderr::print(prompt);
+    terminal::to_stderr(prompt);
     let mut answer = String::new();
     match io::stdin().read_line(&mut answer)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

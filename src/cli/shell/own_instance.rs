@@ -9,7 +9,7 @@ use crate::cli::Cli;
 use crate::cli::cache::cache_dir;
 use crate::cli::nesting::Nesting;
 use crate::cli::paths::config_files;
-use crate::cli::stderr::{self, ProgressLine};
+use crate::cli::terminal::{self, ProgressLine};
 use crate::cli::wiring::InstanceParts;
 use crate::config::Config;
 use crate::config::vars::Env;
@@ -204,7 +204,7 @@ async fn answer(request: &Request, forms: &Forms) -> Reply {
         (Some(Method::ElicitationCreate), Some(params)) => match forms.ask(&params).await {
             Some(answer) => Ok(answer.to_string().into()),
             None => {
-                stderr::message("there is a question, and nobody to answer it; run it at a terminal");
+                terminal::message("there is a question, and nobody to answer it; run it at a terminal");
                 Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
             }
         },

@@ -1,16 +1,16 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
 use crate::cli::outcome::EXIT_FAILURE;
-use crate::cli::stderr;
+use crate::cli::terminal::{self, VisibleText};
 use crate::front::changed_tools;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
-use crate::text::{name, one_line, shell_word, shorten, visible};
+use crate::text::{name, one_line, shell_word, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use crate::wire::Raw;
 use serde_json::Value;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 
 /// The length of a line about a tool, a resource or a prompt.
 const MAX_LINE: usize = 120;
@@ -20,8 +20,10 @@ const MAX_LINE: usize = 120;
 pub(super) struct Printout {
     /// The answer.
     stdout: Vec<u8>,
-    /// What went wrong, in lines.
+    /// What a tool says about its error, or what an answer to a wrong question says.
     stderr: String,
+    /// What else went wrong.
+    messages: Vec<String>,
     /// The exit code.
     exit_code: u8,
 }
@@ -40,9 +42,9 @@ impl Printout {
         Self::text(text)
     }
 
-    /// Nothing but what went wrong, in lines.
-    pub(super) fn failure(stderr: String) -> Self {
-        Self { stderr, exit_code: EXIT_FAILURE, ..Self::default() }
+    /// Nothing but what went wrong.
+    pub(super) fn failure(message: String) -> Self {
+        Self { messages: vec![message], exit_code: EXIT_FAILURE, ..Self::default() }
     }
 
     /// The result of a tool: its text, or with `is_raw` its bytes. `error_code` is the exit code if it is an error.
@@ -72,26 +74,22 @@ impl Printout {
         for group in groups {
             let snapshot = group.snapshot();
             if let (State::Failed(_), Some(error)) = (&snapshot.state, snapshot.last_failure()) {
-                self.stderr.push_str(&format!("dynamic-mcp: {}: {error}\n", group.name));
+                self.messages.push(format!("{}: {error}", group.name));
                 self.exit_code = self.exit_code.max(EXIT_FAILURE);
             }
         }
         self
     }
 
-    /// Prints it, and returns the exit code. What a terminal would take for commands is made visible for it.
+    /// Prints it, and returns the exit code.
     ///
     /// # Errors
     ///
     /// Fails if stdout cannot be written.
     pub(super) fn print(self) -> io::Result<u8> {
-        let mut stdout = io::stdout().lock();
-        match stdout.is_terminal() {
-            true => stdout.write_all(for_terminal(&String::from_utf8_lossy(&self.stdout)).as_bytes())?,
-            false => stdout.write_all(&self.stdout)?,
-        }
-        stdout.flush()?;
-        stderr::print(for_terminal(&self.stderr));
+        terminal::payload(&self.stdout)?;
+        terminal::to_stderr(&self.stderr);
+        self.messages.iter().for_each(terminal::message);
         Ok(self.exit_code)
     }
 }
@@ -146,15 +144,9 @@ fn commands_for_tools(text: &str, options: &str) -> String {
     out
 }
 
-/// The text without what a terminal would take for commands. Lines stay lines.
-fn for_terminal(text: &str) -> String {
-    let line = |line: &str| line.split('\t').map(visible).collect::<Vec<_>>().join("\t");
-    text.split('\n').map(|text| line(text.strip_suffix('\r').unwrap_or(text))).collect::<Vec<_>>().join("\n")
-}
-
 /// Lists the tools of all groups, each with the beginning of its description.
-pub(super) fn overview(groups: &[Upstream]) -> String {
-    let mut text = String::new();
+pub(super) fn overview(groups: &[Upstream]) -> VisibleText {
+    let mut text = VisibleText::default();
     for group in groups {
         let snapshot = group.snapshot();
         let Some(catalog) = &snapshot.catalog else { continue };
@@ -162,23 +154,23 @@ pub(super) fn overview(groups: &[Upstream]) -> String {
         let is_usable = |tool: &str| snapshot.rules.allows(tool) && !refused.contains(tool);
         let tools: Vec<_> = catalog.tools.iter().filter(|tool| is_usable(&tool.name)).collect();
         let count = if tools.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", tools.len()) };
-        text.push_str(&format!("{} ({count})\n", group.name));
+        text.line(format_args!("{} ({count})", group.name));
         for tool in tools {
             let asks = if snapshot.rules.asks(&tool.name) { " (asks)" } else { "" };
-            text.push_str(&entry(&format!("{}{asks}", name(&tool.name)), &tool.summary));
+            text.line(format_args!("  {}", entry(&format!("{}{asks}", name(&tool.name)), &tool.summary)));
         }
         let changed = catalog.tools.iter().filter(|tool| refused.contains(&tool.name)).count();
         if let Some(server) = snapshot.server.as_deref().filter(|_| changed > 0) {
             let approve = changed_tools::approve_command(&group.name, server, None);
-            text.push_str(&format!("  {changed} more changed and are refused until you run `{approve}`\n"));
+            text.line(format_args!("  {changed} more changed and are refused until you run `{approve}`"));
         }
     }
     text
 }
 
 /// Lists resources, their templates or prompts.
-pub(super) fn entries(lists: &Value) -> String {
-    let mut text = String::new();
+pub(super) fn entries(lists: &Value) -> VisibleText {
+    let mut text = VisibleText::default();
     for list in lists.as_object().into_iter().flat_map(|lists| lists.values()) {
         for item in list.as_array().into_iter().flatten() {
             let key = ["uri", "uriTemplate", "name"].iter().find_map(|key| item[key].as_str());
@@ -192,7 +184,7 @@ pub(super) fn entries(lists: &Value) -> String {
             let about = about.iter().find_map(|about| about.as_str()).unwrap_or_default();
             let key = key.unwrap_or_default();
             let about = if about == key { "" } else { about };
-            text.push_str(entry(&format!("{}{arguments}", one_line(key)), about).trim_start());
+            text.line(entry(&format!("{}{arguments}", one_line(key)), about));
         }
     }
     text
@@ -206,8 +198,8 @@ fn argument(argument: &Value) -> String {
 
 fn entry(key: &str, about: &str) -> String {
     match about.is_empty() {
-        true => format!("  {key}\n"),
-        false => format!("  {key}: {}\n", shorten(&one_line(about), MAX_LINE)),
+        true => key.to_owned(),
+        false => format!("{key}: {}", shorten(&one_line(about), MAX_LINE)),
     }
 }
 
@@ -246,11 +238,6 @@ mod tests {
         assert_eq!((&*error.stderr, error.exit_code, error.stdout.len()), (text, 5, 0));
         let structured = printed(&json!({"content": [], "structuredContent": {"a": 1}}));
         assert_eq!(structured, Printout::text("{\n  \"a\": 1\n}\n"));
-    }
-
-    #[test]
-    fn a_terminal_gets_no_commands_of_a_server() {
-        assert_eq!(for_terminal("a\tb\r\n\u{1b}[2Jc\n"), "a\tb\n\\u{1b}[2Jc\n");
     }
 
     #[test]
