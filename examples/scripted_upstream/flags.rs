@@ -55,6 +55,7 @@ const OPTIONS: &[&str] = &[
     "--scheme",
     "--slow-list",
     "--slow-start",
+    "--template",
     "--tools",
     "--version",
 ];

@@ -12,7 +12,7 @@
 //! | `--page N` | lists N tools per page, with opaque cursors; `--empty-cursor`: the cursor of page 2 is `""`; `--same-cursor`: every page has the cursor of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
 //! | `--resources`, `--prompts`, `--logging` | serves these as well (`mem://one`, `mem://two`; `greet`) |
-//! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--many N`: N more resources; `--asks`: lists the entries that ask the client |
+//! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--template T`: one more template; `--many N`: N more resources; `--asks`: lists the entries that ask the client |
 //! | `--skills` | with `--protocol`, the skill `skill://refunds/SKILL.md` with two more files (`examples/email.md`, and `hidden.md`, which is not in its entry) |
 //! | `--tasks` | tools that run as tasks, and `tasks/*`: see `tasks`; `--same-task-ids`: every process has the same task ids |
 //! | `--stateless` | speaks only 2026-07-28: answers `initialize` with the error -32022; `--refuses-initialize CODE`: with this code |

@@ -141,7 +141,10 @@ pub(crate) fn handle(server: &Arc<Server>, id: &str, method: &str, params: &str)
         "resources/templates/list" => {
             let template =
                 format!(r#"{{"uriTemplate":"{}item/{{id}}","name":"item","x":1.0}}"#, uri_prefix(server));
-            list(server, id, "resourceTemplates", params, &[template]);
+            let more = server.flags.text("--template");
+            let more = more.map(|more| format!(r#"{{"uriTemplate":{},"name":"more"}}"#, quote(more)));
+            let templates: Vec<_> = std::iter::once(template).chain(more).collect();
+            list(server, id, "resourceTemplates", params, &templates);
         }
         "prompts/list" => list(server, id, "prompts", params, &prompts(server)),
         "skills/list" | "skills/get" | "resources/directory/read" => {

@@ -271,8 +271,12 @@ impl ToolCall {
 
     /// Returns whether a flag defines the tool. Such a tool answers with its arguments.
     fn is_defined(&self) -> bool {
-        let definitions = self.server.flags.text("--definitions").unwrap_or_default();
-        definitions.contains(&format!("\"name\":{}", quote(&self.name)))
+        let file = self.server.flags.text("--definitions-file").map(std::fs::read_to_string);
+        let file = file.and_then(Result::ok).unwrap_or_default();
+        let name = format!("\"name\":{}", quote(&self.name));
+        [self.server.flags.text("--definitions").unwrap_or_default(), &file]
+            .iter()
+            .any(|all| all.contains(&name))
     }
 
     /// Answers all pending calls of this tool as soon as there are as many as the argument `n` says.

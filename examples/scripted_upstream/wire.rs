@@ -128,6 +128,7 @@ impl Wire {
 
 /// Writes to stdout. Errors are ignored: a client that has stopped reading ends this process in other ways.
 pub(crate) fn write(bytes: &[u8]) {
+    #[expect(clippy::disallowed_methods, reason = "stdout is the protocol's")]
     let mut out = stdout().lock();
     let _written = out.write_all(bytes).and_then(|()| out.flush());
 }

@@ -66,6 +66,7 @@ const LAYERS: [(&str, &[&str]); 29] = [
     (
         "groups",
         &[
+            "blocking",
             "cache",
             "config",
             "memory",

@@ -194,7 +194,7 @@ fn the_command_call_prints_the_outputs_alone() {
     assert_eq!(
         stderr,
         "dynamic-mcp: --select: the program is not valid: expected closing bracket at the end of the program\n\
-         The tool was called. The shape of its result: {a: [2 x string|number]}\n"
+         \x20 The tool was called. The shape of its result: {a: [2 x string|number]}\n"
     );
     // A person sees results whole.
     let (code, stdout, _) = shell.run(&["call", "g", "big", r#"{"bytes": 9000}"#]);
