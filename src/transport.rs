@@ -12,7 +12,7 @@
 //! - `shared` is the transport to a process that other instances use as well.
 //! - `secrets` fetches the values that a server's config names, before its transport is opened.
 //! - On Windows, `job` takes the place of `warden`, and `unshared` that of `shared`, under the same names.
-//! - `connection` and `error` hold the types that all share.
+//! - `connection` and `error` hold the types that all share; `held_process` holds a process, whatever becomes of its pid.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
@@ -35,6 +35,8 @@ use warden::{StopTimeouts, Warden};
 pub mod child;
 pub mod connection;
 pub mod error;
+#[cfg(unix)]
+mod held_process;
 #[cfg(windows)]
 pub mod job;
 pub mod launch;

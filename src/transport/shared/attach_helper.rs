@@ -86,7 +86,7 @@ pub(super) async fn connect(path: &Path) -> Result<Connection, ConnectError> {
     let mut helper = Command::new(own_program());
     helper.arg0("dmcp-attach").arg(MODE_ARG).arg(path).env_clear().kill_on_drop(true);
     helper.stdin(Stdio::from(OwnedFd::from(of_helper))).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut running = helper.spawn()?;
+    let running = helper.spawn()?;
     // It has a copy of the other end, whose last one must be the helper's.
     drop(helper);
     let (bytes, descriptors) = pipes::receive_once(&ours).await?;
