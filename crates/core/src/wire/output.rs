@@ -16,7 +16,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.
@@ -36,8 +36,11 @@ struct Shared {
     is_full: AtomicBool,
     /// Wakes the writer.
     more: Notify,
-    /// Wakes the tasks that wait in `ready`.
+    /// Wakes the task whose turn it is in `ready`, and those that wait in `overflowed`.
     room: Notify,
+    /// Whose turn it is in `ready`. The others wait for it in the order in which they came. If all were woken together, the
+    /// one that is first each time could fill the queue before the others run.
+    turn: Semaphore,
 }
 
 /// The frames that are not written yet.
@@ -104,6 +107,7 @@ impl Output {
             is_full: AtomicBool::new(false),
             more: Notify::new(),
             room: Notify::new(),
+            turn: Semaphore::new(1),
         });
         (Self(shared.clone()), Writer { shared, sink })
     }
@@ -145,8 +149,13 @@ impl Output {
         self.0.queue.lock().bytes
     }
 
-    /// Waits until the queue is below `HIGH_WATER`, or the output is closed. Cancel-safe.
+    /// Waits until the queue is below `HIGH_WATER`, or the output is closed. Tasks that wait take turns. Cancel-safe, but a
+    /// task that waits again comes last.
     pub async fn ready(&self) {
+        if self.is_ready() {
+            return;
+        }
+        let _turn = self.0.turn.acquire().await;
         loop {
             let room = self.0.room.notified();
             if self.is_ready() {
@@ -399,6 +408,36 @@ mod tests {
         assert!(!output.send(large()));
         timeout(Duration::from_secs(5), output.overflowed()).await.unwrap();
         writing.abort();
+    }
+
+    /// A task that sends much does not keep another one from sending.
+    #[tokio::test(start_paused = true)]
+    async fn tasks_that_wait_take_turns() {
+        let (sink, mut source) = tokio::io::duplex(64);
+        let (output, writer) = Output::any(sink);
+        let _writer = tokio::spawn(writer.run());
+        let flood = |name: &'static str| {
+            let output = output.clone();
+            async move {
+                for _ in 0..20 {
+                    output.ready().await;
+                    output.send(Frame::notification(
+                        name,
+                        Some(super::super::Raw::from(vec![b'1'; HIGH_WATER])),
+                    ));
+                }
+            }
+        };
+        for name in ["a", "b", "c"] {
+            tokio::spawn(flood(name));
+        }
+        let mut text = vec![0; 31 * (HIGH_WATER + 50)];
+        source.read_exact(&mut text).await.unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for name in ["a", "b", "c"] {
+            let sent = text.matches(&format!(r#""method":"{name}""#)).count();
+            assert!(sent >= 9, "{name}: {sent}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
