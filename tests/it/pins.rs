@@ -64,6 +64,14 @@ impl ChangingServer {
         self.data.join(dirs.iter().collect::<PathBuf>()).join("pins")
     }
 
+    /// Whether what a session saw is written.
+    fn has_record(&self) -> bool {
+        let files = std::fs::read_dir(self.records());
+        files.is_ok_and(|files| {
+            files.flatten().any(|file| file.path().extension().is_some_and(|e| e == "json"))
+        })
+    }
+
     /// Writes the config, and returns its path.
     fn config(&self) -> String {
         let file = self.path("tools.json");
@@ -263,6 +271,8 @@ fn an_approval_takes_nothing_from_a_client_that_is_shown_what_was_approved_befor
     let calls = |proxy: &mut Proxy| proxy.call_text("g", "generated_x", json!({}));
     let mut first = server.start_connected();
     assert_eq!(calls(&mut first), "{}");
+    // What another process saw counts once it is written.
+    wait_until("the first tools are remembered", || server.has_record());
     server.define(&[tool("generated_x", "For another client.")]);
     let mut second = server.start_with(json!({"elicitation": {}}));
     assert!(second.call_failure("g", "generated_x", json!({})).contains("has not approved it"));

@@ -57,7 +57,7 @@ impl From<io::Error> for ConnectError {
 }
 
 /// A connection to the host, and the helper that has made it.
-pub(super) struct Connection {
+pub(super) struct HelperConnection {
     /// The socket of the host.
     pub(super) socket: UnixStream,
     helper: Child,
@@ -65,7 +65,7 @@ pub(super) struct Connection {
     helper_socket: UnixStream,
 }
 
-impl Connection {
+impl HelperConnection {
     /// Ends the helper. The host must have verified it.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Connection {
 }
 
 /// Connects to the host that listens at `path`, by way of a helper. Ends the helper if it is dropped.
-pub(super) async fn connect(path: &Path) -> Result<Connection, ConnectError> {
+pub(super) async fn connect(path: &Path) -> Result<HelperConnection, ConnectError> {
     let (ours, of_helper) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = UnixStream::from_std(ours)?;
@@ -94,7 +94,11 @@ pub(super) async fn connect(path: &Path) -> Result<Connection, ConnectError> {
         (Some((&outcome::CONNECTED, _)), Some(socket)) => {
             let socket = StdUnixStream::from(socket);
             socket.set_nonblocking(true)?;
-            Ok(Connection { socket: UnixStream::from_std(socket)?, helper: running, helper_socket: ours })
+            Ok(HelperConnection {
+                socket: UnixStream::from_std(socket)?,
+                helper: running,
+                helper_socket: ours,
+            })
         }
         (Some((&outcome::NO_HOST, _)), _) => Err(ConnectError::NoHost),
         (Some((&outcome::CLOSED, _)), _) => Err(ConnectError::Closed),
