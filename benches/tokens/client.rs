@@ -9,6 +9,8 @@ pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
+    /// What `initialize` tells the model.
+    pub(crate) instructions: String,
     _dir: TempDir,
 }
 
@@ -39,12 +41,13 @@ impl Client {
             .spawn()
             .unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut client = Self { child, stdin, stdout, _dir: dir };
+        let mut client = Self { child, stdin, stdout, instructions: String::new(), _dir: dir };
         let info = json!({ "name": "bench", "version": "1" });
-        client.request(
+        let answer = client.request(
             "initialize",
             json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }),
         );
+        answer["instructions"].as_str().unwrap().clone_into(&mut client.instructions);
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         while client.call("get_status", &json!({}))["structuredContent"]["status"] != "ready" {
             std::thread::sleep(std::time::Duration::from_millis(20));

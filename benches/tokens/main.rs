@@ -99,23 +99,24 @@ impl Bench {
     }
 
     fn print_lists(&self) {
-        println!("tools/list: name, description and inputSchema of our tools, tokens");
+        println!("tools/list: name, description and inputSchema of our tools; instructions; tokens");
         println!(
-            "{:<10} {:>14} {:>14} {:>28}",
-            "groups", "without names", "with names", "longest description, chars"
+            "{:<10} {:>14} {:>14} {:>14} {:>28}",
+            "groups", "without names", "with names", "instructions", "longest description, chars"
         );
         for n in [1, 10, 50, 70] {
             let mut row = Vec::new();
-            let mut longest = 0;
+            let (mut longest, mut instructions) = (0, 0);
             for budget in [0, 600] {
                 let mut client = Client::start(&self.servers(n), json!({ "names_budget": budget }));
                 row.push(self.list_tokens(&mut client));
+                instructions = self.tokens(&client.instructions);
                 let lengths = client.list_tools();
                 let lengths =
                     lengths.iter().map(|tool| tool["description"].as_str().unwrap().chars().count());
                 longest = lengths.max().unwrap().max(longest);
             }
-            println!("{n:<10} {:>14} {:>14} {longest:>28}", row[0], row[1]);
+            println!("{n:<10} {:>14} {:>14} {instructions:>14} {longest:>28}", row[0], row[1]);
         }
     }
 
