@@ -113,7 +113,7 @@ impl Config {
     }
 }
 
-/// The profile that chose the servers.
+/// The profile that chose the servers and restricts their tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileInUse {
     /// Its name; empty if it is not known which one is meant.
@@ -122,6 +122,8 @@ pub struct ProfileInUse {
     pub is_known: bool,
     /// The enabled servers that it leaves out, in config order.
     pub left_out: Vec<GroupName>,
+    /// The number of enabled servers that it uses and for whose tools it has rules.
+    pub restricted: usize,
 }
 
 impl Config {
@@ -136,15 +138,20 @@ impl Config {
         self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)
     }
 
-    /// Says in one line which profile is in use and how many servers it leaves out. `None` without one.
+    /// Says in one line which profile is in use, how many servers it leaves out, and for how many it has rules for tools.
+    /// `None` without one.
     pub fn profile_summary(&self) -> Option<String> {
         let profile = self.profile.as_ref().filter(|profile| profile.is_known)?;
         let (used, left_out) = (self.servers.len(), profile.left_out.len());
         let servers = if used + left_out == 1 { "server" } else { "servers" };
         let name = text::name(&profile.name);
-        Some(match left_out {
+        let left_out = match left_out {
             0 => format!("profile {name} leaves out none of {used} {servers}"),
             _ => format!("profile {name} leaves out {left_out} of {} {servers}", used + left_out),
+        };
+        Some(match profile.restricted {
+            0 => left_out,
+            restricted => format!("{left_out} and restricts the tools of {restricted}"),
         })
     }
 }

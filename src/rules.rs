@@ -2,22 +2,33 @@
 //!
 //! Each rule is a list of globs over the names that the server gives its tools, so what `tools.override` names a tool
 //! changes nothing about it. Callers name a tool as clients see it. A tool must match `tools.allow` (if
-//! that is not empty) and must not match `tools.deny`. Every route to a tool asks the same [`Rules`]: the lists,
+//! that is not empty) and must not match `tools.deny`, of the entry and of the profile in use. Every route to a tool asks the same [`Rules`]: the lists,
 //! search, descriptions and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
 
 use crate::config::ServerConfig;
 use crate::config::glob::Glob;
 use crate::config::tool_rules::{ToolOverrides, ToolRules};
 
+/// Where a rule for tools stands in the config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSource {
+    /// In the server's entry, or in `settings`.
+    Server,
+    /// In the profile in use.
+    Profile,
+}
+
 /// The globs of `tools` and `expose`, compiled. A tool that is not allowed does not exist on any route.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// `tools.allow`; empty: all tools are allowed.
-    allow: Vec<Glob>,
+    /// The lists `tools.allow`: a tool must match each.
+    allow: Vec<Vec<Glob>>,
     /// `tools.deny`, which takes precedence over `allow`.
     deny: Vec<Glob>,
     /// `tools.ask`: the user confirms each call.
     ask: Vec<Glob>,
+    /// The same, from the profile in use.
+    profile_ask: Vec<Glob>,
     /// `tools.read_only`: the tools count as read-only.
     read_only: Vec<Glob>,
     /// `expose`: `tools/list` lists the tools directly.
@@ -33,9 +44,10 @@ impl Rules {
     pub fn new(rules: &ToolRules, expose: &[String]) -> Self {
         let compile = |globs: &[String]| globs.iter().filter_map(|glob| Glob::parse(glob).ok()).collect();
         Self {
-            allow: compile(&rules.allow),
+            allow: rules.allow.iter().map(|list| compile(list)).collect(),
             deny: compile(&rules.deny),
             ask: compile(&rules.ask),
+            profile_ask: compile(&rules.profile_ask),
             read_only: compile(&rules.read_only),
             expose: compile(expose),
             overrides: rules.overrides.clone(),
@@ -55,12 +67,14 @@ impl Rules {
 
     /// Returns whether the tool that the server calls `tool` may be used at all.
     pub fn allows_own(&self, tool: &str) -> bool {
-        (self.allow.is_empty() || matches(&self.allow, tool)) && !matches(&self.deny, tool)
+        self.allow.iter().all(|list| matches(list, tool)) && !matches(&self.deny, tool)
     }
 
-    /// Returns whether the user must confirm each call of the tool.
-    pub fn asks(&self, tool: &str) -> bool {
-        matches(&self.ask, self.own_name(tool))
+    /// Returns where a rule stands by which the user must confirm each call of the tool. `None`: there is no such rule.
+    pub fn asks(&self, tool: &str) -> Option<RuleSource> {
+        let own = self.own_name(tool);
+        let by_profile = || matches(&self.profile_ask, own).then_some(RuleSource::Profile);
+        matches(&self.ask, own).then_some(RuleSource::Server).or_else(by_profile)
     }
 
     /// Returns whether the config says that the tool is read-only.
@@ -103,21 +117,36 @@ mod tests {
     use super::*;
 
     /// Returns rules with these globs that expose the tools whose name ends in `b`.
-    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
-        let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
+    fn rules(allow: &[&[&str]], deny: &[&str]) -> Rules {
+        let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let lists = |lists: &[&[&str]]| lists.iter().map(|list| owned(list)).collect();
         Rules::new(
-            &ToolRules { allow: owned(allow), deny: owned(deny), ..ToolRules::default() },
+            &ToolRules { allow: lists(allow), deny: owned(deny), ..ToolRules::default() },
             &owned(&["*b"]),
         )
     }
 
     #[test]
-    fn deny_takes_precedence_and_an_empty_allow_list_allows_all() {
+    fn deny_takes_precedence_and_every_allow_list_must_allow_the_tool() {
         assert!(rules(&[], &[]).allows("a"));
         assert!(!rules(&[], &["a*"]).allows("ab"));
-        assert!(rules(&["a*"], &[]).allows("ab"));
-        assert!(!rules(&["a*"], &[]).allows("b"));
-        assert!(!rules(&["a*"], &["ab"]).allows("ab"));
+        assert!(rules(&[&["a*"]], &[]).allows("ab"));
+        assert!(!rules(&[&["a*"]], &[]).allows("b"));
+        assert!(!rules(&[&["a*"]], &["ab"]).allows("ab"));
+        assert!(rules(&[&["a*"], &["x", "*b"]], &[]).allows("ab"));
+        assert!(!rules(&[&["a*"], &["x", "*b"]], &[]).allows("ac"));
+        assert!(!rules(&[&["a*"], &[]], &[]).allows("a"));
+    }
+
+    #[test]
+    fn the_user_is_asked_by_the_rules_of_the_server_and_of_the_profile() {
+        let globs = |globs: &str| vec![globs.to_owned()];
+        let tools = ToolRules { ask: globs("a*"), profile_ask: globs("*b"), ..ToolRules::default() };
+        let rules = Rules::new(&tools, &[]);
+        assert_eq!(rules.asks("a"), Some(RuleSource::Server));
+        assert_eq!(rules.asks("ab"), Some(RuleSource::Server));
+        assert_eq!(rules.asks("b"), Some(RuleSource::Profile));
+        assert_eq!(rules.asks("c"), None);
     }
 
     #[test]
@@ -133,6 +162,6 @@ mod tests {
     #[test]
     fn a_tool_that_is_not_allowed_is_not_exposed() {
         assert!(rules(&[], &[]).exposes("ab") && !rules(&[], &[]).exposes("a"));
-        assert!(!rules(&[], &["ab"]).exposes("ab") && !rules(&["c"], &[]).exposes("ab"));
+        assert!(!rules(&[], &["ab"]).exposes("ab") && !rules(&[&["c"]], &[]).exposes("ab"));
     }
 }

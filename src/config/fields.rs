@@ -148,6 +148,10 @@ const TOOLS: &[ConfigField] = &[
 const TOOL_OVERRIDE: &[ConfigField] =
     &[plain("name", &[]), plain("description", &[]), plain("hidden_args", &[])];
 
+const PROFILE: &[ConfigField] = &[plain("servers", &[]), plain("tools", &[])];
+
+const PROFILE_TOOLS: &[ConfigField] = &[plain("allow", &[]), plain("deny", &[]), plain("ask", &[])];
+
 /// Fields that other clients write and that have no meaning here, in any object.
 const IGNORED: &[&str] = &[
     "$schema",
@@ -198,6 +202,8 @@ pub(crate) fn of_type(name: &str) -> &'static [ConfigField] {
         "FeaturesEntry" => FEATURES,
         "ToolsEntry" => TOOLS,
         "ToolOverrideEntry" => TOOL_OVERRIDE,
+        "ProfileEntry" => PROFILE,
+        "ProfileToolsEntry" => PROFILE_TOOLS,
         _ => &[],
     }
 }
@@ -311,6 +317,8 @@ mod tests {
         assert_table_is_complete::<file::FeaturesEntry>();
         assert_table_is_complete::<file::tools::ToolsEntry>();
         assert_table_is_complete::<file::tools::ToolOverrideEntry>();
+        assert_table_is_complete::<file::profiles::ProfileEntry>();
+        assert_table_is_complete::<file::profiles::ProfileToolsEntry>();
         for name in schema_fields::<file::ConfigFile>() {
             assert!(FILE.iter().any(|field| field.name == name), "{name}");
         }
@@ -318,7 +326,7 @@ mod tests {
 
     #[test]
     fn no_name_means_two_fields_and_none_is_ignored() {
-        for fields in [FILE, SERVER, SETTINGS, OAUTH, TIMEOUT, FEATURES, TOOLS] {
+        for fields in [FILE, SERVER, SETTINGS, OAUTH, TIMEOUT, FEATURES, TOOLS, PROFILE, PROFILE_TOOLS] {
             for name in all_names(fields) {
                 let meant =
                     fields.iter().filter(|field| field.names().any(|known| is_spelling_of(known, name)));

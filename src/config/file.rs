@@ -15,12 +15,14 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
+use profiles::ProfileEntry;
 use tools::ToolsEntry;
 use values::{
     CommandLine, DurationValue, GlobPattern, InheritEnvValue, StartupMode, StoreAboveValue, TimeoutValue,
     TransportType, WordList,
 };
 
+pub(super) mod profiles;
 pub(super) mod tools;
 pub(super) mod values;
 
@@ -46,10 +48,11 @@ pub struct ConfigFile {
     servers: Option<BTreeMap<String, ServerEntry>>,
     /// Defaults for every server, and settings of dynamic-mcp itself.
     settings: Option<SettingsEntry>,
-    /// Lists of servers by name, for projects and clients that should see less: with `--profile NAME` only the servers
-    /// that a glob of the list matches are used. Globs are those of `tools.allow`.
-    #[schemars(extend("examples" = [{"work": ["github", "docs*"]}]))]
-    profiles: Option<BTreeMap<String, Vec<GlobPattern>>>,
+    /// What projects and clients use that should see less, by name, with `--profile NAME`: a list of globs of servers, in
+    /// which `!` before a glob excludes, or an object.
+    #[schemars(default, schema_with = "profiles::schema")]
+    #[schemars(extend("examples" = [{"work": ["*", "!github"], "reading": {"servers": ["docs*"]}}]))]
+    profiles: Option<BTreeMap<String, ProfileEntry>>,
 }
 
 /// One MCP server: a local program (`command`) or a remote server (`url`).

@@ -23,7 +23,8 @@ fn names_a_file(text: &str) -> bool {
 }
 
 /// A config file: it is read in the same way each time, every problem has a position in the file, and no problem
-/// repeats the value of a variable. What serde_json accepts is accepted.
+/// repeats the value of a variable. What serde_json accepts is accepted. A profile shows no server and allows no tool
+/// that is not there without it.
 pub fn config(data: &[u8]) {
     if std::str::from_utf8(data).is_ok_and(names_a_file) {
         return;
@@ -37,8 +38,12 @@ pub fn config(data: &[u8]) {
     let name = PathBuf::from("servers.json");
     std::fs::write(dir.join(&name), data).expect("a file");
     let env = env(&dir);
-    let load = || load(std::slice::from_ref(&name), &env, &Overrides::default());
-    let (config, again) = (load(), load());
+    let load = |profile: Option<&String>| {
+        let overrides = Overrides { profile: profile.cloned(), ..Overrides::default() };
+        load(std::slice::from_ref(&name), &env, &overrides)
+    };
+    let (config, again) = (load(None), load(None));
+    config.profiles.iter().take(3).for_each(|profile| check_profile(&config, &load(Some(profile))));
     std::fs::remove_dir_all(&dir).expect("a directory");
     assert_eq!(config, again);
     let text = String::from_utf8_lossy(data);
@@ -53,6 +58,21 @@ pub fn config(data: &[u8]) {
     let mut names: Vec<_> = config.servers.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+}
+
+/// Whether a config shows less with a profile than without.
+fn check_profile(without: &Config, with: &Config) {
+    let left_out = with.profile.as_ref().map_or(0, |profile| profile.left_out.len());
+    assert_eq!(with.servers.len() + left_out, without.servers.len());
+    for (name, server) in &with.servers {
+        let all = without.server(name).expect("a server of the config");
+        let (Ok(server), Ok(all)) = (server, all) else { continue };
+        let (rules, all) = (server.rules(), all.rules());
+        for tool in ["", "x", "get_x", "delete_repo", "rm_a"] {
+            assert!(all.allows(tool) || !rules.allows(tool), "{name}: {tool}");
+            assert!(rules.asks(tool).is_some() || all.asks(tool).is_none(), "{name}: {tool}");
+        }
+    }
 }
 
 /// Whether the file is JSON at all. The parser allows a depth of 512.

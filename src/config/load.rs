@@ -4,7 +4,8 @@
 //!
 //! Loading has three steps. `parse` reads one file (`source_text`) into entries that remember their position. [`load`]
 //! puts the files together: a later file overrides an earlier one, servers and profiles by name and settings by key.
-//! `profiles` removes the servers that the profile in use leaves out. `resolve` makes a [`ServerConfig`] of each entry:
+//! `profiles` removes the servers that the profile in use leaves out, and adds its rules for tools to the others.
+//! `resolve` makes a [`ServerConfig`] of each entry:
 //! it checks rules that concern several fields, reads the `env_file`, and applies the command line, the settings and
 //! the built-in defaults.
 //!
@@ -78,7 +79,7 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     config
 }
 
-/// Removes the servers that the profile in use leaves out, and reports what is wrong with the profiles.
+/// Applies the profile in use to the servers, and reports what is wrong with the profiles.
 fn use_profile(
     config: &mut Config,
     servers: &mut Vec<NamedEntry>,
@@ -114,7 +115,10 @@ fn resolve_entry(
     let resolved = match server.entry {
         None if errors.is_empty() => return None,
         None => None,
-        Some(entry) => resolve::resolve_server(entry, &server.source, defaults, &mut errors),
+        Some(entry) => {
+            let profile_tools = server.profile_tools.as_ref();
+            resolve::resolve_server(entry, &server.source, profile_tools, defaults, &mut errors)
+        }
     };
     let resolved = match (resolved, ConfigError::joined(errors)) {
         (_, Some(error)) => Err(error),

@@ -6,12 +6,14 @@ use std::sync::Arc;
 /// Globs over the names that a server gives its tools. They hold on every route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolRules {
-    /// The only tools that may be used; empty allows all.
-    pub allow: Vec<String>,
+    /// The only tools that may be used: a tool must match one glob of each list. None allows all.
+    pub allow: Vec<Vec<String>>,
     /// Tools that may not be used.
     pub deny: Vec<String>,
     /// Tools whose calls the user confirms one by one.
     pub ask: Vec<String>,
+    /// The same, from the profile in use.
+    pub profile_ask: Vec<String>,
     /// Tools that count as read-only whatever their annotations say.
     pub read_only: Vec<String>,
     /// What clients see of single tools.

@@ -3,6 +3,7 @@
 use crate::config::GroupName;
 use crate::groups::login_flows::LoginPurpose;
 use crate::groups::startup::log_line;
+use crate::rules::RuleSource;
 use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
@@ -191,10 +192,14 @@ fn shown(name: &str) -> String {
 const MAX_SHOWN_NAME: usize = 80;
 
 /// A tool that needs the user's approval, and a client that cannot ask for it.
-pub fn cannot_ask_for_approval(group: &GroupName, tool: &str) -> String {
+pub fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource) -> String {
     let tool = quoted(tool);
+    let place = match source {
+        RuleSource::Server => "in the config",
+        RuleSource::Profile => "of the profile in use",
+    };
     format!(
-        "The user has to confirm each call of tool {tool} of group {group} (tools.ask in the config), but this client \
+        "The user has to confirm each call of tool {tool} of group {group} (tools.ask {place}), but this client \
          cannot ask the user (it has no form elicitation), so the tool was not called. The user can remove the tool \
          from tools.ask."
     )

@@ -156,7 +156,7 @@ pub(super) fn overview(groups: &[Upstream]) -> VisibleText {
         let count = if tools.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", tools.len()) };
         text.line(format_args!("{} ({count})", group.name));
         for tool in tools {
-            let asks = if snapshot.rules.asks(&tool.name) { " (asks)" } else { "" };
+            let asks = snapshot.rules.asks(&tool.name).map_or("", |_| " (asks)");
             text.line(format_args!("  {}", entry(&format!("{}{asks}", name(&tool.name)), &tool.summary)));
         }
         let changed = catalog.tools.iter().filter(|tool| refused.contains(&tool.name)).count();

@@ -246,11 +246,34 @@ impl TryFrom<String> for GlobPattern {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match Glob::parse(&text) {
-            Ok(_) => Ok(Self(text)),
-            Err(error) => Err(format!("not a valid glob: {error}")),
-        }
+        parse_glob(&text).map(|_| Self(text))
     }
+}
+
+/// A glob over the names of servers. With a `!` before it, it excludes the servers that it matches.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct ServerPattern {
+    /// Whether it excludes.
+    pub excludes: bool,
+    /// The glob, without the `!`.
+    pub glob: Glob,
+    /// The glob as it was written, with the `!`.
+    pub written: String,
+}
+
+impl TryFrom<String> for ServerPattern {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Self, String> {
+        let excluded = written.strip_prefix('!');
+        let glob = parse_glob(excluded.unwrap_or(&written))?;
+        Ok(Self { excludes: excluded.is_some(), glob, written })
+    }
+}
+
+fn parse_glob(text: &str) -> Result<Glob, String> {
+    Glob::parse(text).map_err(|error| format!("not a valid glob: {error}"))
 }
 
 /// Implements `JsonSchema` with the given schema.
@@ -282,6 +305,7 @@ schema!(TransportType, {
     "enum": ["stdio", "http", "sse", "local", "remote", "streamable-http", "streamableHttp", "streamable_http"]
 });
 schema!(GlobPattern, {"type": "string"});
+schema!(ServerPattern, {"type": "string"});
 
 #[cfg(test)]
 mod tests {

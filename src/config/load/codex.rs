@@ -300,7 +300,7 @@ enabled = false
         assert_eq!(files.timeout.initialize, Some(Duration::from_millis(20_500)));
         assert_eq!(files.timeout.tools, Duration::from_secs(1000));
         assert_eq!(files.tools.ask, ["write"]);
-        assert_eq!(files.tools.allow, ["read", "write[[]1[]]"]);
+        assert_eq!(files.tools.allow, [["read", "write[[]1[]]"]]);
         let Endpoint::Http(http) = &wiki.endpoint else { panic!("wiki is local") };
         let header = |name: &str| http.headers.iter().find(|(known, _)| known == name).unwrap().1.as_str();
         assert_eq!(["X-Region", "X-Org", "Authorization"].map(header), ["eu$", "acme", "Bearer t0k3n"]);

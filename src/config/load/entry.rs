@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::source_text::SourceText;
 use crate::config::fields::{self, AppliesTo, ConfigField};
 use crate::config::file::ServerEntry;
+use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::secrets::ServerSecrets;
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
 
@@ -20,6 +21,8 @@ pub(super) struct NamedEntry {
     pub(super) errors: Vec<ConfigError>,
     /// Where the entry is in the file.
     pub(super) source: EntrySource,
+    /// The rules for its tools that the profile in use adds.
+    pub(super) profile_tools: Option<ProfileToolsEntry>,
 }
 
 impl NamedEntry {

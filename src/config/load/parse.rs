@@ -223,7 +223,7 @@ impl FileParser<'_> {
             (read.value, [read.errors, found.errors].concat())
         };
         let source = EntrySource { secrets, ..self.entry_source(member, &wrong) };
-        NamedEntry { name, entry, errors, source }
+        NamedEntry { name, entry, errors, source, profile_tools: None }
     }
 
     fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {

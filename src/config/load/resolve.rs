@@ -8,6 +8,7 @@ use super::entry::EntrySource;
 use super::env_file;
 use super::tool_rules::{patterns, resolve_tool_rules};
 use crate::config::fields::AppliesTo;
+use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::file::tools::ToolsEntry;
 use crate::config::file::values::{DurationValue, TimeoutValue, TransportType, WordList};
 use crate::config::file::{
@@ -68,11 +69,12 @@ impl EntryErrors<'_> {
     }
 }
 
-/// Resolves one entry. Adds everything that is wrong with it to `errors`, and the error in the rules for tools if there is
+/// Resolves one entry. `profile_tools`: the rules for its tools that the profile in use adds. Adds everything that is wrong with it to `errors`, and the error in the rules for tools if there is
 /// one. The result counts only if there are no errors, and is `None` if there is nothing to start or contact.
 pub(super) fn resolve_server(
     entry: ServerEntry,
     source: &EntrySource,
+    profile_tools: Option<&ProfileToolsEntry>,
     defaults: &ServerDefaults<'_>,
     errors: &mut Vec<ConfigError>,
 ) -> Option<ServerConfig> {
@@ -86,7 +88,7 @@ pub(super) fn resolve_server(
         launcher: entry.launcher.or(settings.launcher).map(resolve_launcher).unwrap_or_default(),
         timeout: resolve_timeouts(entry.timeout.as_ref(), settings.timeout.as_ref()),
         features: resolve_features(entry.features, settings.features),
-        tools: resolve_tool_rules(&entry, settings.tools.as_ref(), |message, hint| {
+        tools: resolve_tool_rules(&entry, settings.tools.as_ref(), profile_tools, |message, hint| {
             EntryErrors { source, errors }.add(&["tools"], message, Some(hint));
         }),
         expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),

@@ -1,6 +1,7 @@
-//! Makes the rules for a server's tools from its entry and the settings.
+//! Makes the rules for a server's tools from its entry, the settings and the profile in use.
 
 use crate::config::file::ServerEntry;
+use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::file::tools::{ToolOverrideEntry, ToolsEntry};
 use crate::config::file::values::GlobPattern;
 use crate::config::glob::Glob;
@@ -9,29 +10,37 @@ use crate::text::quoted;
 use std::collections::BTreeMap;
 
 /// Each list by itself: the server's own replaces that of the settings. The lists of names that other clients write are
-/// added to the result. `report` gets what is wrong, and what to do about it.
+/// added to the result, and so are the rules of the profile in use, which allow nothing more. `report` gets what is
+/// wrong, and what to do about it.
 pub(super) fn resolve_tool_rules(
     entry: &ServerEntry,
     settings: Option<&ToolsEntry>,
+    profile: Option<&ProfileToolsEntry>,
     report: impl FnMut(String, String),
 ) -> ToolRules {
     let own = entry.tools.as_ref();
     let configured = |field: fn(&ToolsEntry) -> Option<&Vec<GlobPattern>>| {
         patterns(own.and_then(field).or_else(|| settings.and_then(field)))
     };
-    let mut rules = ToolRules {
-        allow: configured(|tools| tools.allow.as_ref()),
-        deny: configured(|tools| tools.deny.as_ref()),
-        ask: configured(|tools| tools.ask.as_ref()),
-        read_only: configured(|tools| tools.read_only.as_ref()),
-        overrides: resolve_overrides(own, settings, report),
-    };
     let names = |names: &Option<Vec<String>>| {
         names.iter().flatten().map(|name| Glob::escape(name)).collect::<Vec<_>>()
     };
-    rules.allow.extend(names(&entry.include_tools));
-    rules.deny.extend(names(&entry.exclude_tools));
-    rules
+    let of_profile = |field: fn(&ProfileToolsEntry) -> &Vec<GlobPattern>| patterns(profile.map(field));
+    let own_allow = [configured(|tools| tools.allow.as_ref()), names(&entry.include_tools)].concat();
+    let profile_allow = profile.map(|profile| patterns(Some(&profile.allow)));
+    ToolRules {
+        allow: Some(own_allow).filter(|own| !own.is_empty()).into_iter().chain(profile_allow).collect(),
+        deny: [
+            configured(|tools| tools.deny.as_ref()),
+            names(&entry.exclude_tools),
+            of_profile(|tools| &tools.deny),
+        ]
+        .concat(),
+        ask: configured(|tools| tools.ask.as_ref()),
+        profile_ask: of_profile(|tools| &tools.ask),
+        read_only: configured(|tools| tools.read_only.as_ref()),
+        overrides: resolve_overrides(own, settings, report),
+    }
 }
 
 /// The names that clients see must be valid, and different from each other.

@@ -88,7 +88,7 @@ fn ask_through_result(
 fn elicitation(context: &RequestContext, approval: &Approval<'_>) -> Result<Value, String> {
     let Approval { group, tool, args, .. } = approval;
     if !context.can_elicit_forms() {
-        return Err(tool_errors::cannot_ask_for_approval(group, tool));
+        return Err(not_asked(approval));
     }
     let (shown_group, shown_tool) = (quoted(group.as_str()), quoted(tool));
     let shown_args = visible(&String::from_utf8_lossy(args));
@@ -103,11 +103,20 @@ fn elicitation(context: &RequestContext, approval: &Approval<'_>) -> Result<Valu
 
 /// Returns an error, with the text for the model, unless the user accepted.
 fn check_action(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
+    match action {
+        Some("accept") => Ok(()),
+        Some(action @ ("decline" | "cancel")) => {
+            Err(tool_errors::not_approved(approval.group, approval.tool, action))
+        }
+        _ => Err(not_asked(approval)),
+    }
+}
+
+/// The text for the model if the client did not ask the user.
+fn not_asked(approval: &Approval<'_>) -> String {
     let Approval { group, tool, demand, .. } = approval;
-    match (action, demand) {
-        (Some("accept"), _) => Ok(()),
-        (Some(action @ ("decline" | "cancel")), _) => Err(tool_errors::not_approved(group, tool, action)),
-        (_, ApprovalDemand::Config) => Err(tool_errors::cannot_ask_for_approval(group, tool)),
-        (_, ApprovalDemand::Server) => Err(tool_errors::not_asked_for_approval(group, tool)),
+    match demand {
+        ApprovalDemand::Config(source) => tool_errors::cannot_ask_for_approval(group, tool, *source),
+        ApprovalDemand::Server => tool_errors::not_asked_for_approval(group, tool),
     }
 }

@@ -9,6 +9,7 @@ use super::unspent_nonces::{Nonce, UnspentNonces};
 use crate::config::GroupName;
 use crate::digest;
 use crate::random;
+use crate::rules::RuleSource;
 use crate::wire::{Raw, raw};
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -41,7 +42,7 @@ static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalDemand {
     /// The config (`tools.ask`). The call is not made without approval.
-    Config,
+    Config(RuleSource),
     /// The tool's server. A client that cannot ask makes the call, as it would without the proxy.
     Server,
 }
@@ -181,6 +182,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    const DEMAND: ApprovalDemand = ApprovalDemand::Config(RuleSource::Server);
+
     fn raw(text: &str) -> Raw {
         Raw::copy_from_slice(text.as_bytes())
     }
@@ -195,7 +198,7 @@ mod tests {
     fn an_approval_holds_for_one_tool_with_the_same_arguments() {
         let (group, other) = (GroupName::new("g"), GroupName::new("h"));
         let args = raw(r#"{"n":1}"#);
-        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: DEMAND };
         let nonces = UnspentNonces::default();
         let question = approval.input_required(&json!({}), &nonces).unwrap();
         let answered = next_params(&question, &json!({ QUESTION: { "action": "accept" } }).to_string());
@@ -223,7 +226,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn questions_and_approvals_expire() {
         let (group, args) = (GroupName::new("g"), raw("{}"));
-        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: DEMAND };
         let asks = raw(r#"{"resultType":"input_required","requestState":"s"}"#);
         let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
         let nonces = UnspentNonces::default();
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn neither_the_time_nor_the_nonce_of_a_token_can_be_changed() {
         let (group, args) = (GroupName::new("g"), raw("{}"));
-        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: DEMAND };
         let nonces = UnspentNonces::default();
         let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
         let answered = next_params(&approval.input_required(&json!({}), &nonces).unwrap(), &accepted);
@@ -264,7 +267,7 @@ mod tests {
     fn the_upstream_gets_only_its_own_state_back() {
         let group = GroupName::new("g");
         let args = raw("{}");
-        let approval = Approval { group: &group, tool: "t", args: &args, demand: ApprovalDemand::Config };
+        let approval = Approval { group: &group, tool: "t", args: &args, demand: DEMAND };
         let accepted = json!({ QUESTION: { "action": "accept" } }).to_string();
         let nonces = UnspentNonces::default();
         let params = next_params(&approval.input_required(&json!({}), &nonces).unwrap(), &accepted);

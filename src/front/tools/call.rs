@@ -203,11 +203,11 @@ impl Outgoing for OutgoingCall<'_> {
         };
         self.replace_hidden(group, &tool)?;
         let demand = match rules.asks(&tool.name) {
-            true => Some(ApprovalDemand::Config),
-            false if tool.requires_user && self.call.context.can_elicit_forms() => {
+            Some(source) => Some(ApprovalDemand::Config(source)),
+            None if tool.requires_user && self.call.context.can_elicit_forms() => {
                 Some(ApprovalDemand::Server)
             }
-            false => None,
+            None => None,
         };
         let call = self.call;
         let approved = match demand {
