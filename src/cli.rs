@@ -85,7 +85,8 @@ pub struct Cli {
     pub surface: Option<SurfaceKind>,
     /// Use only the servers that this profile of the config chooses
     ///
-    /// A profile is a list of globs of server names in the config file: "profiles": {"work": ["github", "docs*"]}.
+    /// A profile is a list of globs of server names in the config file: "profiles": {"work": ["*", "!docs"]}, where `!`
+    /// excludes. It may also be an object that restricts the tools of servers.
     #[arg(long, value_name = "NAME", env = "DYNAMIC_MCP_PROFILE", global = true)]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub profile: Option<String>,

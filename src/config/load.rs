@@ -34,6 +34,7 @@ mod env_file;
 mod findings;
 mod json_text;
 mod parse;
+mod parse_profiles;
 mod profiles;
 mod resolve;
 mod secret_refs;

@@ -28,7 +28,10 @@ fn config(record: &InputRecord) -> Value {
             ("old one", json!({"command": "x", "enabled": false})),
             ("broken", json!({})),
         ]),
-        json!({"profiles": {"work": ["files"], "home": ["docs"]}}),
+        json!({"profiles": {
+            "work": {"servers": ["files"], "tools": {"files": {"deny": ["echo"]}}},
+            "home": ["*", "!files"],
+        }}),
     )
 }
 
@@ -43,7 +46,7 @@ fn servers_tools_profiles_and_clients_are_completed_and_nothing_is_started() {
     let default = shell.home().join(".config/dynamic-mcp");
     std::fs::create_dir_all(&default).unwrap();
     std::fs::copy(shell.home().join("servers.json"), default.join("servers.json")).unwrap();
-    let cases: [(&[&str], &[&str]); 20] = [
+    let cases: [(&[&str], &[&str]); 22] = [
         (&["ca"], &["call", "cache"]),
         (&["secret", ""], &["set", "list", "remove", "help"]),
         (&["--pu"], &["--pure-lazy"]),
@@ -53,6 +56,8 @@ fn servers_tools_profiles_and_clients_are_completed_and_nothing_is_started() {
         (&["call", "nope", ""], &[]),
         (&["tools", "f"], &["files"]),
         (&["tools", "--profile", "work", ""], &["files"]),
+        (&["tools", "--profile", "home", ""], &["broken", "docs"]),
+        (&["call", "--profile", "work", "files", "ec"], &[]),
         (&["tools", "--profile=nope", ""], &[]),
         (&["logs", "-f", ""], &["broken", "docs", "files"]),
         (&["reconnect", "fi"], &["files"]),

@@ -23,13 +23,15 @@ struct ChangingServer {
     flags: Vec<String>,
     /// More members of its entry.
     entry: Value,
+    /// The rules for its tools in the profile in use.
+    profile: Value,
 }
 
 impl ChangingServer {
     /// A server whose entry has these members, and that has the tool `generated_x`.
     fn new(entry: Value) -> Self {
         let dir = TempDir::new().unwrap();
-        let server = Self { data: dir.path().to_owned(), dir, flags: Vec::new(), entry };
+        let server = Self { data: dir.path().to_owned(), dir, flags: Vec::new(), entry, profile: json!({}) };
         server.define(&[tool("generated_x", "Reads it.")]);
         server
     }
@@ -80,7 +82,10 @@ impl ChangingServer {
         // A catalog is cached for the directory that the server runs in.
         let entry = merged(scripted_upstream(&flags), json!({"cwd": self.dir.path()}));
         let entry = merged(entry, self.entry.clone());
-        let config = json!({"mcpServers": {"g": entry}, "settings": {"lazy_startup": "pure"}});
+        let config = json!({
+            "mcpServers": {"g": entry}, "settings": {"lazy_startup": "pure"},
+            "profiles": {"p": {"tools": {"g": self.profile}}},
+        });
         std::fs::write(self.path("servers.json"), config.to_string()).unwrap();
         self.path("servers.json")
     }
@@ -94,7 +99,7 @@ impl ChangingServer {
     fn start_with(&self, capabilities: Value) -> Proxy {
         let command =
             self.env().iter().fold(ProxyCommand::new(), |command, (name, value)| command.env(name, value));
-        let mut proxy = command.args(&["--config", &self.config()]).start();
+        let mut proxy = command.args(&["--config", &self.config(), "--profile", "p"]).start();
         proxy.handshake_with(capabilities);
         proxy
     }

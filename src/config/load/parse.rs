@@ -16,7 +16,7 @@ use super::findings::{
     CAN_SHARE, name_error, read_entry, share_without_effect, unexpanded_args, unknown_field,
 };
 use super::json_text::{expected_an_object, parse_json};
-use super::profiles::{self, NamedProfile};
+use super::parse_profiles::{NamedProfile, parse_profiles};
 use super::secret_refs;
 use super::source_text::SourceText;
 use crate::config::de::ValueReader;
@@ -193,7 +193,7 @@ impl FileParser<'_> {
     }
 
     fn parse_profiles(&mut self, profiles: &Value<'_>) {
-        let (profiles, errors) = profiles::parse(profiles, self.text, self.context);
+        let (profiles, errors) = parse_profiles(profiles, self.text, self.context);
         self.file.profiles = profiles;
         self.file.errors.extend(errors);
     }

@@ -2,8 +2,8 @@
 //!
 //! # Theory of operation
 //!
-//! A profile chooses servers by globs, and may have rules for the tools of single servers. `read` reads the profiles of
-//! one file. Those of all files are merged by name, like servers: a later file replaces a profile of an earlier one as a
+//! A profile chooses servers by globs, and may have rules for the tools of single servers. `parse_profiles` reads the
+//! profiles of one file. Those of all files are merged by name, like servers: a later file replaces a profile of an earlier one as a
 //! whole. A profile applies to the servers of all files.
 //!
 //! [`Profiles::apply`] removes the servers that a profile leaves out, and gives the others its rules for their tools.
@@ -14,13 +14,12 @@
 
 use std::path::Path;
 
-pub(super) use self::read::{NamedProfile, parse};
 use super::entry::NamedEntry;
+use super::parse_profiles::NamedProfile;
 use crate::config::nearest::nearest;
 use crate::config::{ConfigError, GroupName, ProfileInUse};
 use crate::text;
 
-mod read;
 #[cfg(test)]
 mod tests;
 

@@ -1,12 +1,15 @@
-//! The rules in `tools` of the config (`allow`, `deny`, `ask`, `read_only`) apply to all of our tools.
+//! The rules in `tools` of the config (`allow`, `deny`, `ask`, `read_only`) apply to all of our tools, and so do those of
+//! the profile in use.
 
 use serde_json::{Value, json};
 
-use crate::support::{Proxy, merged, pure_config, scripted_upstream, text_of};
+use crate::support::{Proxy, ProxyCommand, merged, pure_config, scripted_upstream, text_of};
 
-/// A session with an upstream to which these rules apply.
-fn proxy_with_rules(rules: Value) -> Proxy {
-    Proxy::new(&pure_config([("g", merged(scripted_upstream(&["--tools", "3"]), json!({"tools": rules})))]))
+/// A session with an upstream to which the rules of its entry and of the profile apply.
+fn proxy_with_rules(rules: Value, of_profile: Value) -> Proxy {
+    let config = pure_config([("g", merged(scripted_upstream(&["--tools", "3"]), json!({"tools": rules})))]);
+    let config = merged(config, json!({"profiles": {"p": {"tools": {"g": of_profile}}}}));
+    ProxyCommand::new().args(&["--profile", "p"]).config(&config).start_initialized()
 }
 
 /// The results of every request that could describe or call a tool, each with the request.
@@ -45,13 +48,19 @@ fn results_of_all_routes(proxy: &mut Proxy, name: &str) -> Vec<(String, String)>
 
 #[test]
 fn a_denied_tool_is_neither_shown_nor_called_by_any_route() {
-    for rules in [
-        json!({"deny": ["generated_1"]}),
-        json!({"deny": ["*_1"], "read_only": ["*"]}),
-        json!({"allow": ["echo", "generated_[02]"], "read_only": ["*"]}),
-        json!({"allow": ["generated_*"], "deny": ["generated_1"], "ask": ["*_1"]}),
+    for (rules, of_profile) in [
+        (json!({"deny": ["generated_1"]}), json!({})),
+        (json!({"deny": ["*_1"], "read_only": ["*"]}), json!({})),
+        (json!({"allow": ["echo", "generated_[02]"], "read_only": ["*"]}), json!({})),
+        (json!({"allow": ["generated_*"], "deny": ["generated_1"], "ask": ["*_1"]}), json!({})),
+        (json!({}), json!({"deny": ["generated_1"]})),
+        (json!({"read_only": ["*"]}), json!({"allow": ["echo", "generated_[02]"]})),
+        (json!({"deny": ["echo"]}), json!({"allow": ["generated_*"], "deny": ["*_1"], "ask": ["*_1"]})),
+        // A profile allows nothing that the server's own rules do not.
+        (json!({"allow": ["generated_[02]"], "deny": ["generated_1"]}), json!({"allow": ["generated_*"]})),
     ] {
-        let mut proxy = proxy_with_rules(rules.clone());
+        let mut proxy = proxy_with_rules(rules.clone(), of_profile.clone());
+        let rules = format!("{rules} {of_profile}");
         let expected =
             text_of(&proxy.call_meta_tool("get_dynamic_tools", json!({"group": "g", "lazy": true})))
                 .to_owned();
@@ -74,12 +83,19 @@ fn a_denied_tool_is_neither_shown_nor_called_by_any_route() {
 
 #[test]
 fn a_tool_that_needs_approval_is_refused_with_the_config_key_to_change() {
-    let mut proxy = proxy_with_rules(json!({"ask": ["gen*"], "read_only": ["gen*"]}));
-    for tool in ["call_dynamic_tool", "call_dynamic_tool_readonly"] {
-        let result = proxy.call_meta_tool(tool, json!({"group": "g", "name": "generated_0"}));
-        assert_eq!(result["isError"], true, "{result}");
-        assert!(text_of(&result).contains("tools.ask"), "{result}");
+    let ask = json!({"ask": ["gen*"]});
+    for (rules, of_profile, place) in [
+        (ask.clone(), json!({}), "(tools.ask in the config)"),
+        (json!({}), ask.clone(), "(tools.ask of the profile in use)"),
+        (ask.clone(), ask, "(tools.ask in the config)"),
+    ] {
+        let mut proxy = proxy_with_rules(merged(rules, json!({"read_only": ["gen*"]})), of_profile);
+        for tool in ["call_dynamic_tool", "call_dynamic_tool_readonly"] {
+            let result = proxy.call_meta_tool(tool, json!({"group": "g", "name": "generated_0"}));
+            assert_eq!(result["isError"], true, "{result}");
+            assert!(text_of(&result).contains(place), "{result}");
+        }
+        assert!(proxy.get_dynamic_tools(json!({"group": "g"})).contains("generated_0"), "the tool is listed");
+        proxy.call_text("g", "echo", json!({"text": "other tools are called"}));
     }
-    assert!(proxy.get_dynamic_tools(json!({"group": "g"})).contains("generated_0"), "the tool is listed");
-    proxy.call_text("g", "echo", json!({"text": "other tools are called"}));
 }

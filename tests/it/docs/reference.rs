@@ -58,9 +58,16 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
         rest = after;
     }
     rendered += rest;
-    for type_name in
-        ["ServerEntry", "SettingsEntry", "OAuthEntry", "TimeoutEntry", "FeaturesEntry", "ToolsEntry"]
-    {
+    for type_name in [
+        "ServerEntry",
+        "SettingsEntry",
+        "OAuthEntry",
+        "TimeoutEntry",
+        "FeaturesEntry",
+        "ToolsEntry",
+        "ProfileEntry",
+        "ProfileToolsEntry",
+    ] {
         let of_type = || markers.iter().filter(|(other, _)| *other == type_name).flat_map(|(_, names)| names);
         let is_complete = of_type().any(|name| *name == "*")
             || fields(&schema, type_name).keys().all(|name| of_type().any(|named| named == name));
@@ -223,6 +230,8 @@ fn the_examples_of_the_schema_load_and_satisfy_it() {
         entry[name] = value.clone();
         entry
     };
+    let profiled =
+        |profile: Value| json!({"mcpServers": {"github": {"command": "true"}}, "profiles": {"p": profile}});
     let mut examples = 0;
     for (type_name, inside) in [
         ("ServerEntry", None),
@@ -231,6 +240,8 @@ fn the_examples_of_the_schema_load_and_satisfy_it() {
         ("TimeoutEntry", Some("timeout")),
         ("FeaturesEntry", Some("features")),
         ("ToolsEntry", Some("tools")),
+        ("ProfileEntry", None),
+        ("ProfileToolsEntry", None),
     ] {
         for (name, field) in fields(&schema, type_name) {
             for example in field["examples"].as_array().into_iter().flatten() {
@@ -243,6 +254,8 @@ fn the_examples_of_the_schema_load_and_satisfy_it() {
                     let entry = with(base, object.0, &object.1);
                     let config = match type_name {
                         "SettingsEntry" => json!({"settings": entry}),
+                        "ProfileEntry" => profiled(entry),
+                        "ProfileToolsEntry" => profiled(json!({"tools": {"github": entry}})),
                         _ => json!({"mcpServers": {"s": entry}}),
                     };
                     let mut problems = messages(&load_in(dir.path(), &config));

@@ -196,12 +196,16 @@ fn names_that_clients_reject_are_replaced_and_resolved() {
 
 #[test]
 fn a_denied_tool_is_neither_listed_nor_called() {
-    for surface in ["flat", "meta"] {
-        let entry = merged(
-            scripted_upstream(&["--tools", "1"]),
-            json!({"tools": {"deny": ["generated_*", "cwd"]}, "expose": ["*"]}),
-        );
-        let mut proxy = discovered_proxy(config_of([("g", entry)]), surface);
+    let (deny, none) = (json!({"deny": ["generated_*", "cwd"]}), json!({}));
+    for (surface, tools, of_profile) in
+        [("flat", &deny, &none), ("meta", &deny, &none), ("flat", &none, &deny), ("meta", &none, &deny)]
+    {
+        let entry = merged(scripted_upstream(&["--tools", "1"]), json!({"tools": tools, "expose": ["*"]}));
+        let profiles = json!({"profiles": {"p": {"tools": {"g": of_profile}}}});
+        let config = merged(config_of([("g", entry)]), profiles);
+        let command = ProxyCommand::new().args(&["--profile", "p", "--surface", surface]);
+        let mut proxy = command.config(&config).start_initialized();
+        wait_until("ready", || proxy.status()["status"] == "ready");
         let list = proxy.request("tools/list", json!({})).to_string();
         assert!(!list.contains("generated_0") && !list.contains("cwd"), "{list}");
         for name in ["g__generated_0", "generated_0", "g__cwd", "g__CWD", "cwd"] {

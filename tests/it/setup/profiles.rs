@@ -1,4 +1,4 @@
-//! Profiles: a client sees the servers that a profile chooses, and never more than that.
+//! Profiles: a client sees the servers that a profile chooses and the tools that it does not deny, and never more.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::shell::Shell;
 #[cfg(unix)]
 use crate::support::config_of;
-use crate::support::{ProxyCommand, merged, pure_config, scripted_upstream, text_of};
+use crate::support::{ProxyCommand, merged, pure_config, scripted_upstream, text_of, wait_until};
 
 /// Three servers, and these profiles.
 fn config(profiles: Value) -> Value {
@@ -46,6 +46,94 @@ fn a_client_sees_what_the_profile_chooses_and_edits_of_it_take_effect() {
     assert_eq!(groups(&status), ["docs", "docs-old"]);
     assert!(
         text_of(&status).contains("there is no profile \"work\", so no server is used (the config has home)")
+    );
+}
+
+/// A profile that denies `echo` of `files` and these tools.
+fn denying(tools: &[&str]) -> Value {
+    let deny = [&["echo"], tools].concat();
+    json!({"work": {"servers": ["*", "!docs-old"], "tools": {"files": {"deny": deny}, "docs-old": {"deny": ["*"]}}}})
+}
+
+#[test]
+fn a_profile_excludes_servers_and_denies_tools_and_edits_take_effect_without_a_restart() {
+    let command = ProxyCommand::new().args(&["--profile", "work"]);
+    let mut proxy = command.config(&config(denying(&[]))).start_initialized();
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert_eq!(groups(&status), ["files", "docs"]);
+    let summary = "\nprofile work leaves out 1 of 3 servers and restricts the tools of 1";
+    assert!(text_of(&status).ends_with(summary), "{status}");
+    let pid = proxy.upstream_pid("files");
+    assert!(proxy.call_failure("files", "echo", json!({})).contains("has no tool \"echo\""));
+    assert_eq!(proxy.call_text("docs", "echo", json!({"text": "hi"})), "hi");
+    let count = proxy.group_status("files")["tools"].as_u64().unwrap();
+    assert_eq!(proxy.group_status("docs")["tools"], count + 1, "denied tools do not count");
+
+    fs::write(proxy.config_file(), config(denying(&["cwd"])).to_string()).unwrap();
+    wait_until("the tool is denied", || proxy.call_tool("files", "cwd", json!({}))["isError"] == true);
+    assert!(proxy.call_failure("files", "cwd", json!({})).contains("has no tool \"cwd\""));
+    // A profile that is wrong changes nothing.
+    let mut wrong = denying(&[]);
+    wrong["work"]["tools"]["files"]["denny"] = json!([]);
+    fs::write(proxy.config_file(), config(wrong).to_string()).unwrap();
+    proxy.wait_for_log("profile work: unknown field `denny` (did you mean `deny`?)");
+    assert!(proxy.call_failure("files", "cwd", json!({})).contains("has no tool \"cwd\""));
+
+    fs::write(proxy.config_file(), config(json!({"work": {}})).to_string()).unwrap();
+    wait_until("the rules are gone", || proxy.call_tool("files", "cwd", json!({}))["isError"] != true);
+    assert_eq!(proxy.call_text("files", "echo", json!({"text": "hi"})), "hi");
+    assert_eq!(proxy.upstream_pid("files"), pid);
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert!(text_of(&status).ends_with("profile work leaves out none of 3 servers"), "{status}");
+}
+
+#[test]
+fn the_user_is_asked_where_the_profile_says_so() {
+    let profile = json!({"work": {"tools": {"files": {"ask": ["echo"]}}}});
+    let command = ProxyCommand::new().args(&["--profile", "work"]).config(&config(profile));
+    let mut proxy = command.start();
+    proxy.handshake_with(json!({"elicitation": {}}));
+    let call = proxy.send_call("files", "echo", json!({"text": "hi"}));
+    let question = proxy.wait_for_message("elicitation/create");
+    proxy.respond(&question, r#""result":{"action":"accept","content":{}}"#);
+    assert_eq!(text_of(&proxy.response(call).json()["result"]), "hi");
+    assert_eq!(proxy.call_text("docs", "echo", json!({"text": "not asked"})), "not asked");
+}
+
+#[test]
+fn commands_use_the_rules_of_the_profile() {
+    let rules = json!({"allow": ["echo", "pid", "cwd"], "deny": ["cwd"], "ask": ["pid"]});
+    let profile = json!({"servers": ["files"], "tools": {"files": rules, "nothing": {}}});
+    let shell = Shell::new(&config(json!({"work": profile})));
+    let (code, stdout, _) = shell.run(&["tools", "--profile", "work"]);
+    assert!(code == 0 && stdout.starts_with("files (2 tools)\n"), "{stdout}");
+    assert!(stdout.contains("\n  echo: ") && stdout.contains("\n  pid (asks): "), "{stdout}");
+    let (code, stdout, _) = shell.run(&["search", "working directory", "--profile", "work"]);
+    assert!(code == 0 && !stdout.contains("cwd"), "{stdout}");
+    let (code, stdout, _) = shell.run(&["call", "files", "echo", r#"{"text":"hi"}"#, "--profile", "work"]);
+    assert_eq!((code, &*stdout), (0, "hi\n"));
+    for (args, expected, why) in [
+        (&["call", "files", "cwd", "--profile", "work"][..], 1, "has no tool \"cwd\""),
+        (&["tools", "files", "cwd", "--profile", "work"], 1, "has no tool \"cwd\""),
+        (&["call", "files", "pid", "--profile", "work"], 1, "there is a question, and nobody to answer it"),
+    ] {
+        let (code, stdout, stderr) = shell.run(args);
+        assert!((code, &*stdout) == (expected, "") && stderr.contains(why), "{args:?}: {code} {stderr}");
+    }
+    let (code, stdout, _) = shell.run(&["check", "--profile", "work"]);
+    assert!(stdout.contains("profile work: `tools`: no server has exactly this name\n"), "{stdout}");
+    let summary =
+        "profile work leaves out 2 of 3 servers and restricts the tools of 1\n1 of 1 servers work\n";
+    assert!(code == 0 && stdout.ends_with(summary), "{code} {stdout}");
+    let (_, stdout, _) = shell.run(&["check", "--json", "--profile", "work"]);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["servers"][0]["tools"], 2);
+    // A profile that only excludes shows nothing.
+    let shell = Shell::new(&config(json!({"work": ["!files"]})));
+    let (code, stdout, stderr) = shell.run(&["tools", "--profile", "work"]);
+    assert!(
+        (code, &*stdout) == (78, "") && stderr.contains("it excludes servers and chooses none"),
+        "{code} {stderr}"
     );
 }
 

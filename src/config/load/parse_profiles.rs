@@ -1,4 +1,4 @@
-//! Reads the `profiles` of one file, and remembers where their parts are.
+//! Parses the `profiles` of one file, and remembers where their parts are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 
+use super::json_text::expected_an_object;
+use super::source_text::SourceText;
 use crate::config::ConfigError;
 use crate::config::de::ValueReader;
 use crate::config::file::profiles::{ProfileEntry, ProfileToolsEntry};
 use crate::config::file::values::ServerPattern;
-use crate::config::load::json_text::expected_an_object;
-use crate::config::load::source_text::SourceText;
 use crate::config::vars::ExpandContext;
 use crate::text;
 
 /// A profile of a file.
-pub(in crate::config::load) struct NamedProfile {
+pub(super) struct NamedProfile {
     /// Its name.
     pub(super) name: String,
     /// What it says. Of a profile that is wrong, nothing: it chooses no server.
@@ -50,7 +50,7 @@ struct ProfileError {
 }
 
 /// Reads the value of `profiles`.
-pub(in crate::config::load) fn parse(
+pub(super) fn parse_profiles(
     value: &Value<'_>,
     text: &Arc<SourceText>,
     context: ExpandContext<'_>,
