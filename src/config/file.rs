@@ -48,8 +48,8 @@ pub struct ConfigFile {
     servers: Option<BTreeMap<String, ServerEntry>>,
     /// Defaults for every server, and settings of dynamic-mcp itself.
     settings: Option<SettingsEntry>,
-    /// What projects and clients use that should see less, by name, with `--profile NAME`: a list of globs of servers, in
-    /// which `!` before a glob excludes, or an object.
+    /// Profiles by name. With `--profile NAME` only the servers that the profile chooses are used. A profile is a list of
+    /// globs, in which `!` before a glob excludes, or an object.
     #[schemars(default, schema_with = "profiles::schema")]
     #[schemars(extend("examples" = [{"work": ["*", "!github"], "reading": {"servers": ["docs*"]}}]))]
     profiles: Option<BTreeMap<String, ProfileEntry>>,

@@ -330,6 +330,15 @@ mod tests {
     }
 
     #[test]
+    fn an_exclamation_mark_excludes_unless_it_is_escaped() {
+        for (text, excludes, matched) in [("x*", false, "xy"), ("!x*", true, "xy"), (r"\!x", false, "!x")] {
+            let pattern = ServerPattern::try_from(text.to_owned()).unwrap();
+            assert!(pattern.excludes == excludes && pattern.glob.matches(matched), "{text}");
+        }
+        assert!(ServerPattern::try_from("![".to_owned()).is_err());
+    }
+
+    #[test]
     fn an_invalid_glob_is_rejected_without_repeating_it() {
         let Err(message) = GlobPattern::try_from("secret[".to_owned()) else {
             panic!("the glob is accepted")

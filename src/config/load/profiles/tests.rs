@@ -84,6 +84,14 @@ fn a_later_file_replaces_profiles_by_name_and_they_choose_among_the_servers_of_a
     assert_eq!(load_files(&files, None).profiles, ["p", "q", "r"]);
 }
 
+/// Asserts that no server is used with a profile, because of this error.
+fn assert_uses_no_server(profiles: &str, profile: &str, error: &str) {
+    let config = load_profiles(profiles, Some(profile));
+    assert_eq!(config.errors[0].to_string(), error, "{profiles}");
+    assert_eq!(names(&config), Vec::<&str>::new(), "{profiles}");
+    assert_eq!(config.profile.as_ref().unwrap().left_out.len(), 4);
+}
+
 #[test]
 fn with_a_profile_that_is_not_known_or_wrong_no_server_is_used() {
     let unknown = r#"c.json: there is no profile "x", so no server is used"#;
@@ -109,73 +117,8 @@ fn with_a_profile_that_is_not_known_or_wrong_no_server_is_used() {
         ),
         (r#"{"p": ["*"], "p": ["docs"]}"#, "p", "c.json:1:27: profile p: it is defined twice"),
         (r#"["p"]"#, "p", "c.json:1:14: `profiles`: expected an object, found a list"),
-        (
-            r#"{"p": ["!docs"]}"#,
-            "p",
-            "c.json:1:20: profile p: it excludes servers and chooses none \
-             (write [\"*\", \"!NAME\"] to use all servers but NAME)",
-        ),
-        (
-            r#"{"p": ["*", "!a["]}"#,
-            "p",
-            "c.json:1:26: profile p: `[1]`: not a valid glob: unclosed character class; missing ']'",
-        ),
-        (
-            r#"{"p": {"servers": ["!docs"]}}"#,
-            "p",
-            "c.json:1:32: profile p: it excludes servers and chooses none \
-             (write [\"*\", \"!NAME\"] to use all servers but NAME)",
-        ),
-        (
-            r#"{"p": {"servers": null}}"#,
-            "p",
-            "c.json:1:32: profile p: `servers`: expected a list, found null",
-        ),
-        (
-            r#"{"p": {"server": ["docs"]}}"#,
-            "p",
-            "c.json:1:21: profile p: unknown field `server` (did you mean `servers`?)",
-        ),
-        (
-            r#"{"p": {"servers": ["*"], "servers": ["docs"]}}"#,
-            "p",
-            "c.json:1:20: profile p: `servers` is given twice (other spellings of a name count as the same field)",
-        ),
-        (
-            r#"{"p": {"tools": {"docs": {"denny": ["*"]}}}}"#,
-            "p",
-            "c.json:1:40: profile p: unknown field `denny` (did you mean `deny`?)",
-        ),
-        (
-            r#"{"p": {"tools": {"docs": {"read_only": ["*"]}}}}"#,
-            "p",
-            "c.json:1:40: profile p: unknown field `read_only`",
-        ),
-        (
-            r#"{"p": {"tools": {"docs": {"deny": null}}}}"#,
-            "p",
-            "c.json:1:48: profile p: `tools.docs.deny`: expected a list, found null",
-        ),
-        (
-            r#"{"p": {"tools": {"docs": {"deny": ["a["]}}}}"#,
-            "p",
-            "c.json:1:49: profile p: `tools.docs.deny[0]`: not a valid glob: unclosed character class; missing ']'",
-        ),
-        (
-            r#"{"p": {"tools": {"docs": ["a"]}}}"#,
-            "p",
-            "c.json:1:39: profile p: `tools.docs`: expected an object, found a list",
-        ),
-        (
-            r#"{"p": {"tools": {"docs": {"deny": ["*"]}, "docs": {}}}}"#,
-            "p",
-            "c.json:1:56: profile p: `tools`: the rules for this server are given twice",
-        ),
     ] {
-        let config = load_profiles(profiles, Some(profile));
-        assert_eq!(config.errors[0].to_string(), message, "{profiles}");
-        assert_eq!(names(&config), Vec::<&str>::new(), "{profiles}");
-        assert_eq!(config.profile.as_ref().unwrap().left_out.len(), 4);
+        assert_uses_no_server(profiles, profile, message);
     }
     // What is wrong with one that is not in use is an error too.
     let config = load_profiles(r#"{"p": 1, "q": ["docs"]}"#, Some("q"));
@@ -184,6 +127,61 @@ fn with_a_profile_that_is_not_known_or_wrong_no_server_is_used() {
     let config = load_profiles(r#"{"p": ["*"]}"#, Some(""));
     assert!(messages(&config)[0].contains("it is not known which profile to use"), "{config:?}");
     assert_eq!(names(&config), Vec::<&str>::new());
+}
+
+#[test]
+fn whatever_is_wrong_in_a_profile_exposes_nothing() {
+    for (profiles, message) in [
+        (
+            r#"{"p": ["!docs"]}"#,
+            "c.json:1:20: profile p: it excludes servers and chooses none \
+             (write [\"*\", \"!NAME\"] to use all servers but NAME)",
+        ),
+        (
+            r#"{"p": ["*", "!a["]}"#,
+            "c.json:1:26: profile p: `[1]`: not a valid glob: unclosed character class; missing ']'",
+        ),
+        (
+            r#"{"p": {"servers": ["!docs"]}}"#,
+            "c.json:1:32: profile p: it excludes servers and chooses none \
+             (write [\"*\", \"!NAME\"] to use all servers but NAME)",
+        ),
+        (r#"{"p": {"servers": null}}"#, "c.json:1:32: profile p: `servers`: expected a list, found null"),
+        (
+            r#"{"p": {"server": ["docs"]}}"#,
+            "c.json:1:21: profile p: unknown field `server` (did you mean `servers`?)",
+        ),
+        (
+            r#"{"p": {"servers": ["*"], "servers": ["docs"]}}"#,
+            "c.json:1:20: profile p: `servers` is given twice (other spellings of a name count as the same field)",
+        ),
+        (
+            r#"{"p": {"tools": {"docs": {"denny": ["*"]}}}}"#,
+            "c.json:1:40: profile p: unknown field `denny` (did you mean `deny`?)",
+        ),
+        (
+            r#"{"p": {"tools": {"docs": {"read_only": ["*"]}}}}"#,
+            "c.json:1:40: profile p: unknown field `read_only`",
+        ),
+        (
+            r#"{"p": {"tools": {"docs": {"deny": null}}}}"#,
+            "c.json:1:48: profile p: `tools.docs.deny`: expected a list, found null",
+        ),
+        (
+            r#"{"p": {"tools": {"docs": {"deny": ["a["]}}}}"#,
+            "c.json:1:49: profile p: `tools.docs.deny[0]`: not a valid glob: unclosed character class; missing ']'",
+        ),
+        (
+            r#"{"p": {"tools": {"docs": ["a"]}}}"#,
+            "c.json:1:39: profile p: `tools.docs`: expected an object, found a list",
+        ),
+        (
+            r#"{"p": {"tools": {"docs": {"deny": ["*"]}, "docs": {}}}}"#,
+            "c.json:1:56: profile p: `tools`: the rules for this server are given twice",
+        ),
+    ] {
+        assert_uses_no_server(profiles, "p", message);
+    }
 }
 
 #[test]
