@@ -8,14 +8,17 @@
 //! Then `plan` adds the new servers to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
-//! `allowed` ones), `write` writes them, and `undo` keeps what is needed to take that back. `own_entry` finds our entry
-//! there, for `check`. `measure` starts the servers for `--measure`. `secrets` knows which values must not be shown,
+//! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our entry
+//! there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its file,
+//! `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no client has
+//! then, in its `client_form`. `measure` starts the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be shown,
 //! and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
 //!
 //! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
 //! - Nothing of an entry is lost silently: what has no counterpart is listed.
+//! - A record stays until everything in it is back, or until the user forgets it.
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 //! - A signal ends the command where it waits, never within the write of a file.
 
@@ -43,20 +46,27 @@ use discover::{Discovery, discover};
 use measure::MeasureContext;
 use mode::ImportMode;
 use plan::Plan;
-use undo::undo_changes;
+use undo::{forget_record, list_records, undo_changes};
 use write::absolute;
 
 mod allowed;
 pub(super) mod apps;
 mod ask;
+mod change_record;
+mod client_form;
+mod comments;
 mod discover;
 pub(super) mod edit;
 mod keyring;
+mod leaving;
 mod measure;
+mod measure_progress;
 mod merge;
 mod mode;
 pub(super) mod own_entry;
 mod plan;
+mod put_back;
+mod records;
 mod replace;
 pub(super) mod report;
 mod secrets;
@@ -65,6 +75,7 @@ mod string_rules;
 mod timeouts;
 mod translate;
 mod undo;
+mod undo_step;
 mod variables;
 pub(super) mod write;
 
@@ -74,7 +85,7 @@ pub(super) mod write;
 /// before you agree.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --yes\n  dynamic-mcp import --undo"
+    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --yes\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
 )]
 pub struct ImportArgs {
     /// The clients to import from; all by default
@@ -89,6 +100,12 @@ pub struct ImportArgs {
     /// Take back what --write-client changed
     #[arg(long, conflicts_with_all = ["write_client", "project"])]
     pub undo: bool,
+    /// With --undo: show what was changed and is not taken back, each change with its number and date
+    #[arg(long, requires = "undo")]
+    pub list: bool,
+    /// Delete the record of a change, with what --undo has not put back
+    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "write_client", "project", "secrets", "measure", "clients"])]
+    pub forget: Option<u32>,
     /// Move plain secrets of the servers to the system's keyring
     #[arg(long, conflicts_with_all = ["undo", "measure"])]
     pub secrets: bool,
@@ -145,16 +162,19 @@ async fn import_or_undo(
         dry_run: args.dry_run,
         answers: Answers::new(args.yes),
     };
+    if args.list {
+        return list_records(&mode.apps, env);
+    }
     if mode.answers == Answers::Nobody && !mode.dry_run {
         let message =
             "there is no terminal to ask; run this again with --yes, or with --dry-run to see what it does";
         bail!(CommandError::new(EXIT_USAGE, message));
     }
+    if let Some(id) = args.forget {
+        return forget_record(id, &mode, env).await;
+    }
     if args.undo {
-        return match undo_changes(&mode, env).await? {
-            true => Ok(ExitCode::SUCCESS),
-            false => Ok(ExitCode::from(EXIT_FAILURE)),
-        };
+        return undo_changes(&mode, target_file(cli, env).ok(), env).await;
     }
     let target = target_file(cli, env)?;
     if is_toml(&target) {

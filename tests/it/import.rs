@@ -16,7 +16,14 @@ use crate::support::base_env;
 #[cfg(unix)]
 use crate::support::{PipeReader, wait_for_child};
 
+// It has a keyring on a D-Bus.
+#[cfg(all(unix, not(target_os = "macos")))]
+mod keyring;
+mod leaving;
 mod literal;
+#[cfg(target_os = "linux")]
+mod measure;
+mod undo;
 
 /// The variables that the files use.
 const VARIABLES: [&str; 12] = [
@@ -270,80 +277,6 @@ fn a_clients_file_keeps_its_mode_and_its_link() {
     );
 }
 
-#[test]
-fn a_client_without_a_file_gets_one_that_is_private_and_goes_with_undo() {
-    let home = Home::empty();
-    home.imported(&["copilot", "codex", "--yes", "--write-client"]);
-    for name in [".copilot/mcp-config.json", ".codex/config.toml"] {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            assert_eq!(fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777, 0o600);
-        }
-        assert!(home.text(name).contains("dynamic-mcp"), "{}", home.text(name));
-    }
-    home.imported(&["--undo", "--yes"]);
-    assert_eq!(home.client_files(), []);
-}
-
-/// `~/.claude.json` is written by its client all the time.
-#[test]
-fn undo_in_a_file_that_changed_removes_only_our_entry() {
-    let home = Home::with("home");
-    home.imported(&["claude-code", "codex", "--yes", "--write-client"]);
-    let changed = home.text(".claude.json").replace("\"numStartups\": 42", "\"numStartups\": 43");
-    let changed = changed
-        .replace("\"live\":", "\"sentry\": { \"type\": \"http\", \"url\": \"https://new\" },\n    \"live\":");
-    fs::write(home.file(".claude.json"), &changed).unwrap();
-    fs::write(
-        home.file(".codex/config.toml"),
-        home.text(".codex/config.toml").replace("gpt-5.1-codex", "gpt-6"),
-    )
-    .unwrap();
-    let printed = home.imported(&["--undo", "--yes"]);
-    assert!(
-        printed.contains(
-            "~/.claude.json was changed since: `dyn` is removed, and github, airtable, asana put back"
-        ),
-        "{printed}"
-    );
-    let root: Value = serde_json::from_str(&home.text(".claude.json")).unwrap();
-    assert_eq!(root["numStartups"], 43);
-    assert_eq!(root["mcpServers"]["sentry"]["url"], "https://new", "what the client wrote stays");
-    let original: Value = serde_json::from_slice(&fs::read(fixtures("home/.claude.json")).unwrap()).unwrap();
-    for name in ["github", "airtable", "asana", "live"] {
-        assert_eq!(root["mcpServers"][name], original["mcpServers"][name]);
-    }
-    assert!(root["mcpServers"].get("dyn").is_none());
-    let codex = home.text(".codex/config.toml");
-    let original =
-        fs::read_to_string(fixtures("home/.codex/config.toml")).unwrap().replace("gpt-5.1-codex", "gpt-6");
-    let content = |text: &str| {
-        let file = home.file("content.toml");
-        fs::write(&file, text).unwrap();
-        let mut servers = loaded(&file).servers;
-        servers.sort_by(|(a, _), (b, _)| a.cmp(b));
-        servers.into_iter().map(|(name, server)| (name, server.unwrap().endpoint.clone())).collect::<Vec<_>>()
-    };
-    assert_eq!(content(&codex), content(&original), "{codex}");
-    assert!(codex.starts_with("model = \"gpt-6\"   # the default\n"), "{codex}");
-}
-
-/// Gemini CLI starts only the servers in `mcp.allowed`.
-#[test]
-fn undo_takes_our_name_from_the_list_of_allowed_servers() {
-    let home = Home::with("home");
-    home.imported(&["gemini", "--yes", "--write-client"]);
-    let file = ".gemini/settings.json";
-    let allowed =
-        || -> Value { serde_json::from_str::<Value>(&home.text(file)).unwrap()["mcp"]["allowed"].take() };
-    assert_eq!(allowed(), serde_json::json!(["pythonTools", "httpServer", "dyn"]));
-    let changed = home.text(file).replace("\"pythonTools\",", "\"other\", \"pythonTools\",");
-    fs::write(home.file(file), changed).unwrap();
-    home.imported(&["--undo", "--yes"]);
-    assert_eq!(allowed(), serde_json::json!(["other", "pythonTools", "httpServer"]));
-}
-
 /// The entries have variables, which TOML files have not.
 #[test]
 fn no_toml_file_is_written() {
@@ -508,101 +441,4 @@ fn clients_files_are_configs_as_they_are() {
         assert_eq!(errors.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), broken, "{name}");
         assert!(!config.servers.is_empty(), "{name}");
     }
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn measure_starts_each_server_once_and_leaves_nothing() {
-    use crate::support::scripted_upstream;
-    let home = Home::empty();
-    let tagged = |flags: &[&str]| {
-        scripted_upstream(&[&["--record", home.file("started").to_str().unwrap()], flags].concat())
-    };
-    let cursor = serde_json::json!({"mcpServers": {
-        "one": tagged(&[]), "two": tagged(&["--tools", "40", "--grandchild"]), "gone": {"command": "no-such-program"}
-    }});
-    let copilot = serde_json::json!({"mcpServers": {"one": tagged(&[])}});
-    for (name, text) in [(".cursor/mcp.json", cursor), (".copilot/mcp-config.json", copilot)] {
-        fs::create_dir_all(home.file(name).parent().unwrap()).unwrap();
-        fs::write(home.file(name), text.to_string()).unwrap();
-    }
-    let printed = home.imported(&["--measure", "--dry-run"]);
-    let row = |label: &str| {
-        let line = printed
-            .lines()
-            .filter(|line| line.contains(" MB "))
-            .find_map(|line| line.trim().strip_prefix(label))
-            .unwrap_or_else(|| panic!("{printed}"));
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [processes, memory, "MB", start, "s", tokens] = words[..] else { panic!("{line}") };
-        let number = |text: &str| text.trim_start_matches('~').parse::<f64>().unwrap();
-        [processes, memory, start, tokens].map(number)
-    };
-    let (one, two) = (row("one"), row("two"));
-    assert_eq!((one[0], two[0]), (1.0, 2.0), "{printed}");
-    assert!(two[3] > 5.0 * one[3], "{printed}");
-    assert!(
-        printed.contains("gone                       did not start: command \"no-such-program\" not found"),
-        "{printed}"
-    );
-    let (cursor, copilot, after) =
-        (row("Cursor today"), row("Copilot CLI today"), row("each with dynamic-mcp"));
-    assert_eq!((cursor[0], copilot[0], after[0]), (3.0, 1.0, 1.0), "{printed}");
-    assert!((cursor[3] - one[3] - two[3]).abs() < 2.0 && copilot[3] == one[3], "{printed}");
-    assert!(after[3] < cursor[3] && after[1] > 0.0, "{printed}");
-    // Once to measure it, and once to learn its tools.
-    let started = home.text("started").matches("\"initialize\"").count();
-    assert_eq!(started, 4, "{printed}");
-    let marker = home.path().to_str().unwrap().to_owned();
-    let left = fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let left = left.filter(|cmdline| String::from_utf8_lossy(cmdline).contains(&marker));
-    assert_eq!(left.count(), 0, "a process is left");
-    assert!(!home.file(".config").exists() && !home.file(".local").exists(), "nothing is written");
-}
-
-// It has a keyring on a D-Bus.
-#[cfg(all(unix, not(target_os = "macos")))]
-#[test]
-fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
-    let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };
-    let home = Home::empty();
-    let text = r#"{"mcpServers": {
-        "wiki": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer s3cret-header"}},
-        "db": {"command": "db", "env": {"DB_PASSWORD": "s3cret-pa$$word", "LEVEL": "information"}}
-    }}"#;
-    fs::create_dir(home.file(".cursor")).unwrap();
-    fs::write(home.file(".cursor/mcp.json"), text).unwrap();
-    let import = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.arg("import").args(args).env_clear().env("HOME", home.path()).envs(desktop.shell_env());
-        let output = command.current_dir(home.path()).stdin(Stdio::null()).output().unwrap();
-        let (stdout, stderr) = (stdout(&output), stderr(&output));
-        assert!(!stdout.contains("s3cret") && !stderr.contains("s3cret"), "{stdout}{stderr}");
-        (output.status.code(), stdout, stderr)
-    };
-    let (code, stdout, _) = import(&["--secrets", "--dry-run"]);
-    assert_eq!(code, Some(0));
-    assert!(
-        stdout.contains("wiki: headers.Authorization becomes Bearer {keyring:wiki-Authorization}"),
-        "{stdout}"
-    );
-    assert!(!desktop.entries().contains("s3cret"));
-    let (code, stdout, stderr) = import(&["--secrets", "--yes"]);
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.contains("Moved 2 secrets to the system's keyring."), "{stdout}");
-    let servers = home.servers();
-    assert_eq!(servers["wiki"]["headers"]["Authorization"], "Bearer {keyring:wiki-Authorization}");
-    assert_eq!(servers["db"]["env"]["DB_PASSWORD"], "{keyring:db-DB_PASSWORD}");
-    assert_eq!(servers["db"]["env"]["LEVEL"], "information");
-    let entries = desktop.entries();
-    assert!(
-        entries.contains("secret = s3cret-header\n") && entries.contains("secret = s3cret-pa$$word\n"),
-        "{entries}"
-    );
-    let (code, _, stderr) = import(&["--secrets", "--yes", "--config", "other.json"]);
-    assert_eq!(code, Some(2));
-    assert!(stderr.contains("--secrets works only with your own servers.json"), "{stderr}");
 }

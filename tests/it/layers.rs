@@ -108,6 +108,7 @@ const LAYERS: [(&str, &[&str]); 29] = [
             "auth",
             "blocking",
             "cache",
+            "clock",
             "config",
             "digest",
             "dirs",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::apps::{ClientApp, OWN_NAME};
+use super::apps::ClientApp;
 use super::edit::ObjectEdit;
 
 /// The names in the list. `None`: there is none, or it is another client.
@@ -15,19 +15,21 @@ fn set_allowed(names: Vec<Value>) -> ObjectEdit {
     ObjectEdit { keys: vec!["mcp".to_owned()], remove: Vec::new(), set }
 }
 
-fn is_own(name: &Value) -> bool {
-    name == OWN_NAME
+/// Adds the name of our entry to the list of a client's file, if that is needed.
+pub(super) fn allow_own_entry(app: ClientApp, root: &Value, own: &str) -> Option<ObjectEdit> {
+    let names = allowed(app, root).filter(|names| !names.iter().any(|name| name == own))?;
+    Some(set_allowed(names.iter().cloned().chain([json!(own)]).collect()))
 }
 
-/// Adds our name to the list of a client's file, if that is needed.
-pub(super) fn allow_own_entry(app: ClientApp, root: &Value) -> Option<ObjectEdit> {
-    let names = allowed(app, root).filter(|names| !names.iter().any(is_own))?;
-    Some(set_allowed(names.iter().cloned().chain([json!(OWN_NAME)]).collect()))
-}
-
-/// Removes our name from the list of a client's file, unless it was there before we changed it.
-pub(super) fn disallow_own_entry(app: ClientApp, root: &Value, before: &Value) -> Option<ObjectEdit> {
-    let was_there = allowed(app, before).is_some_and(|names| names.iter().any(is_own));
-    let names = allowed(app, root).filter(|names| !was_there && names.iter().any(is_own))?;
-    Some(set_allowed(names.iter().filter(|name| !is_own(name)).cloned().collect()))
+/// Removes these names of our entries from the list of a client's file, unless they were there before we changed it.
+pub(super) fn disallow_own_entries(
+    app: ClientApp,
+    root: &Value,
+    before: &Value,
+    own: &[String],
+) -> Option<ObjectEdit> {
+    let was_there = |name: &Value| allowed(app, before).is_some_and(|names| names.contains(name));
+    let is_removed = |name: &Value| own.iter().any(|own| name == own) && !was_there(name);
+    let names = allowed(app, root).filter(|names| names.iter().any(is_removed))?;
+    Some(set_allowed(names.iter().filter(|name| !is_removed(name)).cloned().collect()))
 }

@@ -269,14 +269,32 @@ pub(super) fn has_nested_servers(root: &Value) -> bool {
     !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)
 }
 
-/// Returns whether an entry starts this program.
+/// Returns whether an entry starts this program, itself or by its package.
 pub(super) fn is_own_entry(entry: &Value) -> bool {
     let command = entry.get("command");
-    let program = command.and_then(|command| command.as_str().or_else(|| command.get(0)?.as_str()));
-    program.is_some_and(|program| {
-        let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-        name.strip_suffix(".exe").unwrap_or(name) == "dynamic-mcp"
-    })
+    let words = |value: Option<&'_ Value>| match value {
+        Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::String(word)) => vec![word.clone()],
+        _ => Vec::new(),
+    };
+    let words = [words(command), words(entry.get("args"))].concat();
+    let Some((program, args)) = words.split_first() else { return false };
+    // npm writes a version as `@1`, uv as `==1` and `@1`.
+    let is_package = |word: &String| {
+        let version = word.strip_prefix("dynamic-mcp-proxy");
+        version.is_some_and(|version| version.is_empty() || version.starts_with(['@', '=']))
+    };
+    match program_name(program) {
+        "dynamic-mcp" => true,
+        "npx" | "bunx" | "pnpx" | "uvx" | "uv" | "pipx" => args.iter().any(is_package),
+        _ => false,
+    }
+}
+
+/// The name of a program, without its directory and the extension of Windows.
+pub(super) fn program_name(program: &str) -> &str {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
 /// The path with the home directory as `~`, for texts, in visible characters.

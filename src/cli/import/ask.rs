@@ -1,13 +1,28 @@
 //! Questions to the person at the terminal.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::time::Duration;
 
+use super::apps::short_path;
+use super::write::is_read_only;
 use crate::blocking;
 use crate::cli::terminal;
+use crate::config::vars::Env;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Whether a file is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replacement {
+    /// It is.
+    Wanted,
+    /// The person said no.
+    Declined,
+    /// It is read-only, and nobody was asked.
+    ReadOnly,
+}
 
 /// Who answers questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +59,33 @@ impl Answers {
                 Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
             }
         }
+    }
+
+    /// Asks whether a file is replaced. `--yes` does not answer for one that is read-only: somebody made it so. That it is
+    /// left then is said here.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be read or written.
+    pub(super) async fn confirm_replacement(
+        self,
+        file: &Path,
+        env: &Env,
+        question: &str,
+    ) -> io::Result<Replacement> {
+        let is_read_only = is_read_only(file);
+        let path = short_path(file, env);
+        if is_read_only && self == Self::Yes {
+            terminal::message(format_args!(
+                "{path} is read-only, so it is left as it is; make it writable, or answer without --yes"
+            ));
+            return Ok(Replacement::ReadOnly);
+        }
+        let note = if is_read_only { format!("{path} is read-only. ") } else { String::new() };
+        Ok(match self.confirm(&format!("{note}{question}")).await? {
+            true => Replacement::Wanted,
+            false => Replacement::Declined,
+        })
     }
 
     /// Asks which of several to take. Enter takes the first.

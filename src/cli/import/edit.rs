@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstComment, CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 use toml_edit::{InlineTable, Item, TableLike};
 
+use super::comments::comments_above;
 use super::source::{literal, parse_toml};
 use crate::config::load::{PARSE_OPTIONS, is_toml};
 
@@ -66,6 +67,7 @@ fn apply(object: &CstObject, edit: &ObjectEdit) {
     // A name may be there twice.
     for property in object.properties() {
         if property.decoded_name().is_some_and(|name| edit.remove.contains(&name)) {
+            comments_above(&property).into_iter().for_each(remove_comment);
             property.remove();
         }
     }
@@ -77,7 +79,21 @@ fn apply(object: &CstObject, edit: &ObjectEdit) {
     }
 }
 
-fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
+/// Removes a comment, and its line if it stands alone in it.
+fn remove_comment(comment: CstComment) {
+    if let Some(space) = comment.previous_sibling().and_then(|node| node.as_whitespace()) {
+        space.remove();
+    }
+    let is_alone = comment.next_sibling().is_none_or(|next| next.is_newline());
+    if let Some(line_end) = comment.previous_sibling().filter(|_| is_alone).and_then(|node| node.as_newline())
+    {
+        line_end.remove();
+    }
+    comment.remove();
+}
+
+/// What an edit makes of the content of a file.
+pub(super) fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
     let mut value = root;
     for key in &edit.keys {
         if !value.is_object() {

@@ -95,6 +95,16 @@ impl SecretMove {
         )
     }
 
+    /// Its name in the keyring.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its value.
+    pub(super) fn value(&self) -> &Secret {
+        &self.value
+    }
+
     /// The change in servers.json, below the keys of the servers, for a server that is there. New ones have it already.
     pub(super) fn edit(&self, keys: &[String]) -> Option<ObjectEdit> {
         let keys = keys.iter().chain([&self.server, &self.field]).cloned().collect();

@@ -15,6 +15,7 @@ use anyhow::Context;
 use tokio::time::{Instant, sleep};
 
 use super::apps::ClientApp;
+use super::measure_progress::MeasureProgress;
 use super::merge::PlannedServer;
 use super::report::counted;
 use super::write;
@@ -118,15 +119,22 @@ pub(super) async fn measure(
         |name: &str| servers.iter().any(|server| server.name == name && !server.origins.is_empty());
     loaded.servers.retain(|(name, _)| is_of_client(name.as_str()));
     let logins = OAuthLogins::new(token_store(cli, env, &loaded.settings, false));
-    let before = measure_servers(loaded, logins, process_env).await;
-    let after = measure_own(&files).await?;
+    let mut progress = MeasureProgress::new(loaded.servers.iter().map(|(name, _)| name.to_string()));
+    let before = measure_servers(loaded, logins, process_env, &mut progress).await;
+    let after = measure_own(&files, &mut progress).await?;
+    drop(progress);
     Ok(table(servers, &before, &after))
 }
 
 type Measured = BTreeMap<String, Result<Figures, String>>;
 
 /// Starts all servers and measures each.
-async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: ProcessEnv) -> Measured {
+async fn measure_servers(
+    mut config: Config,
+    logins: OAuthLogins,
+    process_env: ProcessEnv,
+    progress: &mut MeasureProgress,
+) -> Measured {
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
         let server = Arc::make_mut(server);
         server.mode = Mode::Eager;
@@ -145,7 +153,14 @@ async fn measure_servers(mut config: Config, logins: OAuthLogins, process_env: P
     let groups = GroupManager::new(config, transport, client, cache, pins, Startup::default());
     let deadline = Instant::now() + START_TIMEOUT;
     groups.start().await;
-    while !groups.all().iter().all(has_started) && Instant::now() < deadline {
+    loop {
+        let all = groups.all();
+        all.iter().filter(|group| has_started(group)).for_each(|group| {
+            progress.server_ended(group.name.as_str(), matches!(group.snapshot().state, State::Connected));
+        });
+        if all.iter().all(has_started) || Instant::now() >= deadline {
+            break;
+        }
         sleep(POLL_INTERVAL).await;
     }
     sleep(SETTLE_TIME).await;
@@ -182,14 +197,16 @@ fn figures(group: &Upstream, tree: &ProcessTree) -> Result<Figures, String> {
 }
 
 /// Starts this program twice and measures the second time.
-async fn measure_own(files: &TemporaryFiles) -> anyhow::Result<Figures> {
+async fn measure_own(files: &TemporaryFiles, progress: &mut MeasureProgress) -> anyhow::Result<Figures> {
     let args = ["--log-level=error".as_ref(), "--config".as_ref(), files.config.as_os_str()];
     let dirs = [("XDG_CACHE_HOME", files.dir.as_path()), ("XDG_STATE_HOME", files.dir.as_path())];
+    progress.phase("starting dynamic-mcp on the same servers: the first time, with an empty cache");
     let mut first = DemoClient::start(&args, &dirs)?;
     first.initialize().await?;
     first.list_tools().await?;
     wait_until_alone(first.pid()).await;
     first.shut_down().await?;
+    progress.phase("starting dynamic-mcp on the same servers: the second time, as always");
     let began = Instant::now();
     let mut second = DemoClient::start(&args, &dirs)?;
     second.initialize().await?;

@@ -1,11 +1,12 @@
-//! The entry by which a client starts this program: what it gives us beyond the client's environment.
+//! The entry by which a client starts this program: what it gives us beyond the client's environment, and what a further
+//! import makes of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::apps::ClientApp;
+use super::apps::{ClientApp, OWN_NAME, is_own_entry, program_name};
 use super::discover::discover;
 use crate::config::notation::literal;
 use crate::config::referenced::ReferencedFiles;
@@ -85,5 +86,110 @@ impl OwnEntry {
             }
         }
         (values, notes)
+    }
+}
+
+/// The name of our entry among a client's servers. Users rename it.
+pub(super) fn name_among(servers: &Map<String, Value>) -> Option<&str> {
+    let own = || servers.iter().filter(|(_, entry)| is_own_entry(entry)).map(|(name, _)| name.as_str());
+    own().find(|name| *name == OWN_NAME).or_else(|| own().next())
+}
+
+/// Our entry in a client's file, with what a new one has beyond it: what the user added or chose there stays.
+pub(super) fn merged(known: &Value, new: &Map<String, Value>) -> Value {
+    let Value::Object(known) = known else { return Value::Object(new.clone()) };
+    let mut entry = known.clone();
+    for (field, value) in new {
+        match (entry.get_mut(field), value) {
+            (Some(Value::Array(words)), Value::Array(new)) if field == "command" => {
+                // OpenCode has the program and the arguments in one list.
+                if let ([program, args @ ..], [new_program, new_args @ ..]) = (&words[..], &new[..]) {
+                    let args = merged_args(args, new_args);
+                    *words = [vec![merged_program(program, new_program)], args].concat();
+                }
+            }
+            (Some(program), new) if field == "command" => *program = merged_program(program, new),
+            (Some(Value::Array(args)), Value::Array(new)) if field == "args" => {
+                *args = merged_args(args, new)
+            }
+            (Some(Value::Array(names)), Value::Array(new)) => {
+                let missing: Vec<_> = new.iter().filter(|name| !names.contains(name)).cloned().collect();
+                names.extend(missing);
+            }
+            (Some(Value::Object(members)), Value::Object(new)) => {
+                for (name, value) in new {
+                    members.entry(name).or_insert_with(|| value.clone());
+                }
+            }
+            (Some(_), _) => {}
+            (None, value) => drop(entry.insert(field.clone(), value.clone())),
+        }
+    }
+    Value::Object(entry)
+}
+
+/// A path to this program follows it to where it is now; a launcher stays.
+fn merged_program(known: &Value, new: &Value) -> Value {
+    let is_path = known.as_str().is_some_and(|program| program_name(program) == "dynamic-mcp");
+    if is_path { new.clone() } else { known.clone() }
+}
+
+/// The arguments with the options of the new ones, each with its value. Of those that are there, `--config` alone changes.
+fn merged_args(known: &[Value], new: &[Value]) -> Vec<Value> {
+    let mut args = known.to_vec();
+    for pair in new.chunks(2) {
+        let [Value::String(option), Value::String(value)] = pair else { continue };
+        let joined = format!("{option}=");
+        let is_joined = |arg: &Value| arg.as_str().is_some_and(|arg| arg.starts_with(&joined));
+        let place = args.iter().position(|arg| arg == option || is_joined(arg));
+        match place {
+            None => args.extend(pair.iter().cloned()),
+            Some(_) if option != "--config" => {}
+            Some(index) if is_joined(&args[index]) => args[index] = format!("{joined}{value}").into(),
+            Some(index) => match args.get_mut(index + 1) {
+                Some(known) => *known = value.as_str().into(),
+                None => args.push(value.as_str().into()),
+            },
+        }
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_further_import_keeps_what_the_user_wrote_into_our_entry() {
+        let args = ["--config", "/new.json"];
+        let new = json!({"command": "/new/dynamic-mcp", "args": args, "env": {"A": "${A}", "B": "${B}"}, "tools": ["*"]});
+        let new = new.as_object().unwrap();
+        for (known, expected) in [
+            (
+                json!({"command": "/old/dynamic-mcp", "args": ["--profile", "work", "--config", "/old.json"], "env": {"A": "mine"}, "x": 1}),
+                json!({"command": "/new/dynamic-mcp", "args": ["--profile", "work", "--config", "/new.json"], "env": {"A": "mine", "B": "${B}"}, "x": 1, "tools": ["*"]}),
+            ),
+            (
+                json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/old.json"], "tools": ["a"]}),
+                json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/new.json"], "tools": ["a", "*"], "env": {"A": "${A}", "B": "${B}"}}),
+            ),
+        ] {
+            assert!(is_own_entry(&known), "{known}");
+            assert_eq!(merged(&known, new), expected);
+        }
+        let opencode = json!({"command": ["uvx", "dynamic-mcp-proxy==1.2"], "enabled": true});
+        let new = json!({"type": "local", "command": ["/new/dynamic-mcp", "--config", "/new.json"]});
+        let expected = json!({"command": ["uvx", "dynamic-mcp-proxy==1.2", "--config", "/new.json"], "enabled": true, "type": "local"});
+        assert_eq!(merged(&opencode, new.as_object().unwrap()), expected);
+    }
+
+    #[test]
+    fn our_entry_is_known_by_what_it_starts() {
+        let servers = json!({"a": {"command": "npx", "args": ["other"]}, "my-dyn": {"command": "C:\\x\\dynamic-mcp.exe"}, "dyn": {"command": "other"}});
+        assert_eq!(name_among(servers.as_object().unwrap()), Some("my-dyn"));
+        let servers = json!({"z": {"command": ["dynamic-mcp"]}, "dyn": {"command": "/x/dynamic-mcp"}});
+        assert_eq!(name_among(servers.as_object().unwrap()), Some("dyn"));
+        assert_eq!(name_among(&Map::new()), None);
     }
 }

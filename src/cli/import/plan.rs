@@ -8,16 +8,16 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
-use super::ask::Answers;
+use super::ask::{Answers, Replacement};
 use super::discover::Discovery;
 use super::edit::{ObjectEdit, edit};
 use super::keyring::{SecretMove, take_secrets};
 use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
+use super::records::ChangeRecords;
 use super::replace::{ClientWrite, OwnProgram};
 use super::source::{read_text, servers_keys, understood, value_at};
-use super::undo::{ChangeRecords, records_dir};
 use super::{report, secrets, write};
 use crate::cli::paths::secret_store;
 use crate::cli::terminal::{self, VisibleText};
@@ -120,15 +120,51 @@ impl Plan {
             terminal::paragraph("Nothing was written.")?;
             return Ok(is_complete);
         }
-        if !self.write_servers(mode, env).await? {
+        let is_written = self.write_servers(mode, env).await?;
+        if is_written != Replacement::Wanted {
             terminal::line("Nothing was written.")?;
-            return Ok(true);
+            return Ok(is_written == Replacement::Declined);
         }
         for client in &writes {
-            is_complete &= write_client(client, mode.answers, env).await?;
+            is_complete &= self.write_client(client, mode.answers, env).await?;
         }
         self.say_what_next(mode, &writes, discovery, env)?;
         Ok(is_complete)
+    }
+
+    /// Writes a client's file. Returns whether it is written, or was not wanted.
+    async fn write_client(&self, client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
+        let path = short_path(&client.path, env);
+        let what = match client.replaced.len() {
+            0 => format!("Add `{OWN_NAME}` to"),
+            count => format!("Put `{OWN_NAME}` in place of {} in", report::counted(count, "server")),
+        };
+        let question = format!("{what} {path} ({})?", client.app.label());
+        match answers.confirm_replacement(&client.path, env, &question).await? {
+            Replacement::Wanted => {}
+            Replacement::Declined => return Ok(true),
+            Replacement::ReadOnly => return Ok(false),
+        }
+        let mut records = ChangeRecords::of_user(env)?;
+        let mut record = client.record();
+        for secret in &self.moves {
+            record.remove_value(secret.name(), secret.value().expose());
+        }
+        // Before the change, so that no change is without its record.
+        let id = records.add(record)?;
+        if let Err(error) =
+            write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
+        {
+            records.remove(id)?;
+            terminal::message(format_args!("{path} cannot be written: {error}"));
+            return Ok(false);
+        }
+        terminal::line(format_args!(
+            "{}: wrote {path}; its old content is kept in {}.",
+            client.app.label(),
+            short_path(&records.path(id), env)
+        ))?;
+        Ok(true)
     }
 
     /// Whether servers.json changes.
@@ -137,11 +173,11 @@ impl Plan {
     }
 
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
-    async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<bool> {
+    async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<Replacement> {
         let target = short_path(&self.target, env);
         if !self.changes() {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;
-            return Ok(true);
+            return Ok(Replacement::Wanted);
         }
         let new = report::counted(self.servers.iter().filter(|server| !server.is_known).count(), "server");
         let question = match self.moves.len() {
@@ -152,8 +188,9 @@ impl Plan {
             ),
         };
         terminal::line("")?;
-        if !mode.answers.confirm(&question).await? {
-            return Ok(false);
+        let answer = mode.answers.confirm_replacement(&self.target, env, &question).await?;
+        if answer != Replacement::Wanted {
+            return Ok(answer);
         }
         if !self.moves.is_empty() {
             let store = secret_store(env).context("there is no directory for the names of secrets")?;
@@ -167,12 +204,25 @@ impl Plan {
         terminal::line(format_args!("Added {new} to {target}."))?;
         if !self.moves.is_empty() {
             let secrets = report::counted(self.moves.len(), "secret");
-            terminal::line(format_args!(
-                "Moved {secrets} to the system's keyring. What --undo keeps of the clients' files still has them."
-            ))?;
+            terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
+            self.remove_values_from_records(env)?;
         }
         self.show_problems(env)?;
-        Ok(true)
+        Ok(answer)
+    }
+
+    /// Takes the values that moved to the keyring out of what `--undo` keeps, which fetches them from there.
+    fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
+        let values: Vec<_> =
+            self.moves.iter().map(|secret| (secret.name(), secret.value().expose())).collect();
+        let changed = ChangeRecords::of_user(env)?.remove_values(&values)?;
+        if !changed.is_empty() {
+            terminal::line(format_args!(
+                "Removed them from {} of the clients' files; --undo takes them from the keyring.",
+                report::counted(changed.len(), "record")
+            ))?;
+        }
+        Ok(())
     }
 
     /// The clients' files with our entry, and whether all of them can be made.
@@ -282,34 +332,6 @@ async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> i
         }
     }
     Ok(())
-}
-
-/// Writes a client's file. Returns whether it is written, or was not wanted.
-async fn write_client(client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
-    let path = short_path(&client.path, env);
-    let what = match client.replaced.len() {
-        0 => format!("Add `{OWN_NAME}` to"),
-        count => format!("Put `{OWN_NAME}` in place of {} in", report::counted(count, "server")),
-    };
-    if !answers.confirm(&format!("{what} {path} ({})?", client.app.label())).await? {
-        return Ok(true);
-    }
-    let mut records = ChangeRecords::read(&records_dir(env)?)?;
-    // Before the change, so that no change is without its record.
-    records.add(client.record())?;
-    if let Err(error) =
-        write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
-    {
-        records.remove_last()?;
-        terminal::message(format_args!("{path} cannot be written: {error}"));
-        return Ok(false);
-    }
-    terminal::line(format_args!(
-        "{}: wrote {path}; its old content is kept in {}.",
-        client.app.label(),
-        short_path(records.path(), env)
-    ))?;
-    Ok(true)
 }
 
 /// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.

@@ -1,16 +1,20 @@
 //! The clients' files with dynamic-mcp in place of their servers.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::allowed::allow_own_entry;
-use super::apps::{ClientApp, OWN_NAME, OwnLaunch};
+use super::apps::{ClientApp, OWN_NAME, OwnLaunch, is_own_entry};
+use super::change_record::{ChangeRecord, ChangedPlace};
+use super::comments::{comments, missing_comments};
 use super::discover::{ClientFile, Place};
 use super::edit::{ObjectEdit, edit};
-use super::merge::PlannedServer;
+use super::merge::{Origin, PlannedServer};
+use super::own_entry;
 use super::source::{literal, value_at};
-use super::undo::{ChangeRecord, ChangedPlace};
+use super::write::missing_dirs;
 
 /// Variables that every client passes to servers.
 const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];
@@ -29,12 +33,25 @@ pub(super) struct ClientWrite {
     /// The names of the entries that ours replaces.
     pub(super) replaced: Vec<String>,
     places: Vec<ChangedPlace>,
+    /// The names that the replaced entries have in servers.json.
+    servers: BTreeSet<String>,
+    /// The path of servers.json.
+    config: PathBuf,
 }
 
 impl ClientWrite {
-    /// What `--undo` needs to know.
+    /// What `--undo` needs to know, before the change is made.
     pub(super) fn record(&self) -> ChangeRecord {
-        ChangeRecord::new(self.app, &self.path, self.before.as_deref(), &self.after, self.places.clone())
+        let before = self.before.as_deref();
+        let comments = |text: &str| comments(&self.path, text);
+        ChangeRecord {
+            config: Some(self.config.clone()),
+            places: self.places.clone(),
+            servers: self.servers.clone(),
+            comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
+            made_dirs: missing_dirs(&self.path),
+            ..ChangeRecord::new(self.app, &self.path, before, &self.after)
+        }
     }
 
     /// Whether the file has this text already.
@@ -93,24 +110,51 @@ impl OwnProgram<'_> {
         }
         // As the client writes them, for the record.
         let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
-        let entry = Value::Object(file.app.entry(&root, &self.launch(file.app)));
+        let entry = file.app.entry(&root, &self.launch(file.app));
+        let mut own_names = Vec::new();
         let mut changed = Vec::new();
         let mut edits = Vec::new();
         for place in places {
             let known = value_at(&root, &place.keys).and_then(Value::as_object);
-            let entry_of = |name: &str| Some((name.to_owned(), known?.get(name)?.clone()));
-            let names = place.servers.iter().map(|server| server.name.as_str());
-            let removed: Map<String, Value> = names.filter_map(entry_of).collect();
-            let remove = removed.keys().filter(|name| *name != OWN_NAME).cloned().collect();
-            let set = vec![(OWN_NAME.to_owned(), entry.clone())];
-            edits.push(ObjectEdit { keys: place.keys.clone(), remove, set });
-            changed.push(ChangedPlace { keys: place.keys.clone(), own: OWN_NAME.to_owned(), removed });
+            let names = place.servers.iter().map(|server| server.name.clone());
+            let removed: Vec<String> =
+                names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
+            let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
+            let remove = removed.iter().filter(|name| **name != own).cloned().collect();
+            let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
+            let entry = known_own
+                .map_or_else(|| Value::Object(entry.clone()), |known| own_entry::merged(known, &entry));
+            edits.push(ObjectEdit {
+                keys: place.keys.clone(),
+                remove,
+                set: vec![(own.clone(), entry.clone())],
+            });
+            own_names.push(own.clone());
+            changed.push(ChangedPlace { keys: place.keys.clone(), own: Some(own), entry, removed });
         }
-        edits.extend(allow_own_entry(file.app, &root));
-        let replaced = changed.iter().flat_map(|place| place.removed.keys().cloned()).collect();
+        edits.extend(own_names.iter().find_map(|own| allow_own_entry(file.app, &root, own)));
+        let replaced: Vec<String> = changed.iter().flat_map(|place| place.removed.clone()).collect();
         let after = edit(&file.path, &file.text, &edits)?;
         let (path, before) = (file.path.clone(), Some(file.text.clone()));
-        Ok(Some(ClientWrite { app: file.app, path, before, after, replaced, places: changed }))
+        let servers = self.names_of(file.app, &replaced);
+        let config = self.config.to_owned();
+        Ok(Some(ClientWrite {
+            app: file.app,
+            path,
+            before,
+            after,
+            replaced,
+            places: changed,
+            servers,
+            config,
+        }))
+    }
+
+    /// The names in servers.json of the servers that a client has under these names.
+    fn names_of(&self, app: ClientApp, names: &[String]) -> BTreeSet<String> {
+        let is_one = |origin: &Origin| origin.app == app && names.contains(&origin.name);
+        let servers = self.servers.iter().filter(|server| server.origins.iter().any(is_one));
+        servers.map(|server| server.name.clone()).collect()
     }
 
     /// Makes a file that has our entry alone.
@@ -122,9 +166,11 @@ impl OwnProgram<'_> {
         let root = json!({});
         let keys = app.servers_path(&root);
         let entry = Value::Object(app.entry(&root, &self.launch(app)));
-        let set = vec![(OWN_NAME.to_owned(), entry)];
+        let set = vec![(OWN_NAME.to_owned(), entry.clone())];
         let after = edit(&path, "", &[ObjectEdit { keys: keys.clone(), remove: Vec::new(), set }])?;
-        let places = vec![ChangedPlace { keys, own: OWN_NAME.to_owned(), removed: Map::new() }];
-        Ok(ClientWrite { app, path, before: None, after, replaced: Vec::new(), places })
+        let own = Some(OWN_NAME.to_owned());
+        let places = vec![ChangedPlace { keys, own, entry, removed: Vec::new() }];
+        let (servers, config) = (BTreeSet::new(), self.config.to_owned());
+        Ok(ClientWrite { app, path, before: None, after, replaced: Vec::new(), places, servers, config })
     }
 }

@@ -30,6 +30,16 @@ fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
     }
 }
 
+/// Whether nobody may write a file, by its mode or attribute.
+pub(super) fn is_read_only(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
+}
+
+/// The directories above a file that do not exist, the innermost first.
+pub(super) fn missing_dirs(path: &Path) -> Vec<PathBuf> {
+    path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
+}
+
 /// Replaces the text of a file. `old` is the text that was read; `None` makes a new file.
 ///
 /// # Errors

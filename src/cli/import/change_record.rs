@@ -1,0 +1,229 @@
+//! The record of one change of a client's file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::apps::ClientApp;
+use super::put_back::{ReturningEntries, put_back};
+use crate::clock::unix_time_s;
+
+/// One change of a client's file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ChangeRecord {
+    /// The client's name on the command line.
+    pub(super) client: String,
+    /// The file.
+    pub(super) file: PathBuf,
+    /// When it was made, in seconds since 1970. Of a record of an earlier version, when the last of them was made.
+    pub(super) made: u64,
+    /// The config file that our entry names.
+    #[serde(default)]
+    pub(super) config: Option<PathBuf>,
+    /// The text before; `None` if there was no file. Of an incomplete record, the text of what is not back.
+    pub(super) before: Option<String>,
+    /// The SHA-256 of the bytes after, in base64; `None` if the record is incomplete.
+    #[serde(default)]
+    pub(super) after: Option<String>,
+    /// The places that were changed.
+    pub(super) places: Vec<ChangedPlace>,
+    /// The names that the replaced entries have in the config file.
+    #[serde(default)]
+    pub(super) servers: BTreeSet<String>,
+    /// Comments that the change removed, and that are not back.
+    #[serde(default)]
+    pub(super) comments: Vec<String>,
+    /// Our entries that were removed although the user had written variables into them. `before` has them.
+    #[serde(default)]
+    pub(super) own_variables: Vec<OwnVariables>,
+    /// The directories that were made for the file, the innermost first.
+    #[serde(default)]
+    pub(super) made_dirs: Vec<PathBuf>,
+    /// Values that were moved out of `before` to the keyring.
+    #[serde(default)]
+    pub(super) stored_values: Vec<StoredValue>,
+}
+
+/// The change in one place of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ChangedPlace {
+    /// The keys that lead to the servers.
+    pub(super) keys: Vec<String>,
+    /// The name of our entry; `None` if it was removed again.
+    pub(super) own: Option<String>,
+    /// Our entry, as it was written.
+    #[serde(default)]
+    pub(super) entry: Value,
+    /// The names of the entries that ours replaced.
+    pub(super) removed: Vec<String>,
+}
+
+/// The variables that the user wrote into our entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OwnVariables {
+    /// The keys that lead to the servers.
+    pub(super) keys: Vec<String>,
+    /// The name of our entry.
+    pub(super) own: String,
+    /// The names of the variables.
+    pub(super) names: Vec<String>,
+}
+
+impl OwnVariables {
+    /// Where the entry is.
+    fn place(&self) -> ReturningEntries {
+        ReturningEntries { keys: self.keys.clone(), remove: None, names: vec![self.own.clone()] }
+    }
+}
+
+/// A value that stands in the keyring and not in the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredValue {
+    /// What stands in its place.
+    mark: String,
+    /// Its name in the keyring.
+    pub(super) name: String,
+    /// Whether the text has it with the escapes of JSON.
+    is_escaped: bool,
+}
+
+impl ChangeRecord {
+    /// Records a change before it is made.
+    pub(super) fn new(app: ClientApp, file: &Path, before: Option<&str>, after: &str) -> Self {
+        Self {
+            client: app.id().to_owned(),
+            file: file.to_owned(),
+            made: unix_time_s(),
+            before: before.map(str::to_owned),
+            after: Some(digest(after.as_bytes())),
+            ..Self::default()
+        }
+    }
+
+    /// The client.
+    pub(super) fn app(&self) -> Option<ClientApp> {
+        ClientApp::all().iter().copied().find(|app| app.id() == self.client)
+    }
+
+    /// Whether a part was put back.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// Whether these are the bytes that the change left.
+    pub(super) fn left(&self, bytes: &[u8]) -> bool {
+        self.after.as_ref() == Some(&digest(bytes))
+    }
+
+    /// What is left of the record when everything but these entries is back. `own`: our entries that are removed now, from
+    /// the text `now`.
+    ///
+    /// # Errors
+    ///
+    /// Says why the text cannot be made.
+    pub(super) fn remainder(
+        &self,
+        entries: &[(Vec<String>, String)],
+        own: &[OwnVariables],
+        now: &str,
+    ) -> Result<Self, String> {
+        let names = |keys: &[String]| {
+            let of_place = entries.iter().filter(|(place, _)| place == keys);
+            of_place.map(|(_, name)| name.clone()).collect::<Vec<_>>()
+        };
+        let places = self.places.iter().map(|place| ChangedPlace {
+            keys: place.keys.clone(),
+            own: None,
+            entry: Value::Null,
+            removed: names(&place.keys),
+        });
+        let places: Vec<_> = places.filter(|place| !place.removed.is_empty()).collect();
+        let returning = places.iter().map(|place| ReturningEntries {
+            keys: place.keys.clone(),
+            remove: None,
+            names: place.removed.clone(),
+        });
+        let returning: Vec<_> = returning.chain(self.own_variables.iter().map(OwnVariables::place)).collect();
+        let before = put_back(&self.file, "", self.before.as_deref().unwrap_or_default(), &returning)?;
+        let own_places: Vec<_> = own.iter().map(OwnVariables::place).collect();
+        let before = put_back(&self.file, &before, now, &own_places)?;
+        let mut rest = Self { after: None, places, ..self.clone() };
+        rest.own_variables.extend_from_slice(own);
+        rest.stored_values.retain(|value| before.contains(&value.mark));
+        rest.before = Some(before);
+        Ok(rest)
+    }
+
+    /// Takes a value that stands in the keyring out of the text. Returns whether it was there.
+    pub(super) fn remove_value(&mut self, name: &str, value: &str) -> bool {
+        let Some(before) = &mut self.before else { return false };
+        let quoted = Value::from(value).to_string();
+        let escaped = quoted.trim_start_matches('"').strip_suffix('"').unwrap_or(&quoted);
+        let mut is_there = false;
+        for (form, is_escaped) in [(escaped, true), (value, false)] {
+            if form.is_empty() || !before.contains(form) {
+                continue;
+            }
+            // What stands there already is not taken for it.
+            let mut mark = format!("{{keyring:{name}}}");
+            while before.contains(&mark) {
+                mark.push('\'');
+            }
+            *before = before.replace(form, &mark);
+            self.stored_values.push(StoredValue { mark, name: name.to_owned(), is_escaped });
+            is_there = true;
+        }
+        is_there
+    }
+
+    /// The text before, with these values of the keyring in it. A mark whose value is not known stays.
+    pub(super) fn text_before(&self, values: &BTreeMap<String, String>) -> Option<String> {
+        // The last ones first: one may stand within the mark of another.
+        let stored = self.stored_values.iter().rev();
+        let known = stored.filter_map(|stored| Some((stored, values.get(&stored.name)?)));
+        known.fold(self.before.clone(), |text, (stored, value)| {
+            let quoted = Value::from(value.as_str()).to_string();
+            let escaped = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted);
+            Some(text?.replace(&stored.mark, if stored.is_escaped { escaped } else { value }))
+        })
+    }
+}
+
+/// The SHA-256 of bytes, in base64.
+fn digest(bytes: &[u8]) -> String {
+    STANDARD.encode(Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::cli::import) const FILE: &str = "/h/.cursor/mcp.json";
+    pub(in crate::cli::import) const BEFORE: &str = "{\n  \"mcpServers\": {\n    // work\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
+
+    pub(in crate::cli::import) fn record() -> ChangeRecord {
+        let mut record = ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after");
+        let removed = ["a", "b"].map(str::to_owned).to_vec();
+        let keys = vec!["mcpServers".to_owned()];
+        record.places =
+            vec![ChangedPlace { keys, own: Some("dyn".to_owned()), removed, ..ChangedPlace::default() }];
+        record
+    }
+
+    #[test]
+    fn what_is_left_of_a_record_is_what_is_not_back() {
+        let rest = record().remainder(&[(vec!["mcpServers".to_owned()], "b".to_owned())], &[], "").unwrap();
+        assert!(rest.is_incomplete() && !rest.left(b"after"));
+        let before = rest.before.unwrap();
+        assert!(
+            before.contains("\"b\"") && !before.contains("s3cret") && !before.contains("work"),
+            "{before}"
+        );
+        assert_eq!((rest.places[0].own.as_ref(), &*rest.places[0].removed), (None, &["b".to_owned()][..]));
+    }
+}

@@ -1,0 +1,389 @@
+//! What `--write-client` changed comes back, or stays in a record that is named.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Home, fixtures, loaded, stderr, stdout};
+#[cfg(unix)]
+use crate::shell::at_terminal;
+
+const CURSOR: &str = ".cursor/mcp.json";
+const GEMINI: &str = ".gemini/settings.json";
+
+impl Home {
+    /// Writes a file of a client.
+    pub(super) fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.file(name).parent().unwrap()).unwrap();
+        fs::write(self.file(name), text).unwrap();
+    }
+
+    /// `import --undo --yes`: its exit code, and what it printed.
+    pub(super) fn undone(&self) -> (Option<i32>, String) {
+        let output = self.import(&["--undo", "--yes"]);
+        (output.status.code(), self.shown(&(stdout(&output) + &stderr(&output))))
+    }
+
+    /// The records, by their names, as text.
+    pub(super) fn records(&self) -> Vec<(String, String)> {
+        let dir = match cfg!(windows) {
+            true => self.path().join("AppData/Local/dynamic-mcp/state/clients"),
+            false => self.path().join(".local/state/dynamic-mcp/clients"),
+        };
+        let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let records = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let record = |path: std::path::PathBuf| {
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap())
+        };
+        let mut records: Vec<_> = records.map(record).collect();
+        records.sort();
+        records
+    }
+}
+
+/// A file with a server `github` that has this token, and another server.
+fn github(token: &str) -> String {
+    let entry = json!({"command": "npx", "args": ["github-mcp"], "env": {"GITHUB_TOKEN": token}});
+    serde_json::to_string_pretty(&json!({"mcpServers": {"github": entry, "fs": {"command": "fs"}}})).unwrap()
+}
+
+#[test]
+fn a_token_stays_in_its_record_until_it_is_back_in_the_clients_file() {
+    let home = Home::empty();
+    home.write(CURSOR, &github("ghp_cursor_0123456789"));
+    home.write(GEMINI, &github("ghp_gemini_9876543210"));
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.records().len(), 2);
+    let own = home.text(CURSOR);
+    let changed = own.replacen("\"dyn\"", "\"github\": {\"url\": \"https://new\"}, \"dyn\"", 1);
+    home.write(CURSOR, &changed);
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(1), "{shown}");
+    for line in [
+        "~/.cursor/mcp.json was changed since: `dyn` is removed, and fs put back.",
+        "  Not put back: github, because the file has another server of this name now.",
+        "  Record 1 keeps it: ",
+        "`dynamic-mcp import --forget 1` deletes it.",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert_eq!(home.text(GEMINI), github("ghp_gemini_9876543210"));
+    let records = home.records();
+    let [(name, record)] = &records[..] else { panic!("{records:?}") };
+    assert_eq!(name, "1.json");
+    assert!(record.contains("ghp_cursor_0123456789") && !record.contains("\\\"fs\\\""), "{record}");
+    let listed = home.imported(&["--undo", "--list"]);
+    assert!(listed.starts_with("  1  20") && listed.contains(" UTC  Cursor"), "{listed}");
+    assert!(listed.ends_with("~/.cursor/mcp.json: not back yet: github\n"), "{listed}");
+    let now: Value = serde_json::from_str(&home.text(CURSOR)).unwrap();
+    assert_eq!(now["mcpServers"]["github"], json!({"url": "https://new"}));
+
+    // Nothing has changed, so nothing changes.
+    let (code, shown) = home.undone();
+    assert_eq!((code, home.records()), (Some(1), records), "{shown}");
+    assert!(shown.contains("Not put back: github"), "{shown}");
+    home.write(CURSOR, &home.text(CURSOR).replace("\"github\"", "\"github-new\""));
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(0), "{shown}");
+    let now: Value = serde_json::from_str(&home.text(CURSOR)).unwrap();
+    let original: Value = serde_json::from_str(&github("ghp_cursor_0123456789")).unwrap();
+    assert_eq!(now["mcpServers"]["github"], original["mcpServers"]["github"]);
+    assert_eq!(now["mcpServers"]["github-new"], json!({"url": "https://new"}));
+    assert_eq!(home.records(), []);
+}
+
+#[test]
+fn the_content_of_a_file_that_was_removed_is_kept_and_named() {
+    let home = Home::empty();
+    home.write(CURSOR, &github("ghp_cursor_0123456789"));
+    home.imported(&["--yes", "--write-client"]);
+    fs::remove_file(home.file(CURSOR)).unwrap();
+    for _ in 0..2 {
+        let (code, shown) = home.undone();
+        assert_eq!(code, Some(1), "{shown}");
+        assert!(shown.contains("~/.cursor/mcp.json does not exist any more."), "{shown}");
+        assert!(shown.contains("Not put back: its old content, because the file was removed."), "{shown}");
+        assert!(home.records()[0].1.contains("ghp_cursor_0123456789"));
+    }
+    home.write(CURSOR, "{}");
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(0), "{shown}");
+    let content = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(content(&home.text(CURSOR)), content(&github("ghp_cursor_0123456789")));
+    assert_eq!(home.records(), []);
+}
+
+#[test]
+fn a_record_is_forgotten_only_when_the_user_says_so() {
+    let home = Home::empty();
+    home.write(CURSOR, &github("ghp_cursor_0123456789"));
+    home.imported(&["--yes", "--write-client"]);
+    fs::remove_file(home.file(CURSOR)).unwrap();
+    let output = home.import(&["--forget", "7", "--yes"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("there is no record 7; `dynamic-mcp import --undo --list`"),
+        "{output:?}"
+    );
+    let output = home.import(&["--forget", "1"]);
+    assert_eq!((output.status.code(), home.records().len()), (Some(2), 1), "without a terminal");
+    let shown = home.imported(&["--forget", "1", "--dry-run"]);
+    assert_eq!(home.records().len(), 1, "{shown}");
+    let shown = home.imported(&["--forget", "1", "--yes"]);
+    assert!(
+        shown.contains("Deleted record 1 (~/.cursor/mcp.json: its old content with github, fs)."),
+        "{shown}"
+    );
+    assert_eq!(home.records(), []);
+    assert_eq!(home.imported(&["--undo", "--list"]), "There is nothing to take back.\n");
+}
+
+#[test]
+fn comments_in_and_beside_entries_come_back_into_a_file_that_changed() {
+    let home = Home::with("home");
+    let (opencode, codex) = (".config/opencode/opencode.jsonc", ".codex/config.toml");
+    let odd = "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"a\" }\n    // odd\n    ,\n    \"b\": { \"command\": \"b\" } // beside\n  }\n}\n";
+    home.write(CURSOR, odd);
+    home.imported(&["opencode", "codex", "cursor", "--yes", "--write-client"]);
+    home.write(opencode, &home.text(opencode).replace("claude-sonnet-4-5", "claude-sonnet-5"));
+    home.write(codex, &home.text(codex).replace("gpt-5.1-codex", "gpt-6"));
+    home.write(CURSOR, &home.text(CURSOR).replacen('{', "{\n  \"new\": 1,", 1));
+    let (code, shown) = home.undone();
+    let original = |name: &str| fs::read_to_string(fixtures("home").join(name)).unwrap();
+    let now = home.text(opencode);
+    assert!(now.contains("    // Test server\n    \"everything\": {\n      \"type\": \"local\",\n"), "{now}");
+    assert_eq!(now.matches("//").count(), original(opencode).matches("//").count(), "{now}");
+    assert_eq!(home.text(codex), original(codex).replace("gpt-5.1-codex", "gpt-6"));
+    assert!(home.text(CURSOR).contains("// beside"), "{}", home.text(CURSOR));
+    // One that has no place.
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("Not put back: the comment // odd\n  Record "), "{shown}");
+    let records = home.records();
+    assert!(matches!(&records[..], [(_, record)] if record.contains("// odd")), "{records:?}");
+    assert!(home.imported(&["--undo", "--list"]).contains("not back yet: 1 comment"));
+    home.write(
+        CURSOR,
+        &home.text(CURSOR).replace("// beside", "// beside // odd").replace("// odd", "\n// odd"),
+    );
+    assert_eq!((home.undone().0, home.records()), (Some(0), vec![]));
+}
+
+#[test]
+fn our_entry_is_known_by_what_it_starts_whatever_its_name() {
+    let home = Home::empty();
+    let before = github("ghp_cursor_0123456789");
+    home.write(CURSOR, &before);
+    home.imported(&["--yes", "--write-client"]);
+    let program = "\"env\": {\"MINE\": \"kept\"}, \"command\"";
+    let renamed = home.text(CURSOR).replace("\"dyn\"", "\"my-dyn\"").replacen("\"command\"", program, 1);
+    let with_new = renamed.replacen("\"my-dyn\"", "\"late\": {\"command\": \"late\"}, \"my-dyn\"", 1);
+    home.write(CURSOR, &with_new);
+    home.imported(&["--yes", "--write-client"]);
+    let servers = serde_json::from_str::<Value>(&home.text(CURSOR)).unwrap()["mcpServers"].take();
+    assert_eq!(servers.as_object().unwrap().keys().collect::<Vec<_>>(), ["my-dyn"], "{servers}");
+    assert_eq!(servers["my-dyn"]["env"]["MINE"], "kept");
+    home.write(CURSOR, &home.text(CURSOR).replacen('{', "{\"other\": 1,", 1));
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("`my-dyn` is removed, and github, fs put back."), "{shown}");
+    // What the user wrote into it is in no file of a client any more.
+    assert!(
+        shown.contains("  Not kept: MINE, which you wrote into my-dyn.\n  Record 1 keeps it: "),
+        "{shown}"
+    );
+    assert!(home.undone().1.contains("Not kept: MINE"));
+    let records = home.records();
+    assert!(matches!(&records[..], [(_, record)] if record.contains("kept")), "{records:?}");
+    home.imported(&["--forget", "1", "--yes"]);
+    let now: Value = serde_json::from_str(&home.text(CURSOR)).unwrap();
+    let names: Vec<_> = now["mcpServers"].as_object().unwrap().keys().collect();
+    assert_eq!(names.len(), 3, "{now}");
+    assert_eq!(now["mcpServers"]["late"], json!({"command": "late"}));
+    assert_eq!(home.records(), []);
+}
+
+#[test]
+fn records_of_the_earlier_form_are_taken_back() {
+    use base64::Engine;
+    let home = Home::with("home");
+    let before = home.client_files();
+    home.imported(&["--yes", "--write-client"]);
+    let encode =
+        |text: &Value| text.as_str().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
+    let mut old = Vec::new();
+    let dir = home.path().join(if cfg!(windows) {
+        "AppData/Local/dynamic-mcp/state"
+    } else {
+        ".local/state/dynamic-mcp"
+    });
+    for (name, record) in home.records() {
+        let record: Value = serde_json::from_str(&record).unwrap();
+        let place = |place: &Value| {
+            let removed = place["removed"].as_array().unwrap().iter();
+            let removed = removed.map(|name| (name.as_str().unwrap().to_owned(), json!({})));
+            json!({"keys": place["keys"], "own": place["own"], "removed": Value::Object(removed.collect())})
+        };
+        let places: Vec<_> = record["places"].as_array().unwrap().iter().map(place).collect();
+        old.push(json!({
+            "client": record["client"], "file": record["file"], "before": encode(&record["before"]),
+            "after": record["after"], "places": places
+        }));
+        fs::remove_file(dir.join("clients").join(name)).unwrap();
+    }
+    let file = dir.join("clients/changes.json");
+    fs::write(&file, serde_json::to_vec(&old).unwrap()).unwrap();
+    #[cfg(unix)]
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(home.imported(&["--undo", "--list"]).lines().count(), 8);
+    assert!(file.exists(), "a list changes nothing");
+    fs::remove_file(home.file(CURSOR)).unwrap();
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(1), "{shown}");
+    let records = home.records();
+    let [(name, record)] = &records[..] else { panic!("{records:?}") };
+    assert!(record.contains("browser") && shown.contains(&format!("/clients/{name}")), "{shown}");
+    home.write(CURSOR, "{}");
+    assert_eq!(home.undone().0, Some(0));
+    let is_other = |(name, _): &&(String, Vec<u8>)| name != CURSOR;
+    let after = home.client_files();
+    assert!(after.iter().filter(is_other).eq(before.iter().filter(is_other)));
+}
+
+/// Somebody made it so, or a program that manages it.
+#[test]
+fn a_file_that_is_read_only_is_left_unless_a_person_says_otherwise() {
+    let home = Home::empty();
+    home.write(CURSOR, &github("ghp_cursor_0123456789"));
+    let set_read_only = |is_read_only: bool| {
+        let mut permissions = fs::metadata(home.file(CURSOR)).unwrap().permissions();
+        #[cfg(unix)]
+        std::os::unix::fs::PermissionsExt::set_mode(
+            &mut permissions,
+            if is_read_only { 0o444 } else { 0o644 },
+        );
+        #[cfg(windows)]
+        permissions.set_readonly(is_read_only);
+        fs::set_permissions(home.file(CURSOR), permissions).unwrap();
+    };
+    set_read_only(true);
+    let output = home.import(&["--yes", "--write-client"]);
+    assert_eq!((output.status.code(), home.text(CURSOR)), (Some(1), github("ghp_cursor_0123456789")));
+    let message = "~/.cursor/mcp.json is read-only, so it is left as it is; make it writable";
+    assert!(home.shown(&stderr(&output)).contains(message), "{output:?}");
+    assert_eq!((home.servers()["fs"]["command"].as_str(), home.records()), (Some("fs"), vec![]));
+    set_read_only(false);
+    home.imported(&["--yes", "--write-client"]);
+    set_read_only(true);
+    let (code, shown) = home.undone();
+    assert_eq!((code, home.records().len()), (Some(1), 1), "{shown}");
+    assert!(shown.contains(message) && home.text(CURSOR).contains("\"dyn\""), "{shown}");
+    #[cfg(unix)]
+    {
+        let (code, shown) = at_terminal(home.command(&["--undo"]), "y\n");
+        assert_eq!(code, 0, "{shown}");
+        assert!(
+            shown.contains("~/.cursor/mcp.json is read-only. ~/.cursor/mcp.json gets its old content."),
+            "{shown}"
+        );
+        assert_eq!((home.text(CURSOR), home.records()), (github("ghp_cursor_0123456789"), vec![]));
+    }
+}
+
+#[test]
+fn a_dry_run_shows_what_all_records_of_a_file_do_together() {
+    let home = Home::empty();
+    let before = github("ghp_cursor_0123456789");
+    home.write(CURSOR, &before);
+    home.imported(&["--yes", "--write-client"]);
+    home.write(
+        CURSOR,
+        &home.text(CURSOR).replacen("\"dyn\"", "\"late\": {\"command\": \"late\"}, \"dyn\"", 1),
+    );
+    let with_late = home.text(CURSOR);
+    home.imported(&["--yes", "--write-client"]);
+    let (files, records) = (home.client_files(), home.records());
+    assert_eq!(records.len(), 2);
+    let shown = home.imported(&["--undo", "--dry-run"]);
+    assert!(shown.contains("`dyn` is removed, and github, fs put back"), "{shown}");
+    assert!(!shown.contains("ghp_cursor") && shown.ends_with("Nothing was written.\n"), "{shown}");
+    assert_eq!((home.client_files(), home.records()), (files, records));
+    // The second change alone.
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.starts_with("~/.cursor/mcp.json gets its old content."), "{shown}");
+    assert!(with_late.contains("late") && home.text(CURSOR).contains("late"));
+}
+
+#[test]
+fn a_client_without_a_file_gets_one_that_is_private_and_goes_with_undo() {
+    let home = Home::empty();
+    home.imported(&["copilot", "codex", "--yes", "--write-client"]);
+    for name in [".copilot/mcp-config.json", ".codex/config.toml"] {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(home.text(name).contains("dynamic-mcp"), "{}", home.text(name));
+    }
+    assert!(home.imported(&["--undo", "--list"]).contains("~/.codex/config.toml: there was no file"));
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.client_files(), []);
+    assert!(!home.file(".copilot").exists() && !home.file(".codex").exists(), "nor do their directories");
+}
+
+/// `~/.claude.json` is written by its client all the time.
+#[test]
+fn undo_in_a_file_that_changed_removes_only_our_entry() {
+    let home = Home::with("home");
+    home.imported(&["claude-code", "codex", "--yes", "--write-client"]);
+    let changed = home.text(".claude.json").replace("\"numStartups\": 42", "\"numStartups\": 43");
+    let changed = changed
+        .replace("\"live\":", "\"sentry\": { \"type\": \"http\", \"url\": \"https://new\" },\n    \"live\":");
+    fs::write(home.file(".claude.json"), &changed).unwrap();
+    fs::write(
+        home.file(".codex/config.toml"),
+        home.text(".codex/config.toml").replace("gpt-5.1-codex", "gpt-6"),
+    )
+    .unwrap();
+    let (code, printed) = home.undone();
+    assert_eq!(code, Some(1), "{printed}");
+    let back = "~/.claude.json was changed since: `dyn` is removed, and github, airtable, asana put back.\n  Not put back: sentry, ";
+    assert!(printed.contains(back) && home.records()[0].1.contains("mcp.sentry.dev"), "{printed}");
+    let root: Value = serde_json::from_str(&home.text(".claude.json")).unwrap();
+    assert_eq!(root["numStartups"], 43);
+    assert_eq!(root["mcpServers"]["sentry"]["url"], "https://new", "what the client wrote stays");
+    let original: Value = serde_json::from_slice(&fs::read(fixtures("home/.claude.json")).unwrap()).unwrap();
+    for name in ["github", "airtable", "asana", "live"] {
+        assert_eq!(root["mcpServers"][name], original["mcpServers"][name]);
+    }
+    assert!(root["mcpServers"].get("dyn").is_none());
+    let codex = home.text(".codex/config.toml");
+    let original =
+        fs::read_to_string(fixtures("home/.codex/config.toml")).unwrap().replace("gpt-5.1-codex", "gpt-6");
+    let content = |text: &str| {
+        let file = home.file("content.toml");
+        fs::write(&file, text).unwrap();
+        let mut servers = loaded(&file).servers;
+        servers.sort_by(|(a, _), (b, _)| a.cmp(b));
+        servers.into_iter().map(|(name, server)| (name, server.unwrap().endpoint.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(content(&codex), content(&original), "{codex}");
+    assert!(codex.starts_with("model = \"gpt-6\"   # the default\n"), "{codex}");
+}
+
+/// Gemini CLI starts only the servers in `mcp.allowed`.
+#[test]
+fn undo_takes_our_name_from_the_list_of_allowed_servers() {
+    let home = Home::with("home");
+    home.imported(&["gemini", "--yes", "--write-client"]);
+    let file = ".gemini/settings.json";
+    let allowed =
+        || -> Value { serde_json::from_str::<Value>(&home.text(file)).unwrap()["mcp"]["allowed"].take() };
+    assert_eq!(allowed(), serde_json::json!(["pythonTools", "httpServer", "dyn"]));
+    let changed = home.text(file).replace("\"pythonTools\",", "\"other\", \"pythonTools\",");
+    fs::write(home.file(file), changed).unwrap();
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(allowed(), serde_json::json!(["other", "pythonTools", "httpServer"]));
+}
