@@ -100,7 +100,7 @@ pub struct ImportArgs {
     /// Take back what --write-client changed
     #[arg(long, conflicts_with_all = ["write_client", "project"])]
     pub undo: bool,
-    /// With --undo: show what was changed and is not taken back, each change with its number and date
+    /// Show what --undo has to take back, each change with its number and date
     #[arg(long, requires = "undo")]
     pub list: bool,
     /// Delete the record of a change, with what --undo has not put back

@@ -21,6 +21,7 @@ use crate::support::{PipeReader, wait_for_child};
 mod keyring;
 mod leaving;
 mod literal;
+// It looks at processes in /proc.
 #[cfg(target_os = "linux")]
 mod measure;
 mod undo;

@@ -200,13 +200,13 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
-    pub(in crate::cli::import) const FILE: &str = "/h/.cursor/mcp.json";
-    pub(in crate::cli::import) const BEFORE: &str = "{\n  \"mcpServers\": {\n    // work\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
+    const FILE: &str = "/h/.cursor/mcp.json";
+    const BEFORE: &str = "{\n  \"mcpServers\": {\n    // work\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
 
-    pub(in crate::cli::import) fn record() -> ChangeRecord {
+    fn record() -> ChangeRecord {
         let mut record = ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after");
         let removed = ["a", "b"].map(str::to_owned).to_vec();
         let keys = vec!["mcpServers".to_owned()];

@@ -155,7 +155,7 @@ impl FormWriter {
             match self.app.variable(name) {
                 Some(_) => drop(members.entry(name).or_insert_with(|| json!(format!("${{{name}}}")))),
                 None => {
-                    self.note(format!("it needs the variable {}; write its value into `env`", visible(name)))
+                    self.note(format!("it needs the variable {}; write its value into `env`", visible(name)));
                 }
             }
         }

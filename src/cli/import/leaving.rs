@@ -78,7 +78,8 @@ fn print_entries(
     let root = text.as_deref().and_then(|text| understood(path, text).ok()).unwrap_or_default();
     let (mut set, mut notes) = (Vec::new(), Vec::new());
     for (server, entry) in servers {
-        let form = client_form(app, entry.as_object().unwrap_or(&Map::new()));
+        let Some(entry) = entry.as_object() else { continue };
+        let form = client_form(app, entry);
         notes.extend(form.notes.into_iter().map(|note| format!("{}: {note}", name(server))));
         set.push(((*server).clone(), Value::Object(form.entry)));
     }

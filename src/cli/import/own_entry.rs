@@ -110,9 +110,9 @@ pub(super) fn merged(known: &Value, new: &Map<String, Value>) -> Value {
             }
             (Some(program), new) if field == "command" => *program = merged_program(program, new),
             (Some(Value::Array(args)), Value::Array(new)) if field == "args" => {
-                *args = merged_args(args, new)
+                *args = merged_args(args, new);
             }
-            (Some(Value::Array(names)), Value::Array(new)) => {
+            (Some(Value::Array(names)), Value::Array(new)) if field == "env_vars" => {
                 let missing: Vec<_> = new.iter().filter(|name| !names.contains(name)).cloned().collect();
                 names.extend(missing);
             }
@@ -172,7 +172,7 @@ mod tests {
             ),
             (
                 json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/old.json"], "tools": ["a"]}),
-                json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/new.json"], "tools": ["a", "*"], "env": {"A": "${A}", "B": "${B}"}}),
+                json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/new.json"], "tools": ["a"], "env": {"A": "${A}", "B": "${B}"}}),
             ),
         ] {
             assert!(is_own_entry(&known), "{known}");

@@ -266,7 +266,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::import::change_record::tests::{BEFORE, FILE, record};
+
+    const FILE: &str = "/h/.cursor/mcp.json";
+    const BEFORE: &str = "{\n  \"mcpServers\": {\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
+
+    fn record() -> ChangeRecord {
+        ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after")
+    }
 
     fn sha_of(text: &str) -> Option<String> {
         ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), None, text).after
