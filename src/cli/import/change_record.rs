@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::apps::ClientApp;
 use super::put_back::{ReturningEntries, put_back};
+use super::source::literal;
 use crate::clock::unix_time_s;
 
 /// One change of a client's file.
@@ -181,6 +182,20 @@ impl ChangeRecord {
         is_there
     }
 
+    /// Whether a string in the text still has a value: with escapes that it need not have, it is not found.
+    pub(super) fn has_value(&self, value: &str) -> bool {
+        fn any_string(content: &Value, value: &str) -> bool {
+            match content {
+                Value::String(text) => text.contains(value),
+                Value::Array(list) => list.iter().any(|member| any_string(member, value)),
+                Value::Object(members) => members.values().any(|member| any_string(member, value)),
+                _ => false,
+            }
+        }
+        let content = self.before.as_deref().and_then(|text| literal(&self.file, text).ok());
+        content.is_some_and(|content| any_string(&content, value))
+    }
+
     /// The text before, with these values of the keyring in it. A mark whose value is not known stays.
     pub(super) fn text_before(&self, values: &BTreeMap<String, String>) -> Option<String> {
         // The last ones first: one may stand within the mark of another.
@@ -225,5 +240,14 @@ mod tests {
             "{before}"
         );
         assert_eq!((rest.places[0].own.as_ref(), &*rest.places[0].removed), (None, &["b".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_value_that_is_written_with_needless_escapes_is_noticed() {
+        let mut record = record();
+        record.before = Some(BEFORE.replace("s3cret", "s3c\\u0072et"));
+        assert!(!record.remove_value("a-TOKEN", "s3cret") && record.has_value("s3cret"));
+        record.before = Some(BEFORE.to_owned());
+        assert!(record.remove_value("a-TOKEN", "s3cret") && !record.has_value("s3cret"));
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::{Answers, Replacement};
+use super::change_record::ChangeRecord;
 use super::discover::Discovery;
 use super::edit::{ObjectEdit, edit};
 use super::keyring::{SecretMove, take_secrets};
@@ -151,7 +152,8 @@ impl Plan {
             record.remove_value(secret.name(), secret.value().expose());
         }
         // Before the change, so that no change is without its record.
-        let id = records.add(record)?;
+        let id = records.add(record.clone())?;
+        self.name_kept_secrets(&record, &records.path(id), env);
         if let Err(error) =
             write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
         {
@@ -215,7 +217,9 @@ impl Plan {
     fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
         let values: Vec<_> =
             self.moves.iter().map(|secret| (secret.name(), secret.value().expose())).collect();
-        let changed = ChangeRecords::of_user(env)?.remove_values(&values)?;
+        let mut records = ChangeRecords::of_user(env)?;
+        let changed = records.remove_values(&values)?;
+        records.all().for_each(|(id, record)| self.name_kept_secrets(record, &records.path(id), env));
         if !changed.is_empty() {
             terminal::line(format_args!(
                 "Removed them from {} of the clients' files; --undo takes them from the keyring.",
@@ -223,6 +227,17 @@ impl Plan {
             ))?;
         }
         Ok(())
+    }
+
+    /// Says that a record has a secret that moved to the keyring.
+    fn name_kept_secrets(&self, record: &ChangeRecord, path: &Path, env: &Env) {
+        for secret in self.moves.iter().filter(|secret| record.has_value(secret.value().expose())) {
+            terminal::message(format_args!(
+                "{} still has the value of {}, which is written with escapes there",
+                short_path(path, env),
+                secret.name()
+            ));
+        }
     }
 
     /// The clients' files with our entry, and whether all of them can be made.

@@ -69,8 +69,8 @@ pub(super) async fn undo_changes(
     }
     if let Some(id) = undo.kept.iter().min() {
         terminal::line(format_args!(
-            "What is not put back stays in its record until `dynamic-mcp import --undo` puts it back, or \
-             `dynamic-mcp import --forget {id}` deletes it."
+            "What is not put back stays in its record. Rename or remove what stands in its place and run \
+             `dynamic-mcp import --undo` again, or delete the record with `dynamic-mcp import --forget {id}`."
         ))?;
     }
     terminal::print(&after_undo(&undo.files, &configs, &imported, env))?;

@@ -64,7 +64,7 @@ fn a_token_stays_in_its_record_until_it_is_back_in_the_clients_file() {
         "~/.cursor/mcp.json was changed since: `dyn` is removed, and fs put back.",
         "  Not put back: github, because the file has another server of this name now.",
         "  Record 1 keeps it: ",
-        "`dynamic-mcp import --forget 1` deletes it.",
+        "or delete the record with `dynamic-mcp import --forget 1`.",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
