@@ -24,6 +24,7 @@ mod literal;
 // It looks at processes in /proc.
 #[cfg(target_os = "linux")]
 mod measure;
+mod records;
 mod undo;
 
 /// The variables that the files use.

@@ -146,13 +146,22 @@ impl UndoStep {
             then = edit(&record.file, &then, &[allowed])?;
         }
         let entries: Vec<_> = left.iter().map(|(keys, name, _)| (keys.clone(), name.clone())).collect();
-        let rest = record.remainder(&entries, &variables, now)?;
-        let lost = lost_comments(record, old, &then, rest.before.as_deref().unwrap_or_default());
-        self.left = left.into_iter().map(|(_, name, reason)| Leftover::Entry(name, reason)).collect();
-        self.left.extend(lost.iter().cloned().map(Leftover::Comment));
+        // Where nothing is back, the record stays whole: the file may become again as it was left.
+        let count: usize = record.places.iter().map(|place| place.removed.len()).sum();
+        let is_untouched = then == now && entries.len() == count && !record.is_incomplete();
+        let rest = match is_untouched {
+            true => record.clone(),
+            false => {
+                let rest = record.remainder(&entries, &variables, now)?;
+                let lost = lost_comments(record, old, &then, rest.before.as_deref().unwrap_or_default());
+                self.left.extend(lost.iter().cloned().map(Leftover::Comment));
+                ChangeRecord { comments: lost, ..rest }
+            }
+        };
+        self.left.splice(0..0, left.into_iter().map(|(_, name, reason)| Leftover::Entry(name, reason)));
         let variables = rest.own_variables.iter();
         self.left.extend(variables.map(|own| Leftover::Variables(own.own.clone(), own.names.clone())));
-        self.rest = (!self.left.is_empty()).then_some(ChangeRecord { comments: lost, ..rest });
+        self.rest = (!self.left.is_empty()).then_some(rest);
         self.outcome = if then == now { Undone::Unchanged } else { Undone::Reverted };
         self.then = Some(then);
         Ok(())

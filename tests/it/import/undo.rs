@@ -8,7 +8,7 @@ use super::{Home, fixtures, loaded, stderr, stdout};
 #[cfg(unix)]
 use crate::shell::at_terminal;
 
-const CURSOR: &str = ".cursor/mcp.json";
+pub(super) const CURSOR: &str = ".cursor/mcp.json";
 const GEMINI: &str = ".gemini/settings.json";
 
 impl Home {
@@ -43,7 +43,7 @@ impl Home {
 }
 
 /// A file with a server `github` that has this token, and another server.
-fn github(token: &str) -> String {
+pub(super) fn github(token: &str) -> String {
     let entry = json!({"command": "npx", "args": ["github-mcp"], "env": {"GITHUB_TOKEN": token}});
     serde_json::to_string_pretty(&json!({"mcpServers": {"github": entry, "fs": {"command": "fs"}}})).unwrap()
 }
@@ -114,29 +114,31 @@ fn the_content_of_a_file_that_was_removed_is_kept_and_named() {
     assert_eq!(home.records(), []);
 }
 
+/// Claude Code has projects in its file, and forgets them.
 #[test]
-fn a_record_is_forgotten_only_when_the_user_says_so() {
+fn the_servers_of_a_project_that_is_gone_stay_in_their_record() {
     let home = Home::empty();
-    home.write(CURSOR, &github("ghp_cursor_0123456789"));
-    home.imported(&["--yes", "--write-client"]);
-    fs::remove_file(home.file(CURSOR)).unwrap();
-    let output = home.import(&["--forget", "7", "--yes"]);
-    assert_eq!(output.status.code(), Some(2));
+    let project = home.file("app");
+    fs::create_dir(&project).unwrap();
+    let project = project.canonicalize().unwrap();
+    let project = project.to_str().unwrap().trim_start_matches(r"\\?\");
+    let original =
+        json!({"projects": {project: {"mcpServers": {"db": {"command": "db"}}, "allowedTools": []}}});
+    home.write(".claude.json", &original.to_string());
+    home.imported(&["claude-code", "--project=app", "--yes", "--write-client"]);
+    let as_left = home.text(".claude.json");
+    assert!(as_left.contains("\"dyn\""), "{as_left}");
+    home.write(".claude.json", r#"{"projects": {}}"#);
+    let (code, shown) = home.undone();
+    assert_eq!((code, &*home.text(".claude.json")), (Some(1), r#"{"projects": {}}"#), "{shown}");
     assert!(
-        stderr(&output).contains("there is no record 7; `dynamic-mcp import --undo --list`"),
-        "{output:?}"
-    );
-    let output = home.import(&["--forget", "1"]);
-    assert_eq!((output.status.code(), home.records().len()), (Some(2), 1), "without a terminal");
-    let shown = home.imported(&["--forget", "1", "--dry-run"]);
-    assert_eq!(home.records().len(), 1, "{shown}");
-    let shown = home.imported(&["--forget", "1", "--yes"]);
-    assert!(
-        shown.contains("Deleted record 1 (~/.cursor/mcp.json: its old content with github, fs)."),
+        shown.contains("  Not put back: db, because ") && shown.contains("of the file is gone."),
         "{shown}"
     );
-    assert_eq!(home.records(), []);
-    assert_eq!(home.imported(&["--undo", "--list"]), "There is nothing to take back.\n");
+    // It comes back, as it was left.
+    home.write(".claude.json", &as_left);
+    assert_eq!(home.undone().0, Some(0));
+    assert_eq!((home.text(".claude.json"), home.records()), (original.to_string(), vec![]));
 }
 
 #[test]
@@ -201,53 +203,6 @@ fn our_entry_is_known_by_what_it_starts_whatever_its_name() {
     assert_eq!(names.len(), 3, "{now}");
     assert_eq!(now["mcpServers"]["late"], json!({"command": "late"}));
     assert_eq!(home.records(), []);
-}
-
-#[test]
-fn records_of_the_earlier_form_are_taken_back() {
-    use base64::Engine;
-    let home = Home::with("home");
-    let before = home.client_files();
-    home.imported(&["--yes", "--write-client"]);
-    let encode =
-        |text: &Value| text.as_str().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
-    let mut old = Vec::new();
-    let dir = home.path().join(if cfg!(windows) {
-        "AppData/Local/dynamic-mcp/state"
-    } else {
-        ".local/state/dynamic-mcp"
-    });
-    for (name, record) in home.records() {
-        let record: Value = serde_json::from_str(&record).unwrap();
-        let place = |place: &Value| {
-            let removed = place["removed"].as_array().unwrap().iter();
-            let removed = removed.map(|name| (name.as_str().unwrap().to_owned(), json!({})));
-            json!({"keys": place["keys"], "own": place["own"], "removed": Value::Object(removed.collect())})
-        };
-        let places: Vec<_> = record["places"].as_array().unwrap().iter().map(place).collect();
-        old.push(json!({
-            "client": record["client"], "file": record["file"], "before": encode(&record["before"]),
-            "after": record["after"], "places": places
-        }));
-        fs::remove_file(dir.join("clients").join(name)).unwrap();
-    }
-    let file = dir.join("clients/changes.json");
-    fs::write(&file, serde_json::to_vec(&old).unwrap()).unwrap();
-    #[cfg(unix)]
-    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    assert_eq!(home.imported(&["--undo", "--list"]).lines().count(), 8);
-    assert!(file.exists(), "a list changes nothing");
-    fs::remove_file(home.file(CURSOR)).unwrap();
-    let (code, shown) = home.undone();
-    assert_eq!(code, Some(1), "{shown}");
-    let records = home.records();
-    let [(name, record)] = &records[..] else { panic!("{records:?}") };
-    assert!(record.contains("browser") && shown.contains(&format!("/clients/{name}")), "{shown}");
-    home.write(CURSOR, "{}");
-    assert_eq!(home.undone().0, Some(0));
-    let is_other = |(name, _): &&(String, Vec<u8>)| name != CURSOR;
-    let after = home.client_files();
-    assert!(after.iter().filter(is_other).eq(before.iter().filter(is_other)));
 }
 
 /// Somebody made it so, or a program that manages it.
