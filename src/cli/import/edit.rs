@@ -24,19 +24,32 @@ pub(in crate::cli) struct ObjectEdit {
     pub(in crate::cli) set: Vec<(String, Value)>,
 }
 
-/// Applies edits to the text of a file.
+/// Applies edits to the text of a file. The comments above members that are removed stay.
 ///
 /// # Errors
 ///
 /// Says why the text cannot be edited so.
 pub(in crate::cli) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+    edited_text(path, text, edits, false)
+}
+
+/// Does the same, and removes these comments of JSON, so that they can come back with their members.
+///
+/// # Errors
+///
+/// As [`edit`].
+pub(super) fn edit_with_comments(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+    edited_text(path, text, edits, true)
+}
+
+fn edited_text(path: &Path, text: &str, edits: &[ObjectEdit], with_comments: bool) -> Result<String, String> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
     };
     let edited = match is_toml(path) {
         true => edit_toml(body, edits)?,
-        false => edit_json(body, edits)?,
+        false => edit_json(body, edits, with_comments)?,
     };
     // The check of what the edit did.
     let content = |text: &str| literal(path, text).map_err(|error| error.to_string());
@@ -48,7 +61,7 @@ pub(in crate::cli) fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Res
     Ok(format!("{mark}{edited}"))
 }
 
-fn edit_json(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+fn edit_json(text: &str, edits: &[ObjectEdit], with_comments: bool) -> Result<String, String> {
     let is_blank = text.trim().is_empty();
     let text = if is_blank { "{}\n" } else { text };
     let root = CstRootNode::parse(text, &PARSE_OPTIONS).map_err(|error| error.to_string())?;
@@ -58,16 +71,18 @@ fn edit_json(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
         for key in &edit.keys {
             object = object.object_value_or_create(key).ok_or_else(|| format!("`{key}` is not an object"))?;
         }
-        apply(&object, edit);
+        apply(&object, edit, with_comments);
     }
     Ok(root.to_string())
 }
 
-fn apply(object: &CstObject, edit: &ObjectEdit) {
+fn apply(object: &CstObject, edit: &ObjectEdit, with_comments: bool) {
     // A name may be there twice.
     for property in object.properties() {
         if property.decoded_name().is_some_and(|name| edit.remove.contains(&name)) {
-            comments_above(&property).into_iter().for_each(remove_comment);
+            if with_comments {
+                comments_above(&property).into_iter().for_each(remove_comment);
+            }
             property.remove();
         }
     }

@@ -10,7 +10,7 @@ use super::apps::{ClientApp, OWN_NAME, OwnLaunch, is_own_entry};
 use super::change_record::{ChangeRecord, ChangedPlace};
 use super::comments::{comments, missing_comments};
 use super::discover::{ClientFile, Place};
-use super::edit::{ObjectEdit, edit};
+use super::edit::{ObjectEdit, edit, edit_with_comments};
 use super::merge::{Origin, PlannedServer};
 use super::own_entry;
 use super::source::{literal, value_at};
@@ -134,7 +134,7 @@ impl OwnProgram<'_> {
         }
         edits.extend(own_names.iter().find_map(|own| allow_own_entry(file.app, &root, own)));
         let replaced: Vec<String> = changed.iter().flat_map(|place| place.removed.clone()).collect();
-        let after = edit(&file.path, &file.text, &edits)?;
+        let after = edit_with_comments(&file.path, &file.text, &edits)?;
         let (path, before) = (file.path.clone(), Some(file.text.clone()));
         let servers = self.names_of(file.app, &replaced);
         let config = self.config.to_owned();
